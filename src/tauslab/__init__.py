@@ -1,0 +1,1 @@
+"""Exact stochastic simulation of reaction networks, the same bits on every device."""

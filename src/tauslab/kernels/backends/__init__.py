@@ -1,0 +1,32 @@
+"""Devices by name: ``cuda`` (CuPy and NVRTC) and ``cpu`` (a C++ compiler and a thread pool)."""
+
+from __future__ import annotations
+
+from tauslab.kernels.backends import cpu, cuda
+from tauslab.kernels.backends.base import (
+    Backend,
+    BackendOptions,
+    backend_names,
+    device_count,
+    get_backend,
+    register,
+)
+
+register("cuda", cuda.make, cuda.count)
+register("cpu", cpu.make, cpu.count)
+
+__all__ = [
+    "Backend",
+    "BackendOptions",
+    "backend_names",
+    "choose_backend",
+    "device_count",
+    "get_backend",
+]
+
+
+def choose_backend(name: str) -> str:
+    """The backend for ``--device NAME``: ``auto`` takes the first that has a device here."""
+    if name != "auto":
+        return name
+    return next(known for known in backend_names() if device_count(known) > 0)

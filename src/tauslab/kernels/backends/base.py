@@ -1,0 +1,148 @@
+"""What a device must be able to do, and the registry of devices.
+
+A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
+starts nothing: heavy imports live in the backends' constructors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.codegen import Style
+
+Array = npt.NDArray[Any]
+Argument = Any  # a device buffer, a NumPy scalar, a Python int or float, or None for a null pointer
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel file of ``csrc`` with the headers generated for it.
+
+    `file` is its name in ``csrc``; `entries` are its kernels; `generated` maps header names (for
+    instance ``model.h``) to their text.
+    """
+
+    file: str
+    entries: tuple[str, ...]
+    generated: Mapping[str, str] = field(default_factory=dict)
+
+
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def done(self) -> bool:
+        """Whether everything before it has ended, without waiting."""
+
+    def wait(self) -> None:
+        """Block until everything before it has ended; raises what went wrong there."""
+
+    def seconds_since(self, earlier: Any) -> float:
+        """Device seconds from `earlier`, an event of the same backend, to this one."""
+
+
+class Stream(Protocol):
+    """Work on a stream runs in the order it was given; streams run beside each other."""
+
+    def record(self) -> Event:
+        """Mark the work given so far."""
+
+    def wait_for(self, event: Event) -> None:
+        """Let later work on this stream start after `event`."""
+
+
+class Program(Protocol):
+    """A compiled `KernelSource`."""
+
+    def launch(self, entry: str, items: int, arguments: Sequence[Argument], stream: Stream) -> None:
+        """Run kernel `entry` with room for `items` concurrent work items."""
+
+    def resident(self, entry: str) -> int:
+        """Work items of `entry` that the device runs at the same time."""
+
+
+class Backend(Protocol):
+    """One device: memory, streams and programs."""
+
+    name: str
+    style: Style
+
+    def describe(self) -> str:
+        """Name of the device for people, for instance ``NVIDIA H200``."""
+
+    def compile(self, source: KernelSource) -> Program:
+        """Compile, or load from the cache."""
+
+    def stream(self) -> Stream:
+        """Open a stream."""
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
+        """Device memory, not initialised."""
+
+    def upload(self, array: Array) -> Any:
+        """Copy a host array to new device memory."""
+
+    def clear(self, buffer: Any, stream: Stream) -> None:
+        """Set every byte of `buffer` to zero."""
+
+    def mirror(self, buffer: Any) -> Array:
+        """Host memory of the shape of `buffer` that `download` fills fast."""
+
+    def download(self, buffer: Any, mirror: Array, rows: int, stream: Stream) -> None:
+        """Copy the first `rows` rows of `buffer` to its mirror."""
+
+    def free_memory(self) -> int:
+        """Bytes of device memory that can still be taken."""
+
+    def launched_items(self, items: int) -> int:
+        """Threads that a launch of at most `items` work items really starts."""
+
+    def close(self) -> None:
+        """Give threads and memory back."""
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """Which device of its kind, and how much of it.
+
+    `index` is the node-local GPU; `threads` the CPU threads (0: all that are allowed).
+    """
+
+    index: int = 0
+    threads: int = 0
+
+
+_REGISTRY: dict[str, Callable[[BackendOptions], Backend]] = {}
+_AVAILABLE: dict[str, Callable[[], int]] = {}
+
+
+def register(
+    name: str, make: Callable[[BackendOptions], Backend], count: Callable[[], int]
+) -> None:
+    """Add a backend; `count` says how many of its devices this machine has."""
+    _REGISTRY[name] = make
+    _AVAILABLE[name] = count
+
+
+def backend_names() -> list[str]:
+    """The names `get_backend` knows, preferred first."""
+    return list(_REGISTRY)
+
+
+def device_count(name: str) -> int:
+    """How many devices of the backend this machine shows."""
+    return _AVAILABLE[name]()
+
+
+def get_backend(name: str, options: BackendOptions) -> Backend:
+    """Make the backend `name`."""
+    return _REGISTRY[name](options)
+
+
+def scalar_u64(value: int) -> np.uint64:
+    """An unsigned 64-bit kernel argument."""
+    return np.uint64(value)

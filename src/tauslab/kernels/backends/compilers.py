@@ -1,0 +1,82 @@
+"""Host C++ compilers: which there are, their flags and versions."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tauslab.model.errors import DeviceError
+
+# -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
+         "-fno-math-errno", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra",
+         "-Werror")  # fmt: skip
+_CLANG_FLAGS = ("-Wno-pass-failed",)  # "loop not unrolled" is advice, not a fault
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that turns C++ into a shared library."""
+
+    name: str
+    command: tuple[str, ...]
+    version: str
+
+    def flags(self) -> tuple[str, ...]:
+        """All flags, without input and output."""
+        extra = () if self.name == "g++" else _CLANG_FLAGS
+        language = ("-x", "c++") if self.name == "zig" else ()
+        return (*FLAGS, *extra, *language)
+
+
+@cache
+def find_compilers() -> tuple[Compiler, ...]:
+    """Usable compilers, best first: g++, clang++, then the compiler of the ``zig`` extra."""
+    found = []
+    for name in ("g++", "clang++"):
+        path = shutil.which(name)
+        if path is not None:
+            found.append(Compiler(name, (path,), _version((path, "--version"))))
+    if importlib.util.find_spec("ziglang") is not None:
+        zig = (sys.executable, "-m", "ziglang", "cc")
+        found.append(Compiler("zig", zig, _version((*zig, "--version"))))
+    return tuple(found)
+
+
+def host_compiler() -> Compiler:
+    """The best compiler of this machine.
+
+    Raises
+    ------
+    DeviceError
+        There is none.
+    """
+    if not find_compilers():
+        raise DeviceError(
+            "the cpu device needs a C++ compiler: install g++ or clang++, "
+            "or `pip install tauslab[zig]`, which brings one"
+        )
+    return find_compilers()[0]
+
+
+@cache
+def cpu_features() -> str:
+    """What ``-march=native`` depends on: the processor's model and feature flags."""
+    wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    first = text.split("\n\n")[0].splitlines()
+    return platform.machine() + "\n" + "\n".join(x for x in first if x.startswith(wanted))
+
+
+def _version(command: tuple[str, ...]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.split("\n")[0].strip() or "unknown version"

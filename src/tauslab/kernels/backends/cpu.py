@@ -1,0 +1,239 @@
+"""The CPU device: kernels as shared libraries, a pool of threads, streams as queues.
+
+It is the reference: everything CUDA does must give the same bits as this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Argument, Array, BackendOptions, KernelSource
+from tauslab.kernels.backends.compilers import Compiler, cpu_features, host_compiler
+from tauslab.kernels.cache import compiled, content_key, csrc_texts
+from tauslab.kernels.codegen import Style
+from tauslab.model.errors import KernelCompileError
+
+
+class CpuEvent:
+    """Done when the queue has reached it."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._time = 0.0
+        self._error: BaseException | None = None
+
+    def reach(self, error: BaseException | None) -> None:
+        """Called by the queue."""
+        self._time, self._error = time.perf_counter(), error
+        self._reached.set()
+
+    def done(self) -> bool:
+        """Whether the queue has reached it."""
+        return self._reached.is_set()
+
+    def wait(self) -> None:
+        """Block until the queue has reached it; raises what failed before it."""
+        self._reached.wait()
+        if self._error is not None:
+            raise self._error
+
+    def seconds_since(self, earlier: CpuEvent) -> float:
+        """Seconds between the two events, as the queue saw them."""
+        return self._time - earlier._time
+
+
+class CpuStream:
+    """A queue with a thread of its own: work runs in order, beside other streams."""
+
+    def __init__(self) -> None:
+        self._queue = ThreadPoolExecutor(1, thread_name_prefix="tauslab-stream")
+        self._error: BaseException | None = None
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Append work; after a failure the rest is skipped."""
+
+        def run() -> None:
+            if self._error is None:
+                try:
+                    work()
+                except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+                    self._error = error
+
+        self._queue.submit(run)
+
+    def record(self) -> CpuEvent:
+        """Mark the work given so far."""
+        event = CpuEvent()
+        self._queue.submit(lambda: event.reach(self._error))
+        return event
+
+    def wait_for(self, event: CpuEvent) -> None:
+        """Let later work start after `event`."""
+        self.submit(event.wait)
+
+    def close(self) -> None:
+        """Finish the queue."""
+        self._queue.shutdown()
+
+
+class CpuProgram:
+    """A loaded shared library."""
+
+    def __init__(self, path: Path, entries: Sequence[str], backend: CpuBackend) -> None:
+        library = ctypes.CDLL(str(path))
+        self._entries = {name: getattr(library, name) for name in entries}
+        self._backend = backend
+
+    def launch(
+        self, entry: str, items: int, arguments: Sequence[Argument], stream: CpuStream
+    ) -> None:
+        """Call `entry` once per thread of the pool, all at the same time."""
+        function = self._entries[entry]
+        threads = self._backend.launched_items(items)
+        values = [_as_ctypes(argument) for argument in arguments]
+
+        def call(thread: int) -> None:
+            function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), *values)
+
+        def work() -> None:
+            waiting: list[Future[None]] = [
+                self._backend.pool.submit(call, thread) for thread in range(threads)
+            ]
+            for future in waiting:
+                future.result()
+            keep.clear()
+
+        # ctypes holds bare addresses: the arrays must live until the kernel has run.
+        keep = list(arguments)
+        stream.submit(work)
+
+    def resident(self, entry: str) -> int:
+        """One work item per thread."""
+        del entry
+        return self._backend.threads
+
+
+class CpuBackend:
+    """All threads this process may use, or `options.threads` of them."""
+
+    name = "cpu"
+    style = Style(branches=True)
+
+    def __init__(self, options: BackendOptions) -> None:
+        self.threads = options.threads or allowed_cores()
+        self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
+        self._streams: list[CpuStream] = []
+
+    def describe(self) -> str:
+        """Processor and number of threads."""
+        lines = cpu_features().splitlines()
+        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "CPU")
+        return f"{model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    def compile(self, source: KernelSource) -> CpuProgram:
+        """Compile with the host compiler, or take the library from the cache."""
+        compiler = host_compiler()
+        texts = csrc_texts() | dict(source.generated)
+        parts = [compiler.version, *compiler.flags(), cpu_features(), source.file]
+        key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+        path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
+        return CpuProgram(path, source.entries, self)
+
+    def stream(self) -> CpuStream:
+        """Open a queue."""
+        self._streams.append(CpuStream())
+        return self._streams[-1]
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """Host memory."""
+        return np.empty(tuple(shape), dtype)
+
+    def upload(self, array: Array) -> Array:
+        """Return the array itself, contiguous."""
+        return np.ascontiguousarray(array)
+
+    def clear(self, buffer: Array, stream: CpuStream) -> None:
+        """Zero the buffer when the queue gets there."""
+        stream.submit(lambda: buffer.fill(0))
+
+    def mirror(self, buffer: Array) -> Array:
+        """Return the buffer itself: host and device are one."""
+        return buffer
+
+    def download(self, buffer: Array, mirror: Array, rows: int, stream: CpuStream) -> None:
+        """Nothing to copy."""
+
+    def free_memory(self) -> int:
+        """Bytes of memory that can be taken, at most half of what the machine reports free."""
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+    def launched_items(self, items: int) -> int:
+        """A launch takes no more threads than the pool has."""
+        return max(1, min(items, self.threads))
+
+    def close(self) -> None:
+        """End the threads."""
+        for stream in self._streams:
+            stream.close()
+        self.pool.shutdown()
+
+
+def allowed_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def make(options: BackendOptions) -> CpuBackend:
+    """Make the backend."""
+    return CpuBackend(options)
+
+
+def count() -> int:
+    """There is always one CPU device."""
+    return 1
+
+
+def _as_ctypes(argument: Argument) -> Any:
+    if argument is None:
+        return ctypes.c_void_p(None)
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.ctypes.data)
+    if isinstance(argument, np.uint64):
+        return ctypes.c_ulonglong(int(argument))
+    if isinstance(argument, np.uint32):
+        return ctypes.c_uint(int(argument))
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return ctypes.c_longlong(int(argument))
+
+
+def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out: Path) -> None:
+    folder = out.parent
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    command = [*compiler.command, *compiler.flags(), "-o", str(out), str(folder / source.file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KernelCompileError(_failure(compiler, source, folder, done.stderr))
+
+
+def _failure(compiler: Compiler, source: KernelSource, folder: Path, log: str) -> str:
+    lines = [line for line in log.splitlines() if "error" in line] or log.splitlines()[:1]
+    kept = Path(str(folder) + "-failed")
+    folder.rename(kept)
+    folder.mkdir()
+    return (
+        f"{compiler.name} cannot compile {source.file} (source kept in {kept}, flags "
+        f"{' '.join(compiler.flags())}): {lines[0] if lines else 'no message'}"
+    )

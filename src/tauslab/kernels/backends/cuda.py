@@ -1,0 +1,223 @@
+"""The CUDA device: NVRTC through CuPy, streams, events, pinned memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Argument, Array, BackendOptions, KernelSource
+from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
+from tauslab.kernels.cache import compiled, content_key, csrc_texts
+from tauslab.kernels.codegen import Style
+from tauslab.model.errors import DeviceError
+
+THREADS_PER_BLOCK = 128
+
+
+class CudaEvent:
+    """A CUDA event with timing."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    def done(self) -> bool:
+        """Whether the device has passed it."""
+        return bool(self.event.done)
+
+    def wait(self) -> None:
+        """Block until the device has passed it."""
+        self.event.synchronize()
+
+    def seconds_since(self, earlier: CudaEvent) -> float:
+        """Device seconds between two events that have passed."""
+        import cupy
+
+        return float(cupy.cuda.get_elapsed_time(earlier.event, self.event)) / 1000.0
+
+
+class CudaStream:
+    """A non-blocking CUDA stream."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def record(self) -> CudaEvent:
+        """Mark the work given so far."""
+        import cupy
+
+        event = cupy.cuda.Event()
+        event.record(self.stream)
+        return CudaEvent(event)
+
+    def wait_for(self, event: CudaEvent) -> None:
+        """Let later work start after `event`."""
+        self.stream.wait_event(event.event)
+
+
+class CudaProgram:
+    """A loaded cubin."""
+
+    def __init__(self, path: Path, entries: Sequence[str], processors: int) -> None:
+        import cupy
+
+        module = cupy.RawModule(path=str(path))
+        self._entries = {name: module.get_function(name) for name in entries}
+        self._processors = processors
+
+    def launch(
+        self, entry: str, items: int, arguments: Sequence[Argument], stream: CudaStream
+    ) -> None:
+        """Launch enough blocks for `items`, at most as many as run at the same time."""
+        threads = min(items, self.resident(entry))
+        blocks = max(1, -(-threads // THREADS_PER_BLOCK))
+        values = tuple(_as_kernel_argument(argument) for argument in arguments)
+        with stream.stream:
+            self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values)
+
+    def resident(self, entry: str) -> int:
+        """Threads of `entry` that fit on the device at the same time."""
+        from cupy.cuda import driver
+
+        kernel = self._entries[entry].kernel
+        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS_PER_BLOCK, 0)
+        return int(blocks) * self._processors * THREADS_PER_BLOCK
+
+
+class CudaBackend:
+    """GPU number `options.index` of those this process sees."""
+
+    name = "cuda"
+    style = Style(branches=False)
+
+    def __init__(self, options: BackendOptions) -> None:
+        available = count()
+        if options.index >= available:
+            raise DeviceError(
+                f"CUDA device {options.index} does not exist: {_what_is_there(available)}; "
+                "use --device auto or cpu"
+            )
+        import cupy
+
+        cupy.cuda.Device(options.index).use()
+        self._device = cupy.cuda.Device(options.index)
+        self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
+        self.processors = int(self._properties["multiProcessorCount"])
+        self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
+        if self.capability < (7, 0):
+            raise DeviceError(
+                f"{self.describe()} has compute capability {self.capability[0]}."
+                f"{self.capability[1]}; tauslab needs 7.0 (CUDA 12) or 7.5 and above"
+            )
+
+    def describe(self) -> str:
+        """The device's own name."""
+        return str(self._properties["name"].decode())
+
+    def compile(self, source: KernelSource) -> CudaProgram:
+        """Compile with NVRTC for this device, or take the cubin from the cache."""
+        self._device.use()
+        architecture = f"sm_{self.capability[0]}{self.capability[1]}"
+        texts = csrc_texts() | dict(source.generated)
+        flags = nvrtc_flags(architecture, THREADS_PER_BLOCK)
+        parts = ["nvrtc", nvrtc_version(), *flags, source.file]
+        key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+
+        def build(out: Path) -> None:
+            cubin, _ = compile_cubin(source.file, texts, flags)
+            out.write_bytes(cubin)
+
+        path, _ = compiled(key, ".cubin", build)
+        return CudaProgram(path, source.entries, self.processors)
+
+    def stream(self) -> CudaStream:
+        """Open a stream."""
+        return CudaStream()
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
+        """Device memory."""
+        import cupy
+
+        return cupy.empty(tuple(shape), dtype)
+
+    def upload(self, array: Array) -> Any:
+        """Copy to the device; returns when the copy is there."""
+        import cupy
+
+        buffer = cupy.asarray(np.ascontiguousarray(array))
+        cupy.cuda.Device().synchronize()
+        return buffer
+
+    def clear(self, buffer: Any, stream: CudaStream) -> None:
+        """Zero the buffer in stream order."""
+        buffer.data.memset_async(0, buffer.nbytes, stream.stream)
+
+    def mirror(self, buffer: Any) -> Array:
+        """Pinned host memory of the same shape."""
+        import cupyx
+
+        return np.asarray(cupyx.empty_pinned(buffer.shape, buffer.dtype))
+
+    def download(self, buffer: Any, mirror: Array, rows: int, stream: CudaStream) -> None:
+        """Copy the first `rows` rows in stream order."""
+        part = mirror[:rows]
+        buffer.data.copy_to_host_async(part.ctypes.data, part.nbytes, stream.stream)
+
+    def free_memory(self) -> int:
+        """Bytes the driver can still give, and CuPy's unused pool."""
+        import cupy
+
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        return int(free) + int(cupy.get_default_memory_pool().free_bytes())
+
+    def launched_items(self, items: int) -> int:
+        """Whole blocks of threads."""
+        return max(1, -(-items // THREADS_PER_BLOCK)) * THREADS_PER_BLOCK
+
+    def close(self) -> None:
+        """Wait for the device and give memory back."""
+        import cupy
+
+        self._device.synchronize()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def make(options: BackendOptions) -> CudaBackend:
+    """Make the backend; DeviceError names what is missing."""
+    return CudaBackend(options)
+
+
+def count() -> int:
+    """CUDA devices this process sees; 0 where CuPy or the driver is missing."""
+    if importlib.util.find_spec("cupy") is None:
+        return 0
+    import cupy
+
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
+def _what_is_there(available: int) -> str:
+    if available:
+        return f"this process sees {available} ({', '.join(map(str, range(available)))})"
+    if importlib.util.find_spec("cupy") is None:
+        return "CuPy is not installed (pip install tauslab[cuda13] or tauslab[cuda12])"
+    return "no CUDA device or driver was found"
+
+
+def _as_kernel_argument(argument: Argument) -> Any:
+    if argument is None:
+        return np.uint64(0)  # a null pointer
+    if isinstance(argument, bool | int):
+        return np.int64(argument)
+    if isinstance(argument, float):
+        return np.float64(argument)
+    return argument

@@ -1,0 +1,57 @@
+"""NVRTC without a device: source to cubin, so that any machine can check the CUDA kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tauslab.model.errors import KernelCompileError
+
+
+def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
+    """Flags for one architecture such as ``sm_90``; no contraction, IEEE division and roots."""
+    return (
+        f"--gpu-architecture={architecture}",
+        "--std=c++17",
+        "--fmad=false",
+        "--prec-div=true",
+        "--prec-sqrt=true",
+        "--ftz=false",
+        "--ptxas-options=-v",
+        f"-DTHREADS_PER_BLOCK={threads_per_block}",
+    )
+
+
+def nvrtc_version() -> str:
+    """Version of the NVRTC library CuPy found."""
+    from cupy.cuda import nvrtc
+
+    return ".".join(str(part) for part in nvrtc.getVersion())
+
+
+def compile_cubin(
+    file: str, texts: Mapping[str, str], flags: tuple[str, ...]
+) -> tuple[bytes, str]:
+    """Compile `texts[file]`, other texts being its headers; returns the cubin and ptxas's log.
+
+    Raises
+    ------
+    KernelCompileError
+        With the first error line, the file and the flags.
+    """
+    from cupy.cuda import nvrtc
+
+    headers = [name for name in texts if name != file]
+    program = nvrtc.createProgram(
+        texts[file], file, tuple(texts[name] for name in headers), tuple(headers)
+    )
+    try:
+        nvrtc.compileProgram(program, flags)
+        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
+    except nvrtc.NVRTCError:
+        log = nvrtc.getProgramLog(program)
+        first = next((line for line in log.splitlines() if "error" in line), log[:200])
+        raise KernelCompileError(
+            f"NVRTC cannot compile {file} (flags {' '.join(flags)}): {first}"
+        ) from None
+    finally:
+        nvrtc.destroyProgram(program)

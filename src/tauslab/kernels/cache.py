@@ -1,0 +1,79 @@
+"""Compiled kernels by content: the key is everything that decides the binary.
+
+Entries are written under a random name and renamed, so ranks may race and a killed process leaves
+nothing half-written under a real name.  Each entry ends with a digest of its bytes, so a file that
+a power failure cut short is compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+# Raise when the format of entries or what they are compiled from changes in a way the key misses.
+CACHE_VERSION = 1
+
+CSRC = Path(__file__).parent / "csrc"
+
+
+def cache_directory() -> Path:
+    """``$TAUSLAB_CACHE_DIR``, else the user's cache folder, else one under the temporary folder."""
+    chosen = os.environ.get("TAUSLAB_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+    if os.access(folder, os.W_OK):
+        return folder
+    return Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+
+
+def content_key(parts: Iterable[str]) -> str:
+    """Digest of texts; every part is delimited, so moving text between parts changes it."""
+    digest = hashlib.sha256(str(CACHE_VERSION).encode())
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+def csrc_texts() -> dict[str, str]:
+    """Every kernel file and header by name."""
+    files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
+    return {path.name: path.read_text() for path in files}
+
+
+def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
+    """Path of the entry `key`, and whether it was there.
+
+    `build` writes the binary to the path it is given.
+    """
+    folder = cache_directory() / key[:2]
+    path = folder / f"{key}{suffix}"
+    check = path.with_suffix(".sha256")
+    if _intact(path, check):
+        return path, True
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+        fresh = Path(scratch) / path.name
+        build(fresh)
+        digest = Path(scratch) / check.name
+        digest.write_text(hashlib.sha256(fresh.read_bytes()).hexdigest())
+        fresh.replace(path)
+        digest.replace(check)
+    return path, False
+
+
+def _intact(path: Path, check: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return check.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+    return False

@@ -1,0 +1,242 @@
+"""Writes `model.h`: the only generated text.  Sizes, propensities, state change, records.
+
+Two forms share the expressions.  *Unrolled*: every reaction is straight-line code on local arrays.
+*Tables*: mass action is read from arrays (see `tauslab.kernels.tables`), and only laws that are
+not mass action become code, in one switch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tauslab.kernels.lowering import (
+    Constant,
+    Count,
+    Law,
+    LoweredNetwork,
+    LoweredReaction,
+    Operation,
+)
+from tauslab.model.expression import Number
+
+_HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LOGIC = {"and": "&&", "or": "||", "xor": "!="}
+_LARGEST_UNROLLED_POWER = 16
+
+
+@dataclass(frozen=True)
+class Style:
+    """How unrolled code suits a device; chosen by the backend, never changes the numbers.
+
+    `branches`: one branch per reaction that updates only what the reaction changes (cheap where
+    threads run apart: a CPU); otherwise everything is recomputed without a branch (a warp).
+    """
+
+    branches: bool
+
+
+def unrolled_header(network: LoweredNetwork, style: Style) -> str:
+    """`model.h` for the unrolled kernels."""
+    parts = [_HEADER, '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n']
+    parts.append(_sizes(network))
+    parts += [_propensity(j, reaction) for j, reaction in enumerate(network.reactions)]
+    parts.append(_all_propensities(network))
+    parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
+    parts.append(_records(network))
+    return "\n".join(parts)
+
+
+def table_header(network: LoweredNetwork) -> str:
+    """`model.h` for the table-driven kernels: general laws only, one switch."""
+    parts = [_HEADER, '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n']
+    parts.append(_sizes(network))
+    cases = [
+        f"        case {j}: return {_guarded(reaction, 'x')};\n"
+        for j, reaction in enumerate(network.reactions)
+        if reaction.law is not None
+    ]
+    body = "".join(cases)
+    parts.append(
+        "template <class State>\n"
+        "DEVICE double general_propensity([[maybe_unused]] int reaction,\n"
+        "                                 [[maybe_unused]] const State &x,\n"
+        "                                 [[maybe_unused]] const double *c) {\n"
+        f"    switch (reaction) {{\n{body}        default: return 0;\n    }}\n}}\n"
+    )
+    parts.append(_records(network))
+    return "\n".join(parts)
+
+
+def literal(value: float) -> str:
+    """A C++ literal with exactly the bits of `value`."""
+    if math.isnan(value):
+        return "from_bits(0x7ff8000000000000ull)"
+    if math.isinf(value):
+        return f"from_bits(0x{'7' if value > 0 else 'f'}ff0000000000000ull)"
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def law_text(law: Law, state: str) -> str:
+    """C++ for a lowered law; `state` is the expression that is indexed by species number."""
+    if isinstance(law, Number):
+        return literal(law.value)
+    if isinstance(law, Count):
+        return f"(double){state}[{law.index}]"
+    if isinstance(law, Constant):
+        return f"c[{law.index}]"
+    return _operation(law, state)
+
+
+def _operation(law: Operation, state: str) -> str:
+    name = law.function
+    if name == "pow" and isinstance(law.arguments[1], Number):
+        power = law.arguments[1].value
+        if power == int(power) and abs(power) <= _LARGEST_UNROLLED_POWER:
+            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state)})"
+    if name == "if":
+        condition, yes, no = law.arguments
+        chosen = (law_text(yes, state), law_text(no, state))
+        return f"({_condition(condition, state)} ? {chosen[0]} : {chosen[1]})"
+    if name in _COMPARE or name in _LOGIC or name == "not":
+        return f"({_condition(law, state)} ? 1.0 : 0.0)"
+    arguments = [law_text(a, state) for a in law.arguments]
+    if name in _INFIX:
+        return f"({arguments[0]} {_INFIX[name]} {arguments[1]})"
+    if name == "neg":
+        return f"(-{arguments[0]})"
+    if name == "sqrt":
+        return f"SQRT({arguments[0]})"
+    return f"tl_{name}({', '.join(arguments)})"
+
+
+def _condition(law: Law, state: str) -> str:
+    if isinstance(law, Operation):
+        if law.function in _COMPARE:
+            left, right = (law_text(a, state) for a in law.arguments)
+            return f"({left} {_COMPARE[law.function]} {right})"
+        if law.function in _LOGIC:
+            left, right = (_condition(a, state) for a in law.arguments)
+            return f"({left} {_LOGIC[law.function]} {right})"
+        if law.function == "not":
+            return f"(!{_condition(law.arguments[0], state)})"
+    return f"({law_text(law, state)} != 0.0)"
+
+
+def _sizes(network: LoweredNetwork) -> str:
+    return (
+        f"constexpr int N_SPECIES = {len(network.species)};\n"
+        f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
+        f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_RECORDED = {len(network.recorded)};\n"
+        f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
+    )
+
+
+def _mass_action(reaction: LoweredReaction, state: str) -> str:
+    assert reaction.constant is not None
+    factors = [
+        f"(double){state}[{index}]" if taken == 0 else f"((double){state}[{index}] - {taken}.0)"
+        for index, order in reaction.orders
+        for taken in range(order)
+    ]
+    constant = law_text(reaction.constant, state)
+    return f"{constant} * ({' * '.join(factors)})" if factors else constant
+
+
+def _guarded(reaction: LoweredReaction, state: str) -> str:
+    """The propensity; general laws turn negative values into NaN, which ends the trajectory."""
+    if reaction.law is not None:
+        text = f"not_negative({law_text(reaction.law, state)})"
+    else:
+        text = _mass_action(reaction, state)
+    if reaction.needs:
+        enough = " && ".join(f"{state}[{index}] >= {count}" for index, count in reaction.needs)
+        return f"({enough} ? {text} : 0.0)"
+    return text
+
+
+def _propensity(j: int, reaction: LoweredReaction) -> str:
+    return (
+        f"DEVICE double propensity_{j}([[maybe_unused]] const i32 *x, "
+        f"[[maybe_unused]] const double *c) {{\n    return {_guarded(reaction, 'x')};\n}}\n"
+    )
+
+
+def _all_propensities(network: LoweredNetwork) -> str:
+    lines = [f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions))]
+    return (
+        "DEVICE void all_propensities([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c, double *a, "
+        f"double *cumulative) {{\n{''.join(lines)}{_cumulate(range(len(network.reactions)))}}}\n"
+    )
+
+
+def _cumulate(reactions: Iterable[int]) -> str:
+    return "".join(
+        f"    cumulative[{j}] = {f'cumulative[{j - 1}] + ' if j else ''}a[{j}];\n"
+        for j in reactions
+    )
+
+
+def _fire_selects(network: LoweredNetwork) -> str:
+    """Fire without a branch: every count adds a choice over reactions, all is recomputed."""
+    changes: dict[int, list[str]] = {}
+    for j, reaction in enumerate(network.reactions):
+        for index, by in reaction.change:
+            changes.setdefault(index, []).append(f"(reaction == {j} ? {by} : 0)")
+    lines = [f"    x[{i}] = plus(x[{i}], {' + '.join(t)});\n" for i, t in sorted(changes.items())]
+    signs = " | ".join(f"x[{i}]" for i in sorted(changes)) or "0"
+    return (
+        "// Returns a negative number if a count passed 2147483647.\n"
+        "DEVICE i32 fire([[maybe_unused]] int reaction, i32 *x, const double *c, double *a, "
+        f"double *cumulative) {{\n{''.join(lines)}"
+        f"    all_propensities(x, c, a, cumulative);\n    return {signs};\n}}\n"
+    )
+
+
+def _fire_branches(network: LoweredNetwork) -> str:
+    """Fire in one branch per reaction that recomputes only what depends on the change."""
+    readers: dict[int, set[int]] = {}
+    for j, reaction in enumerate(network.reactions):
+        for index in reaction.depends_on():
+            readers.setdefault(index, set()).add(j)
+    cases = []
+    for j, reaction in enumerate(network.reactions):
+        touched = sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+        body = [f"x[{i}] = plus(x[{i}], {by});" for i, by in reaction.change]
+        body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
+        signs = " | ".join(f"x[{i}]" for i, _ in reaction.change) or "0"
+        body.append(f"signs = {signs};")
+        sums = _cumulate(range(touched[0], len(network.reactions))) if touched else ""
+        lines = "".join(f"        {line}\n" for line in body)
+        cases.append(f"    case {j}:\n{lines}{sums}        break;\n")
+    return (
+        "// Returns a negative number if a count passed 2147483647.\n"
+        "DEVICE i32 fire(int reaction, i32 *x, [[maybe_unused]] const double *c, "
+        "[[maybe_unused]] double *a,\n"
+        "                [[maybe_unused]] double *cumulative) {\n    i32 signs = 0;\n    switch (reaction) {\n"
+        f"{''.join(cases)}    }}\n    return signs;\n}}\n"
+    )
+
+
+def _records(network: LoweredNetwork) -> str:
+    counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
+    values = "".join(
+        f"    out[{k}] = {law_text(law, 'x')};\n"
+        for k, (_, law) in enumerate(network.observables)
+    )
+    return (
+        "template <class State>\n"
+        "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
+        f"{counts}}}\n\n"
+        "template <class State>\n"
+        "DEVICE void record_observables([[maybe_unused]] const State &x, "
+        "[[maybe_unused]] const double *c,\n"
+        "                               [[maybe_unused]] double *out) {\n"
+        f"{values}}}\n"
+    )

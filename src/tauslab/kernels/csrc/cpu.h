@@ -1,0 +1,42 @@
+// The CPU prelude: a kernel is a plain function that every thread of the pool calls once.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+
+#define DEVICE static inline __attribute__((always_inline))
+#define DEVICE_MEMBER inline __attribute__((always_inline))
+#define KERNEL(name, ...) \
+    extern "C" __attribute__((visibility("default"))) void name( \
+        [[maybe_unused]] i64 global_id_, [[maybe_unused]] i64 global_size_, __VA_ARGS__)
+#define GLOBAL_ID global_id_
+#define GLOBAL_SIZE global_size_
+#define UNROLL _Pragma("GCC unroll 64")
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+#define FMA(a, b, c) __builtin_fma((a), (b), (c))
+#define SQRT(a) __builtin_sqrt(a)
+#define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
+
+// A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
+#define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))
+#define THREAD_STRIDE 1
+
+DEVICE u64 as_bits(double value) {
+    u64 bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+DEVICE double from_bits(u64 bits) {
+    double value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+DEVICE u64 atomic_add(u64 *cell, u64 value) {
+    return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
+}

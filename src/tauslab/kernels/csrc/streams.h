@@ -1,0 +1,62 @@
+// Every random stream, and how a draw's address is packed into Philox's key and counter.
+//
+// Key: the 64-bit seed (k0 low half, k1 high half). A draw is a pure function of seed and counter.
+//
+// Counter of ensembles, 128 bits:
+//     c0           draw, bits 0..31
+//     c1           draw, bits 32..47 | stream << 16            draw: 48 bits, stream: 16 bits
+//     c2           trajectory, bits 0..31
+//     c3           trajectory, bits 32..39 | point << 8        trajectory: 40 bits, point: 24 bits
+// Counter of the lattice, 128 bits: site 40, step 48, replica 16, and 24 for stream, axis, sub-step
+// and slot group.
+//
+// Numbers of streams are part of every result: never change or reuse one.
+#pragma once
+
+#include "philox.h"
+#include "prelude.h"
+
+enum Stream : u32 {
+    STREAM_SSA = 1,         // waiting times and reactions of exact trajectories
+    STREAM_TAU = 2,         // leaps: Poisson and binomial numbers of events
+    STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
+    STREAM_RDME = 4,        // lattice: hops and reactions of sites
+    STREAM_PILOT = 5,       // short runs that choose a method or a scale
+};
+
+// The key and the fixed part of the counter of one trajectory in one stream.
+struct TrajectoryStream {
+    u32 k0, k1;
+    u32 c1_stream;
+    u32 c2, c3;
+};
+
+DEVICE TrajectoryStream trajectory_stream(u64 seed, u32 stream, u64 trajectory, u32 point) {
+    return {(u32)seed, (u32)(seed >> 32), stream << 16, (u32)trajectory,
+            ((u32)(trajectory >> 32) & 0xffu) | point << 8};
+}
+
+// The 128 random bits of draw `number` (below 2^48).
+DEVICE Philox4 draw(const TrajectoryStream &s, u64 number) {
+    const u32 c1 = ((u32)(number >> 32) & 0xffffu) | s.c1_stream;
+    return philox4x32_10((u32)number, c1, s.c2, s.c3, s.k0, s.k1);
+}
+
+// Uniform numbers are multiples of 2^-52, made from the upper 52 of 64 bits without a rounding:
+// set as the fraction of a double v in [1, 2), then v - 1 or 2 - v, both exact. With 52 bits the
+// largest u below 1 is 1 - 2^-52, so the rounded product u * a0 stays strictly below a0 (the
+// error, at most a0 * 2^-53, is less than what is missing): a search for the first cumulative sum
+// above u * a0 always ends.
+DEVICE double unit_one_to_two(u32 hi, u32 lo) {
+    return from_bits((((u64)hi << 32) | lo) >> 12 | 0x3ff0000000000000ull);
+}
+
+// In (0, 1]: never zero, so its logarithm is finite.
+DEVICE double unit_open_low(u32 hi, u32 lo) {
+    return 2.0 - unit_one_to_two(hi, lo);
+}
+
+// In [0, 1).
+DEVICE double unit_half_open(u32 hi, u32 lo) {
+    return unit_one_to_two(hi, lo) - 1.0;
+}

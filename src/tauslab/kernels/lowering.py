@@ -1,0 +1,217 @@
+"""From a `Network` to numbers: what the code generator and the kernels' tables are made from.
+
+Species keep their order.  Fixed species and parameters become *constants*: the largest parts of a
+law that no reaction can change are evaluated on the host, once per run, or once per row of a
+launch where they vary from trajectory to trajectory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expression import Call, Expression, Number, Symbol, substitute, symbols
+from tauslab.model.host_math import evaluate
+from tauslab.model.mass_action import recognise
+from tauslab.model.network import Network, Reaction, unfold
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Count:
+    """The count of species number `index` in a law."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Constant number `index` of the row, loaded at the start of a trajectory."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A function of `tauslab.model.expression.FUNCTIONS` applied to lowered laws."""
+
+    function: str
+    arguments: tuple[Law, ...]
+
+
+Law = Number | Count | Constant | Operation
+
+
+@dataclass(frozen=True)
+class LoweredReaction:
+    """One reaction by species numbers.
+
+    `change` is what one event adds to each count.  Mass action: propensity = `constant` times
+    x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
+    its entry in `needs`, so that no event can take molecules that are not there.
+    """
+
+    name: str
+    change: tuple[tuple[int, int], ...]
+    constant: Number | Constant | None
+    orders: tuple[tuple[int, int], ...]
+    law: Law | None
+    needs: tuple[tuple[int, int], ...]
+
+    def depends_on(self) -> set[int]:
+        """Numbers of the species the propensity reads."""
+        read = {index for index, _ in self.orders} | {index for index, _ in self.needs}
+        return read | (counts_in(self.law) if self.law is not None else set())
+
+
+@dataclass(frozen=True)
+class LoweredNetwork:
+    """A network ready for code generation.
+
+    `constants` are expressions of varying names alone; `recorded` lists species numbers in the
+    order of output; `observables` are recorded rules.
+    """
+
+    species: tuple[str, ...]
+    reactions: tuple[LoweredReaction, ...]
+    constants: tuple[Expression, ...]
+    recorded: tuple[int, ...]
+    observables: tuple[tuple[str, Law], ...]
+
+    def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
+        """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
+
+        `rows` gives each varying parameter, and each varying amount of a fixed species, as an
+        array of length `n_rows`.
+        """
+        table = np.empty((n_rows, len(self.constants)))
+        names = sorted(set().union(*(symbols(c) for c in self.constants)))
+        for row in range(n_rows):
+            values = {name: float(rows[name][row]) for name in names}
+            table[row] = [evaluate(constant, values) for constant in self.constants]
+        return table
+
+
+def lower(
+    network: Network,
+    *,
+    parameters: Mapping[str, float],
+    counts: Mapping[str, int],
+    varying: Collection[str] = (),
+    recorded: Collection[str] | None = None,
+) -> LoweredNetwork:
+    """Lower `network` with these parameter values and rounded initial counts.
+
+    Parameters
+    ----------
+    parameters, counts
+        Values of all parameters and initial counts of all species.
+    varying
+        Parameters, and fixed species, that differ from trajectory to trajectory.
+    recorded
+        Species to record, in the model's order; all by default.
+
+    Raises
+    ------
+    ModelError
+        A law needs something that is not known.
+    """
+    return _Lowering(network, parameters, counts, varying).run(recorded)
+
+
+class _Lowering:
+    def __init__(
+        self,
+        network: Network,
+        parameters: Mapping[str, float],
+        counts: Mapping[str, int],
+        varying: Collection[str],
+    ) -> None:
+        self.network = network
+        self.number = {name: i for i, name in enumerate(network.species)}
+        self.moving = {name for name, s in network.species.items() if not s.fixed}
+        self.rules = network.rule_expressions()
+        self.varying = set(varying)
+        fixed = {n: float(c) for n, c in counts.items() if n not in self.moving}
+        self.values = {**parameters, **fixed}
+        # Parameters given by expressions of varying ones vary too.
+        trees = {n: t for n, t in network.parameters.items() if n not in self.varying}
+        self.derived = {n: t for n, t in unfold(trees, "parameter").items() if symbols(t)}
+        self.constants: dict[Expression, int] = {}
+
+    def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
+        names = tuple(self.network.species)
+        chosen = names if recorded is None else [n for n in names if n in set(recorded)]
+        reactions = tuple(self.reaction(r) for r in self.network.reactions)
+        observables = tuple(
+            (rule.name, self.law(self.rules[rule.name]))
+            for rule in self.network.rules.values()
+            if rule.recorded
+        )
+        return LoweredNetwork(
+            names,
+            reactions,
+            tuple(self.constants),
+            tuple(self.number[name] for name in chosen),
+            observables,
+        )
+
+    def reaction(self, reaction: Reaction) -> LoweredReaction:
+        law = substitute(reaction.law, self.rules)
+        change = {
+            self.number[name]: by
+            for name, by in reaction.net_change().items()
+            if name in self.moving
+        }
+        action = recognise(law, self.moving)
+        if action is not None:
+            constant = self.constant(action.constant)
+            orders = tuple((self.number[n], k) for n, k in action.orders.items())
+            lowered = None
+        else:
+            constant, orders, lowered = None, (), self.law(law)
+        falls = dict(orders)
+        needs = tuple(
+            (self.number[name], count)
+            for name, count in reaction.reactants.items()
+            if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
+        )
+        moves = tuple(sorted(change.items()))
+        return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs)
+
+    def constant(self, expression: Expression) -> Number | Constant:
+        """A part that no reaction changes: a number, or a constant of the row."""
+        expression = substitute(expression, self.derived)
+        names = symbols(expression)
+        if not names & self.varying:
+            return Number(evaluate(expression, self.values))
+        known = {name: Number(self.values[name]) for name in names - self.varying}
+        whole = substitute(expression, known)
+        return Constant(self.constants.setdefault(whole, len(self.constants)))
+
+    def law(self, expression: Expression) -> Law:
+        """Lower a law; parts without moving species collapse into one constant."""
+        names = symbols(expression)
+        if not names & self.moving and not names & self.rules.keys():
+            return self.constant(expression)
+        if isinstance(expression, Symbol):
+            if expression.name in self.rules:
+                return self.law(self.rules[expression.name])
+            return Count(self.number[expression.name])
+        if isinstance(expression, Call):
+            return Operation(expression.function, tuple(self.law(a) for a in expression.arguments))
+        raise ModelError(f"cannot lower {expression}")
+
+
+def counts_in(law: Law) -> set[int]:
+    """Numbers of the species a lowered law reads."""
+    if isinstance(law, Count):
+        return {law.index}
+    if isinstance(law, Operation):
+        return set().union(*(counts_in(a) for a in law.arguments))
+    return set()

@@ -1,0 +1,121 @@
+"""The exact SSA engine: which kernel a network gets, and how a launch is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.codegen import table_header, unrolled_header
+from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.tables import NetworkTables
+
+# Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it the
+# tables and the selector `tree`.  Part of the method: changing it changes results.
+LARGEST_UNROLLED = 64
+
+MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
+
+
+def selector_of(network: LoweredNetwork) -> str:
+    """How the next reaction is found; a function of the network alone."""
+    return "linear" if 0 < len(network.reactions) <= LARGEST_UNROLLED else "tree"
+
+
+@dataclass
+class SampleBuffers:
+    """Device buffers of one launch; those not recorded are None.
+
+    counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
+    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter and events u64 ``[1]``; scratch is
+    the state of trajectories in flight, for networks that are not unrolled.
+    """
+
+    counts: Any
+    observables: Any
+    final: Any
+    status: Any
+    row_counter: Any
+    events: Any
+    scratch: Any = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Trajectories ``first .. first + rows - 1`` and their inputs on the device.
+
+    `initial` int32 ``[1 or rows, species]``; `constants` f64 ``[1 or rows, constants]``.
+    """
+
+    first: int
+    rows: int
+    initial: Any
+    constants: Any
+
+
+class ExactSsa:
+    """Gillespie's direct method on one backend for one network."""
+
+    def __init__(self, backend: Backend, network: LoweredNetwork, times: Sequence[float]) -> None:
+        self.backend = backend
+        self.selector = selector_of(network)
+        self._times = backend.upload(np.asarray(times, np.float64))
+        self._n_times = len(times)
+        self._tables: NetworkTables | None = None
+        if self.selector == "linear":
+            header = unrolled_header(network, backend.style)
+            self.entry, file = "ssa", "ssa.cc"
+        else:
+            header = table_header(network)
+            self.entry, file = "ssa_table", "ssa_table.cc"
+            self._tables = NetworkTables(backend, network)
+        source = KernelSource(file, (self.entry,), {"model.h": header})
+        self.program: Program = backend.compile(source)
+
+    def resident(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time when `launches` share the device's memory."""
+        most = self.program.resident(self.entry)
+        if self._tables is None:
+            return most
+        # Half of the memory that is free, so that sample buffers find room beside it.
+        share = self.backend.free_memory() // (2 * launches)
+        return max(1, min(most, share // self._tables.bytes_per_trajectory()))
+
+    def scratch(self, rows: int) -> Any:
+        """State of `rows` trajectories in flight, or None where registers hold it."""
+        if self._tables is None:
+            return None
+        return self._tables.scratch(self.backend.launched_items(rows))
+
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        backend = self.backend
+        backend.clear(buffers.row_counter, stream)
+        backend.clear(buffers.events, stream)
+        arguments = [
+            np.uint64(seed), np.uint32(0), launch.first, launch.rows, self._times, self._n_times,
+            launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
+            np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
+            buffers.final, buffers.status, buffers.events,
+        ]  # fmt: skip
+        items = launch.rows
+        if self._tables is not None:
+            arguments += self._tables.arguments(buffers.scratch)
+            items = min(items, int(buffers.scratch[0].shape[0]))
+        self.program.launch(self.entry, items, arguments, stream)
+
+
+def _stride(rows: Any) -> int:
+    """Elements from one row to the next; 0 where all trajectories share one row."""
+    return int(rows.shape[1]) if rows.shape[0] > 1 else 0

@@ -1,0 +1,101 @@
+"""Integer statistics and histograms of a launch, accumulated on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
+
+_ENTRIES = ("count_statistics", "count_histogram", "real_statistics")
+_ROWS_PER_ITEM = 256  # as in csrc/statistics.cc
+
+
+class Statistics:
+    """Kernels that add a launch's samples to accumulators.
+
+    Parameters
+    ----------
+    shape
+        Numbers of sample times, recorded species and observables.
+    histograms
+        For each, the column of its species and its bin edges ``[bins + 1]``.
+    scales
+        What each observable is multiplied by before it is rounded to a whole number.
+    counts
+        Whether sums over counts are wanted (otherwise histograms only).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: tuple[int, int, int],
+        histograms: Mapping[str, tuple[int, Array]],
+        scales: Sequence[float],
+        *,
+        counts: bool,
+    ) -> None:
+        self._backend = backend
+        self._times, self._species, self._observables = shape
+        self._counts = counts
+        self._program = backend.compile(KernelSource("statistics.cc", _ENTRIES))
+        self._scales = backend.upload(np.asarray(scales, np.float64)) if len(scales) else None
+        self._histograms = {
+            name: (column, len(edges) - 1, backend.upload(np.asarray(edges, np.float64)))
+            for name, (column, edges) in histograms.items()
+        }
+
+    def accumulators(self) -> dict[str, Any]:
+        """New device accumulators, all uint64, named as the writers know them."""
+        times, species, observables = self._times, self._species, self._observables
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self._counts:
+            shapes |= {"n": (times,)}
+            shapes |= {name: (times, species) for name in ("sum", "sq_low", "sq_high")}
+            if self._scales is not None:
+                names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
+                shapes |= {f"obs_{name}": (times, observables) for name in names}
+        for name, (_, bins, _) in self._histograms.items():
+            shapes[f"histogram/{name}"] = (times, bins + 2)
+        return {k: self._backend.empty(shape, np.uint64) for k, shape in shapes.items()}
+
+    def add(
+        self,
+        counts: Any,
+        observables: Any,
+        rows: int,
+        into: Mapping[str, Any],
+        stream: Stream,
+    ) -> None:
+        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order."""
+        for buffer in into.values():
+            self._backend.clear(buffer, stream)
+        chunks = -(-rows // _ROWS_PER_ITEM)
+        times, species = self._times, self._species
+        if self._counts and species:
+            sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
+            self._program.launch(
+                "count_statistics",
+                chunks * times * species,
+                [counts, rows, times, species, *sums],
+                stream,
+            )
+        if self._counts and self._scales is not None:
+            columns = times * self._observables
+            names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
+            sums = [into[f"obs_{name}"] for name in names]
+            self._program.launch(
+                "real_statistics",
+                chunks * columns,
+                [observables, rows, columns, self._observables, self._scales, *sums],
+                stream,
+            )
+        for name, (column, bins, edges) in self._histograms.items():
+            self._program.launch(
+                "count_histogram",
+                chunks * times,
+                [counts, rows, times, species, column, edges, bins, into[f"histogram/{name}"]],
+                stream,
+            )

@@ -1,0 +1,154 @@
+"""What a model needs, whether a method can honour it, and the report of ``tauslab check``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expression import substitute
+from tauslab.model.host_math import evaluate
+from tauslab.model.mass_action import MassAction, recognise
+from tauslab.model.network import Feature, Network, Reaction
+
+# Kinds of feature (see `tauslab.model.network.Feature`) that each method can honour.
+SUPPORTED: Mapping[str, frozenset[str]] = {"ssa": frozenset()}
+
+# How a message calls many of a kind; a kind that is not here is called by its name.
+_PLURAL = {
+    "event": "events",
+    "rate rule": "rate rules",
+    "algebraic rule": "algebraic rules",
+    "delay": "delays",
+    "time": "laws that depend on time",
+    "function": "functions outside the known ones",
+    "mole": "amounts in mole",
+    "mass": "amounts in units of mass",
+    "scaled unit": "units of more or less than one molecule",
+    "reversible": "reversible laws that do not split",
+    "fast reaction": "fast reactions",
+    "stoichiometry": "stoichiometries that are not whole constants",
+    "conversion factor": "conversion factors",
+    "package": "required SBML packages",
+    "missing value": "missing values",
+}
+
+
+def require_support(network: Network, method: str) -> None:
+    """Refuse a model that `method` cannot simulate as it is meant.
+
+    Raises
+    ------
+    ModelError
+        Names the first element that is not supported.
+    ConfigError
+        `method` is not known.
+    """
+    refused = [feature for feature in network.features if method in refusing(feature, [method])]
+    if refused:
+        first = refused[0]
+        name = f"{network.source_path}: " if network.source_path is not None else ""
+        more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
+        raise ModelError(
+            f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
+            f"by {method}; {first.message}{more}"
+        )
+
+
+def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
+    """Methods, of all or of those given, that cannot honour a feature."""
+    for method in methods or ():
+        if method not in SUPPORTED:
+            raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
+    return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+
+
+def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
+    """Every reaction with its mass-action form, rules unfolded; None for a general law."""
+    rules = network.rule_expressions()
+    return [
+        (reaction, recognise(substitute(reaction.law, rules), network.species))
+        for reaction in network.reactions
+    ]
+
+
+def check_rates(network: Network, parameter_values: Mapping[str, float]) -> None:
+    """Refuse mass-action constants that are negative, infinite or not a number.
+
+    Raises
+    ------
+    ModelError
+        Names the reaction and the value.
+    """
+    for reaction, form in mass_action_reactions(network):
+        if form is None:
+            continue
+        value = evaluate(form.constant, parameter_values)
+        if not (math.isfinite(value) and value >= 0):
+            raise ModelError(
+                f"reaction {reaction.name}: its rate constant is {value:g}; "
+                "it must be finite and 0 or more"
+            )
+
+
+def report(network: Network) -> list[str]:
+    """Lines that tell a user what the model holds and what stands in the way of running it."""
+    lines = [
+        f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
+        f"{_count(len(network.reactions), 'reaction')}, "
+        f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+    ]
+    lines += _report_laws(network)
+    lines += _report_species(network)
+    if network.t_end is not None:
+        lines.append(f"end time in the file: {network.t_end:g}")
+    lines += [
+        f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
+        f"refused by {', '.join(refusing(f))}"
+        for f in network.features
+        if refusing(f)
+    ]
+    lines += [f"note: {note}" for note in network.notes]
+    accepted = [
+        name for name in SUPPORTED if all(name not in refusing(f) for f in network.features)
+    ]
+    lines.append(f"methods that can run it: {', '.join(accepted) or 'none'}")
+    return lines
+
+
+def _report_laws(network: Network) -> list[str]:
+    forms = mass_action_reactions(network)
+    orders = Counter(sum(form.orders.values()) for _, form in forms if form is not None)
+    lines = []
+    if orders:
+        parts = ", ".join(f"{orders[order]} of order {order}" for order in sorted(orders))
+        lines.append(f"mass action: {parts}")
+    general = [reaction.name for reaction, form in forms if form is None]
+    if general:
+        lines.append(f"general laws ({len(general)}): {', '.join(general)}")
+    return lines
+
+
+def _report_species(network: Network) -> list[str]:
+    lines = []
+    fixed = [name for name, species in network.species.items() if species.fixed]
+    if fixed:
+        lines.append(f"fixed species: {', '.join(fixed)}")
+    used = {species.compartment for species in network.species.values()}
+    try:
+        values = network.parameter_values()
+        amounts = network.initial_amounts(values)
+    except ModelError as error:
+        return [*lines, f"values cannot be computed: {error}"]
+    volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
+    if volumes:
+        lines.append(f"volumes: {', '.join(volumes)}")
+    rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]
+    if rounded:
+        lines.append(f"initial amounts that are rounded: {', '.join(rounded)}")
+    return lines
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,69 @@
+"""The exceptions tauslab raises on purpose.
+
+::
+
+    TauslabError
+    |-- ModelError            a model that is wrong, or that an engine cannot honour     (ValueError)
+    |-- ConfigError           an option, a name or a value the user gave                 (ValueError)
+    |-- DecompositionError    work that cannot be cut over the ranks there are           (ValueError)
+    |-- DeviceError           a device, compiler or driver that is not there             (RuntimeError)
+    |-- KernelCompileError    a kernel the compiler refused                              (RuntimeError)
+    |-- OutputError           a file that cannot be written, read or trusted             (OSError)
+    |   `-- InputFileError    a result file given by the user that is missing or foreign
+    `-- StoppedEarly          stopped on request; what is on disk can be resumed         (RuntimeError)
+
+Each message is one sentence that names the file and the element, says what was given and what is
+allowed.  ``exit_code`` is what the command line returns.
+"""
+
+from __future__ import annotations
+
+
+class TauslabError(Exception):
+    """Base of every error that tauslab raises on purpose."""
+
+    exit_code = 1
+
+
+class ModelError(TauslabError, ValueError):
+    """A model is malformed, or asks for something the chosen engine cannot honour."""
+
+    exit_code = 2
+
+
+class ConfigError(TauslabError, ValueError):
+    """An option, name or value given by the user is not allowed."""
+
+    exit_code = 2
+
+
+class DecompositionError(TauslabError, ValueError):
+    """Work or space cannot be cut over the ranks as asked."""
+
+    exit_code = 2
+
+
+class DeviceError(TauslabError, RuntimeError):
+    """A device, compiler or driver that was asked for is not there."""
+
+    exit_code = 2
+
+
+class KernelCompileError(TauslabError, RuntimeError):
+    """A kernel does not compile; the message holds flags, source path and the first error."""
+
+
+class OutputError(TauslabError, OSError):
+    """A result file cannot be written, read or trusted."""
+
+
+class InputFileError(OutputError):
+    """A result file given by the user is missing, foreign or unfinished."""
+
+    exit_code = 2
+
+
+class StoppedEarly(TauslabError, RuntimeError):
+    """The run was stopped on request before its end; it can be resumed."""
+
+    exit_code = 75

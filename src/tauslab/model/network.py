@@ -1,0 +1,349 @@
+"""A well-stirred reaction network: what every reader builds and every ensemble engine runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expression import (
+    Expression,
+    Number,
+    Symbol,
+    as_expression,
+    call,
+    substitute,
+    symbols,
+)
+from tauslab.model.host_math import evaluate
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_TERM = re.compile(r"(?:(\d+)\s*\*?\s+|(\d+)\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
+
+
+@dataclass(frozen=True)
+class Species:
+    """A kind of molecule.
+
+    `initial` is an amount (molecules), an expression of parameters.  A `fixed` species keeps its
+    initial amount whatever reactions do (SBML: constant, or boundaryCondition without a rule).
+    """
+
+    name: str
+    initial: Expression
+    fixed: bool = False
+    compartment: str | None = None
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """One irreversible reaction.
+
+    `reactants` and `products` map species to whole stoichiometries.  `law` is the propensity
+    (events per unit time) as an expression of species counts, parameters and rules.
+    """
+
+    name: str
+    reactants: Mapping[str, int]
+    products: Mapping[str, int]
+    law: Expression
+
+    def net_change(self) -> dict[str, int]:
+        """Change of each count when the reaction fires once; zero changes are left out."""
+        change = {name: -count for name, count in self.reactants.items()}
+        for name, count in self.products.items():
+            change[name] = change.get(name, 0) + count
+        return {name: count for name, count in change.items() if count}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A quantity given at all times by an expression (SBML assignment rule, .net group, function).
+
+    `recorded` rules are written to the file as observables.
+    """
+
+    name: str
+    expression: Expression
+    recorded: bool = True
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something in the model file that not every engine can honour, named for the error message.
+
+    `kind` is one of ``event``, ``rate rule``, ``algebraic rule``, ``delay``, ``time``, ``mole``,
+    ``reversible``, ...; `element` says where it stands, for instance ``reaction R7``.
+    """
+
+    kind: str
+    element: str
+    message: str
+
+
+@dataclass
+class Network:
+    """Species, parameters, rules and reactions; built by a reader or by hand.
+
+    >>> net = Network("decay")
+    >>> net.add_species("X", 250)
+    >>> net.add_reaction("2 X ->", rate=0.5)
+    >>> net.reactions[0].net_change()
+    {'X': -2}
+    """
+
+    name: str = "network"
+    species: dict[str, Species] = field(default_factory=dict)
+    parameters: dict[str, Expression] = field(default_factory=dict)
+    reactions: list[Reaction] = field(default_factory=list)
+    rules: dict[str, Rule] = field(default_factory=dict)
+    features: list[Feature] = field(default_factory=list)
+    t_end: float | None = None
+    source_path: Path | None = None
+    source_text: str | None = None
+    notes: list[str] = field(default_factory=list)
+    _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    # ---------------------------------------------------------------- building
+
+    def add_species(
+        self,
+        name: str,
+        initial: float | str | Expression = 0,
+        *,
+        fixed: bool = False,
+        compartment: str | None = None,
+    ) -> None:
+        """Add a species with its initial amount (molecules)."""
+        self._claim(name)
+        self.species[name] = Species(name, as_expression(initial), fixed, compartment)
+
+    def add_parameter(self, name: str, value: float | str | Expression) -> None:
+        """Add a parameter; `value` may be an expression of other parameters."""
+        self._claim(name)
+        self.parameters[name] = as_expression(value)
+
+    def add_rule(
+        self, name: str, expression: float | str | Expression, *, recorded: bool = True
+    ) -> None:
+        """Add a quantity that `expression` gives at all times."""
+        self._claim(name)
+        self.rules[name] = Rule(name, as_expression(expression), recorded)
+
+    def add_reaction(
+        self,
+        equation: str,
+        *,
+        rate: float | str | Expression | None = None,
+        law: str | Expression | None = None,
+        parameters: Mapping[str, float] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a reaction written as ``"A + 2 B -> C"``.
+
+        Parameters
+        ----------
+        rate
+            Stochastic rate constant: the propensity is `rate` times the number of distinct
+            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
+        law
+            Instead of `rate`, the propensity itself, any expression of counts and parameters.
+        parameters
+            Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
+        """
+        name = name or f"R{len(self.reactions) + 1}"
+        if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
+            self._reaction_names = {reaction.name for reaction in self.reactions}
+        if name in self._reaction_names:
+            raise ModelError(f"reaction {name!r} is defined twice")
+        if (rate is None) == (law is None):
+            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        reactants, products = parse_equation(equation, f"reaction {name}")
+        if rate is not None:
+            tree = mass_action_law(as_expression(rate), reactants)
+        else:
+            assert law is not None
+            tree = as_expression(law)
+        local = {key: f"{name}_{key}" for key in parameters or {}}
+        for key, value in (parameters or {}).items():
+            self.add_parameter(local[key], value)
+        tree = substitute(tree, {key: Symbol(full) for key, full in local.items()})
+        self.reactions.append(Reaction(name, reactants, products, tree))
+        self._reaction_names.add(name)
+
+    def _claim(self, name: str) -> None:
+        if not _NAME.match(name):
+            raise ModelError(
+                f"{name!r} is not a name: letters, digits and underscores, no digit first"
+            )
+        if name in self.species or name in self.parameters or name in self.rules:
+            raise ModelError(f"{name!r} is defined twice")
+
+    # ---------------------------------------------------------------- asking
+
+    def validate(self) -> None:
+        """Check that every name is defined and rules do not run in a circle.
+
+        Raises
+        ------
+        ModelError
+            One sentence that names the element.
+        """
+        for reaction in self.reactions:
+            where = f"reaction {reaction.name}"
+            for species in (*reaction.reactants, *reaction.products):
+                if species not in self.species:
+                    raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
+            self._check_names(reaction.law, where)
+        for rule in self.rules.values():
+            self._check_names(rule.expression, f"rule for {rule.name}")
+        for species_ in self.species.values():
+            self._check_names(species_.initial, f"initial amount of {species_.name}")
+        self.rule_expressions()
+        self.parameter_values()
+
+    def _check_names(self, expression: Expression, where: str) -> None:
+        for name in sorted(symbols(expression)):
+            if name not in self.species and name not in self.parameters and name not in self.rules:
+                kind = "explicit time is not supported" if name == "time" else "is not defined"
+                raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
+
+    def rule_expressions(self) -> dict[str, Expression]:
+        """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
+        return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
+
+    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Value of every parameter, those given by expressions computed from the others.
+
+        Raises
+        ------
+        ConfigError
+            `overrides` names something that is not a parameter, or gives a value that is not
+            finite.
+        ModelError
+            A parameter's expression uses a species, or goes round in a circle.
+        """
+        for name, value in (overrides or {}).items():
+            if name not in self.parameters:
+                raise ConfigError(
+                    f"{name!r} is not a parameter of {self.name}; parameters: {_some(self.parameters)}"
+                )
+            if not math.isfinite(value):
+                raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
+        trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
+        values: dict[str, float] = {}
+        for name, tree in unfold(trees, "parameter").items():
+            left = symbols(tree)
+            if left:
+                raise ModelError(f"parameter {name}: {sorted(left)[0]!r} is not a parameter")
+            values[name] = evaluate(tree, {})
+        return values
+
+    def initial_amounts(
+        self,
+        parameters: Mapping[str, float] | None = None,
+        overrides: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Initial amount of every species (molecules, not yet rounded).
+
+        Raises
+        ------
+        ConfigError
+            `overrides` names something that is not a species.
+        ModelError
+            An amount is negative or not finite.
+        """
+        values = dict(parameters) if parameters is not None else self.parameter_values()
+        for name in overrides or {}:
+            if name not in self.species:
+                raise ConfigError(
+                    f"{name!r} is not a species of {self.name}; species: {_some(self.species)}"
+                )
+        trees = {name: species.initial for name, species in self.species.items()}
+        trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
+        rules = self.rule_expressions()
+        unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
+        amounts = {name: evaluate(tree, values) for name, tree in unfolded.items()}
+        for name, amount in amounts.items():
+            if not (math.isfinite(amount) and amount >= 0):
+                raise ModelError(
+                    f"species {name}: initial amount {amount:g} is not allowed, it must be 0 or more"
+                )
+        return amounts
+
+
+def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
+    """Whole molecules from amounts, half to even, with one warning that names what changed.
+
+    Raises
+    ------
+    ModelError
+        An amount does not fit into 31 bits.
+    """
+    counts = {name: round(amount) for name, amount in amounts.items()}
+    changed = [name for name, amount in amounts.items() if counts[name] != amount]
+    for name, count in counts.items():
+        if count > 2**31 - 1:
+            raise ModelError(f"species {name}: initial amount {count} is above 2147483647")
+    if changed:
+        warnings.warn(
+            f"initial amounts that are not whole were rounded: {_some(dict.fromkeys(changed))}",
+            stacklevel=2,
+        )
+    return counts
+
+
+def mass_action_law(rate: Expression, reactants: Mapping[str, int]) -> Expression:
+    """Propensity `rate` times the combinations of reactant molecules (Gillespie 1977)."""
+    law, divisor = rate, 1
+    for name, count in reactants.items():
+        for taken in range(count):
+            left = Symbol(name) if taken == 0 else call("sub", Symbol(name), taken)
+            law = call("mul", law, left)
+        divisor *= math.factorial(count)
+    return law if divisor == 1 else call("div", law, divisor)
+
+
+def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Reactants and products of ``"A + 2 B -> C"``; an empty side or ``0`` means nothing."""
+    sides = equation.split("->")
+    if len(sides) != 2:
+        raise ModelError(f"{where}: {equation!r} must have exactly one '->'")
+    parsed: list[dict[str, int]] = []
+    for side in sides:
+        amounts: dict[str, int] = {}
+        for term in side.split("+") if side.strip() not in ("", "0") else ():
+            match = _TERM.match(term.strip())
+            if match is None:
+                raise ModelError(f"{where}: cannot read {term.strip()!r} in {equation!r}")
+            count = int(match[1] or match[2] or 1)
+            amounts[match[3]] = amounts.get(match[3], 0) + count
+        parsed.append({name: count for name, count in amounts.items() if count})
+    return parsed[0], parsed[1]
+
+
+def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
+    """Replace names of `trees` inside each other until none is left."""
+    done: dict[str, Expression] = {}
+    busy: set[str] = set()
+
+    def visit(name: str) -> Expression:
+        if name not in done:
+            if name in busy:
+                raise ModelError(f"{what} {name} depends on itself")
+            busy.add(name)
+            inner = sorted(symbols(trees[name]) & trees.keys())
+            done[name] = substitute(trees[name], {key: visit(key) for key in inner})
+            busy.remove(name)
+        return done[name]
+
+    return {name: visit(name) for name in trees}
+
+
+def _some(names: Mapping[str, object], limit: int = 8) -> str:
+    shown = ", ".join(list(names)[:limit])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"

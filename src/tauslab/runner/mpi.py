@@ -1,0 +1,259 @@
+"""MPI, started only where ranks are needed; one rank works without mpi4py.
+
+This is the only module that touches the world communicator.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+
+Uint64Array = npt.NDArray[np.uint64]
+
+# Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
+_LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
+
+
+class Counter(Protocol):
+    """A number that all ranks take from: each value is given to one rank only."""
+
+    def next(self) -> int:
+        """Take the next value, from 0 on."""
+
+    def free(self) -> None:
+        """Give the counter back; collective."""
+
+
+class Communicator(Protocol):
+    """What a job needs of its ranks."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+
+    def bcast(self, value: Any) -> Any:
+        """Rank 0's value, on every rank."""
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Every rank's value on rank 0, None elsewhere."""
+
+    def allgather(self, value: Any) -> list[Any]:
+        """Every rank's value on every rank."""
+
+    def sum_uint64(self, array: Uint64Array) -> Uint64Array:
+        """Elementwise sum over the ranks, modulo 2^64, on every rank."""
+
+    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
+        """Whether `value` holds on any rank."""
+
+    def counter(self) -> Counter:
+        """Make a shared counter; collective."""
+
+    def poll(self) -> None:
+        """Let MPI serve other ranks' requests."""
+
+    def abort(self, code: int) -> None:
+        """End every rank at once."""
+
+
+class SerialCounter:
+    """Counts for one rank."""
+
+    def __init__(self) -> None:
+        self._value = -1
+
+    def next(self) -> int:
+        """Take the next value."""
+        self._value += 1
+        return self._value
+
+    def free(self) -> None:
+        """Nothing to give back."""
+
+
+class SerialCommunicator:
+    """One rank, no MPI."""
+
+    rank = 0
+    size = 1
+    local_rank = 0
+    local_size = 1
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
+
+    def bcast(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """The one value."""
+        return [value]
+
+    def allgather(self, value: Any) -> list[Any]:
+        """The one value."""
+        return [value]
+
+    def sum_uint64(self, array: Uint64Array) -> Uint64Array:
+        """The array itself."""
+        return array
+
+    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
+        """The value itself."""
+        return value
+
+    def counter(self) -> Counter:
+        """Count from 0."""
+        return SerialCounter()
+
+    def poll(self) -> None:
+        """Nobody asks."""
+
+    def abort(self, code: int) -> None:
+        """End this process."""
+        os._exit(code)
+
+
+class SharedCounter:
+    """Fetch-and-add on a window that rank 0 hosts."""
+
+    def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._window = MPI.Win.Allocate(8 if comm.rank == 0 else 0, 8, comm=comm)
+        if comm.rank == 0:
+            np.frombuffer(self._window.tomemory(), np.int64)[0] = 0
+        comm.Barrier()
+        self._window.Lock_all()
+
+    def next(self) -> int:
+        """Take the next value."""
+        one, value = np.ones(1, np.int64), np.zeros(1, np.int64)
+        self._window.Fetch_and_op(one, value, 0, 0, self._mpi.SUM)
+        self._window.Flush(0)
+        return int(value[0])
+
+    def free(self) -> None:
+        """Free the window; collective."""
+        self._window.Unlock_all()
+        self._window.Free()
+
+
+class MpiCommunicator:
+    """A duplicate of an mpi4py communicator."""
+
+    def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI
+
+        self._comm = comm.Dup()
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank: int = node.Get_rank()
+        self.local_size: int = node.Get_size()
+        node.Free()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self._comm.Barrier()
+
+    def bcast(self, value: Any) -> Any:
+        """Rank 0's value."""
+        return self._comm.bcast(value, root=0)
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Every rank's value on rank 0."""
+        gathered: list[Any] | None = self._comm.gather(value, root=0)
+        return gathered
+
+    def allgather(self, value: Any) -> list[Any]:
+        """Every rank's value on every rank."""
+        return list(self._comm.allgather(value))
+
+    def sum_uint64(self, array: Uint64Array) -> Uint64Array:
+        """Elementwise sum over the ranks, modulo 2^64."""
+        total = np.empty_like(array)
+        self._comm.Allreduce(np.ascontiguousarray(array), total)
+        return total
+
+    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
+        """Whether `value` holds on any rank."""
+        return any(self._comm.allgather(value))
+
+    def counter(self) -> Counter:
+        """Make a shared counter."""
+        return SharedCounter(self._comm)
+
+    def poll(self) -> None:
+        """Probe, which lets MPI make progress for the counter."""
+        self._comm.Iprobe()
+
+    def abort(self, code: int) -> None:
+        """End every rank at once."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._comm.Abort(code)
+
+
+def under_launcher(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether mpirun or srun started this process as one of several ranks."""
+    if any(name in environment for name in _LAUNCHER_VARIABLES):
+        return True
+    return "SLURM_STEP_ID" in environment and "SLURM_PROCID" in environment
+
+
+def world() -> Communicator:
+    """All ranks of this launch; starts MPI if a launcher started this process.
+
+    Raises
+    ------
+    ConfigError
+        mpi4py is missing, or the ranks found are not those that SLURM started.
+    """
+    comm: Communicator = SerialCommunicator()
+    if under_launcher():
+        if importlib.util.find_spec("mpi4py") is None:
+            raise ConfigError(
+                "this process was started by an MPI launcher but mpi4py is not installed: "
+                "pip install tauslab[mpi]"
+            )
+        import mpi4py
+
+        mpi4py.rc.recv_mprobe = False  # matched probes hang on some fabrics
+        from mpi4py import MPI
+
+        comm = MpiCommunicator(MPI.COMM_WORLD)
+    check_slurm(comm.size)
+    return comm
+
+
+def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse a world that is not the one SLURM was asked for.
+
+    A wrong ``srun --mpi=...`` starts N lone ranks that each do all the work, in silence.
+    """
+    tasks = environment.get("SLURM_NTASKS")
+    if tasks is not None and tasks.isdigit() and int(tasks) != size:
+        raise ConfigError(
+            f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
+            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun"
+        )
+
+
+def host_name() -> str:
+    """Name of this node."""
+    return socket.gethostname()
