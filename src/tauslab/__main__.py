@@ -1,0 +1,5 @@
+"""``python -m tauslab``."""
+
+from tauslab.runner.cli import main
+
+raise SystemExit(main())
