@@ -8,8 +8,9 @@ associate as written, so every device adds in the same order.
 
 from __future__ import annotations
 
-import ast
+import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -91,157 +92,211 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Replace symbols by trees; names that are not in `values` stay."""
-    if isinstance(expression, Symbol):
-        return values.get(expression.name, expression)
-    if isinstance(expression, Call):
-        changed = tuple(substitute(a, values) for a in expression.arguments)
-        same = all(x is y for x, y in zip(changed, expression.arguments, strict=True))
-        return expression if same else Call(expression.function, changed)
-    return expression
+    built: dict[int, Expression] = {}
+    for node in reversed(list(walk(expression))):  # children first, at any depth
+        new: Expression = node
+        if isinstance(node, Symbol):
+            new = values.get(node.name, node)
+        elif isinstance(node, Call):
+            changed = tuple(built[id(a)] for a in node.arguments)
+            if any(x is not y for x, y in zip(changed, node.arguments, strict=True)):
+                new = Call(node.function, changed)
+        built[id(node)] = new
+    return built[id(expression)]
 
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">",
           "ge": ">=", "eq": "==", "ne": "!="}  # fmt: skip
+_CHAINED = {"add": "sum", "sub": "sum", "mul": "product", "div": "product"}
 
 
 def to_text(expression: Expression) -> str:
-    """Fully bracketed infix text that `parse` reads back to the same tree."""
-    if isinstance(expression, Number):
-        return repr(expression.value)
-    if isinstance(expression, Symbol):
-        return expression.name
-    parts = [to_text(a) for a in expression.arguments]
-    if expression.function in _INFIX:
-        return f"({parts[0]} {_INFIX[expression.function]} {parts[1]})"
-    if expression.function == "neg":
-        return f"(-{parts[0]})"
-    return f"{expression.function}({', '.join(parts)})"
+    """Infix text that `parse` reads back to the same tree.
+
+    Every operation inside another is bracketed, except the left side of a sum in a sum and of a
+    product in a product, where brackets would only repeat how `parse` associates.
+    """
+    texts: dict[int, str] = {}
+    for node in reversed(list(walk(expression))):  # children first, at any depth
+        if isinstance(node, Number):
+            texts[id(node)] = _number_text(node.value)
+        elif isinstance(node, Symbol):
+            texts[id(node)] = node.name
+        else:
+            texts[id(node)] = _call_text(node, [texts[id(a)] for a in node.arguments])
+    return texts[id(expression)]
 
 
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
-}  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+def _number_text(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return "nan()" if math.isnan(value) else "inf()" if value > 0 else "-inf()"
+
+
+def _call_text(node: Call, parts: list[str]) -> str:
+    name, first = node.function, node.arguments[0]
+    if name in _INFIX:
+        kind = _CHAINED.get(name)
+        chains = kind and isinstance(first, Call) and _CHAINED.get(first.function) == kind
+        left = parts[0] if chains else _bracketed(first, parts[0])
+        return f"{left} {_INFIX[name]} {_bracketed(node.arguments[1], parts[1])}"
+    if name == "neg" and not isinstance(first, Number):  # -1.0 is a number, not a negation
+        return f"-{_bracketed(first, parts[0])}"
+    return f"{name}({', '.join(parts)})"
+
+
+def _bracketed(node: Expression, text: str) -> str:
+    infix = isinstance(node, Call) and (node.function in _INFIX or text.startswith("-"))
+    return f"({text})" if infix else text
+
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign>\*\*|&&|\|\||[<>=!]=|[-+*/^(),<>!]))"
+)
+_OR, _AND, _COMPARE, _SUM, _PRODUCT, _POWER = range(1, 7)
+_OPERATORS: Mapping[str, tuple[int, str]] = {
+    "||": (_OR, "or"), "or": (_OR, "or"), "&&": (_AND, "and"), "and": (_AND, "and"),
+    "<": (_COMPARE, "lt"), "<=": (_COMPARE, "le"), ">": (_COMPARE, "gt"),
+    ">=": (_COMPARE, "ge"), "==": (_COMPARE, "eq"), "!=": (_COMPARE, "ne"),
+    "+": (_SUM, "add"), "-": (_SUM, "sub"), "*": (_PRODUCT, "mul"), "/": (_PRODUCT, "div"),
+    "^": (_POWER, "pow"), "**": (_POWER, "pow"),
 }  # fmt: skip
 _SPELLINGS = {"ln": "log", "power": "pow", "ceiling": "ceil", "arcsin": "asin", "arccos": "acos",
-              "arctan": "atan", "fabs": "abs", "if_": "if", "and_": "and", "or_": "or",
-              "not_": "not"}  # fmt: skip
-_KEYWORD_FUNCTIONS = ("if", "and", "or", "not")
+              "arctan": "atan", "fabs": "abs"}  # fmt: skip
 _CONSTANTS = {"pi": math.pi, "inf": math.inf, "infinity": math.inf, "nan": math.nan}
+_CHAINS = ("min", "max", "and", "or", "xor")
+Builder = Callable[[list[Expression]], Expression]
 
 
-def parse(text: str) -> Expression:
-    """Read infix text: ``+ - * / ^ **``, comparisons, ``&& || !``, calls of `FUNCTIONS`.
+def parse(text: str, functions: Mapping[str, Builder] | None = None) -> Expression:
+    """Read infix text.
+
+    ``+ - * / ^ **``, comparisons, ``&& || !`` or the words ``and or not``, calls of `FUNCTIONS`,
+    ``piecewise(value, condition, ..., otherwise)`` and the constants ``pi() inf() nan()``.
+    A power binds tighter than a sign before it: ``-x^2`` is ``-(x^2)``.
+
+    Parameters
+    ----------
+    functions
+        More functions: from the arguments of a call to the tree that stands for it.
 
     Raises
     ------
     ModelError
         The text is not an expression, or uses something `FUNCTIONS` does not have.
     """
-    source = text.replace("^", "**").replace("&&", " and ").replace("||", " or ")
-    source = source.replace("!=", "\0").replace("!", " not ").replace("\0", "!=")
-    for word in _KEYWORD_FUNCTIONS:
-        source = _rename_calls(source, word)
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as error:
-        raise ModelError(f"cannot read the expression {text!r}: {error.args[0]}") from None
-    return _from_ast(tree, text)
+        return _Parser(text, functions or {}).read()
+    except ModelError as error:
+        raise ModelError(f"cannot read the expression {_short(text)!r}: {error}") from None
+    except RecursionError:
+        raise ModelError(f"the expression {_short(text)!r} is nested too deeply") from None
 
 
-def _rename_calls(source: str, word: str) -> str:
-    """Turn the call ``word(`` of a Python keyword into ``word_(`` so that `ast` accepts it."""
-    out, start = [], 0
-    while (at := source.find(f"{word}(", start)) >= 0:
-        before = source[at - 1] if at else " "
-        glued = before.isalnum() or before in "_."
-        infix = word != "if" and source[:at].rstrip()[-1:] not in ("", "(", ",", *"+-*/<>=")
-        out.append(source[start:at] + (word if glued or infix else f"{word}_") + "(")
-        start = at + len(word) + 1
-    return "".join([*out, source[start:]])
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _from_ast(node: ast.expr, text: str) -> Expression:
-    handler: Callable[[ast.expr, str], Expression] | None = _HANDLERS.get(type(node))
-    if handler is None:
-        raise ModelError(f"cannot read the expression {text!r}: {type(node).__name__} not allowed")
-    return handler(node, text)
+def _shown(token: str) -> str:
+    return repr(token) if token else "the end"
 
 
-def _read_constant(node: ast.expr, text: str) -> Expression:
-    value = getattr(node, "value", None)
-    if not isinstance(value, int | float):
-        raise ModelError(f"cannot read the expression {text!r}: {value!r} is not a number")
-    return Number(float(value))
+class _Parser:
+    """Precedence climbing (Richards and Whitby-Strevens, BCPL, 1979) over the tokens of a text."""
 
+    def __init__(self, text: str, functions: Mapping[str, Builder]) -> None:
+        self._functions = functions
+        self._tokens: list[str] = []
+        self._at = at = 0
+        end = len(text.rstrip())
+        while at < end:
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise ModelError(f"{text[at:].lstrip()[0]!r} does not belong there")
+            self._tokens.append(match[0].lstrip())
+            at = match.end()
+        self._tokens.append("")  # the end
 
-def _read_name(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.Name)
-    return Symbol(node.id)
+    def read(self) -> Expression:
+        tree = self._operation(_OR)
+        if self._peek():
+            raise ModelError(f"{self._peek()!r} does not belong there")
+        return tree
 
+    def _peek(self) -> str:
+        return self._tokens[self._at]
 
-def _read_binary(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.BinOp)
-    name = _BINARY.get(type(node.op))
-    if name is None:
-        raise ModelError(f"cannot read the expression {text!r}: operator not allowed")
-    return call(name, _from_ast(node.left, text), _from_ast(node.right, text))
+    def _take(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
 
+    def _expect(self, token: str) -> None:
+        found = self._take()
+        if found != token:
+            raise ModelError(f"{token!r} is missing before {_shown(found)}")
 
-def _read_unary(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.UnaryOp)
-    operand = _from_ast(node.operand, text)
-    if isinstance(node.op, ast.USub):
-        return Number(-operand.value) if isinstance(operand, Number) else call("neg", operand)
-    if isinstance(node.op, ast.Not):
-        return call("not", operand)
-    return operand
+    def _operation(self, least: int) -> Expression:
+        """Read operands joined by operators that bind at least as tightly as `least`."""
+        left = self._operand()
+        last = left  # right side of the comparison before: a < b < c means a < b and b < c
+        while (found := _OPERATORS.get(self._peek())) and found[0] >= least:
+            (level, function), _ = found, self._take()
+            if level == _POWER:  # associates to the right
+                left = call(function, left, self._operation(_POWER))
+            elif level == _COMPARE:
+                right = self._operation(_SUM)
+                link = call(function, last, right)
+                left = link if left is last else call("and", left, link)
+                last = right
+                continue
+            else:
+                left = call(function, left, self._operation(level + 1))
+            last = left
+        return left
 
+    def _operand(self) -> Expression:
+        token = self._take()
+        if token in ("-", "+"):
+            inner = self._operation(_POWER)
+            if token == "+":
+                return inner
+            return Number(-inner.value) if isinstance(inner, Number) else call("neg", inner)
+        if token == "!":
+            return call("not", self._operation(_POWER))
+        if token == "(":
+            inner = self._operation(_OR)
+            self._expect(")")
+            return inner
+        if token[:1].isdigit() or token[:1] == ".":
+            return Number(float(token))
+        if not (token[:1].isalpha() or token[:1] == "_"):
+            raise ModelError(f"a value is missing before {_shown(token)}")
+        if self._peek() == "(":
+            return self._called(token)
+        if token == "not" and self._peek() not in ("", ")", ",", *_OPERATORS):
+            return call("not", self._operation(_COMPARE))
+        return Symbol(token)
 
-def _read_compare(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.Compare)
-    sides = [_from_ast(side, text) for side in (node.left, *node.comparators)]
-    parts: list[Expression] = []
-    for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
-        if type(op) not in _COMPARE:
-            raise ModelError(f"cannot read the expression {text!r}: comparison not allowed")
-        parts.append(call(_COMPARE[type(op)], left, right))
-    return _join("and", parts)
-
-
-def _read_logic(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.BoolOp)
-    name = "and" if isinstance(node.op, ast.And) else "or"
-    return _join(name, [_from_ast(value, text) for value in node.values])
-
-
-def _read_call(node: ast.expr, text: str) -> Expression:
-    assert isinstance(node, ast.Call)
-    if not isinstance(node.func, ast.Name) or node.keywords:
-        raise ModelError(f"cannot read the expression {text!r}: call not allowed")
-    name = _SPELLINGS.get(node.func.id, node.func.id)
-    arguments = [_from_ast(a, text) for a in node.args]
-    if name in ("min", "max", "and", "or", "xor") and len(arguments) > 1:
-        return _join(name, arguments)
-    if name in _CONSTANTS and not arguments:
-        return Number(_CONSTANTS[name])
-    return call(name, *arguments)
-
-
-def _join(name: str, parts: list[Expression]) -> Expression:
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = call(name, joined, part)
-    return joined
-
-
-_HANDLERS: dict[type[ast.expr], Callable[[ast.expr, str], Expression]] = {
-    ast.Constant: _read_constant,
-    ast.Name: _read_name,
-    ast.BinOp: _read_binary,
-    ast.UnaryOp: _read_unary,
-    ast.Compare: _read_compare,
-    ast.BoolOp: _read_logic,
-    ast.Call: _read_call,
-}
+    def _called(self, name: str) -> Expression:
+        self._expect("(")
+        arguments: list[Expression] = []
+        while self._peek() != ")":
+            arguments.append(self._operation(_OR))
+            if self._peek() != ")":
+                self._expect(",")
+        self._take()
+        if name in self._functions:
+            return self._functions[name](arguments)
+        name = _SPELLINGS.get(name, name)
+        if name in _CHAINS and len(arguments) > 1:
+            return functools.reduce(lambda left, right: call(name, left, right), arguments)
+        if name in _CONSTANTS and not arguments:
+            return Number(_CONSTANTS[name])
+        if name == "piecewise" and len(arguments) % 2 == 1:
+            tree = arguments[-1]
+            for i in range(len(arguments) - 3, -1, -2):
+                tree = call("if", arguments[i + 1], arguments[i], tree)
+            return tree
+        return call(name, *arguments)

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, ModelError
@@ -22,7 +23,7 @@ from tauslab.model.expression import (
 from tauslab.model.host_math import evaluate
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_TERM = re.compile(r"(?:(\d+)\s*\*?\s+|(\d+)\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
+_TERM = re.compile(r"(?:(\d+)\s*\*?\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class Feature:
 class Network:
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
+    `labels` gives species a longer name (the pattern in a .net file). Two networks are equal if
+    they describe the same process, wherever they were read.
+
     >>> net = Network("decay")
     >>> net.add_species("X", 250)
     >>> net.add_reaction("2 X ->", rate=0.5)
@@ -103,9 +107,10 @@ class Network:
     rules: dict[str, Rule] = field(default_factory=dict)
     features: list[Feature] = field(default_factory=list)
     t_end: float | None = None
-    source_path: Path | None = None
-    source_text: str | None = None
-    notes: list[str] = field(default_factory=list)
+    source_path: Path | None = field(default=None, compare=False)
+    source_text: str | None = field(default=None, compare=False, repr=False)
+    notes: list[str] = field(default_factory=list, compare=False)
+    labels: dict[str, str] = field(default_factory=dict)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     # ---------------------------------------------------------------- building
@@ -236,12 +241,12 @@ class Network:
                 raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
         trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
         values: dict[str, float] = {}
-        for name, tree in unfold(trees, "parameter").items():
-            left = symbols(tree)
+        for name in _dependency_order(trees, "parameter"):
+            left = symbols(trees[name]) - values.keys()
             if left:
                 raise ModelError(f"parameter {name}: {sorted(left)[0]!r} is not a parameter")
-            values[name] = evaluate(tree, {})
-        return values
+            values[name] = evaluate(trees[name], values)
+        return {name: values[name] for name in trees}
 
     def initial_amounts(
         self,
@@ -299,13 +304,19 @@ def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
 
 def mass_action_law(rate: Expression, reactants: Mapping[str, int]) -> Expression:
     """Propensity `rate` times the combinations of reactant molecules (Gillespie 1977)."""
-    law, divisor = rate, 1
+    law = falling_product(rate, reactants)
+    divisor = math.prod(math.factorial(count) for count in reactants.values())
+    return law if divisor == 1 else call("div", law, divisor)
+
+
+def falling_product(rate: Expression, reactants: Mapping[str, int]) -> Expression:
+    """`rate` times x (x - 1) ... (x - c + 1) for every species x that takes part c times."""
+    law = rate
     for name, count in reactants.items():
         for taken in range(count):
             left = Symbol(name) if taken == 0 else call("sub", Symbol(name), taken)
             law = call("mul", law, left)
-        divisor *= math.factorial(count)
-    return law if divisor == 1 else call("div", law, divisor)
+    return law
 
 
 def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -320,8 +331,7 @@ def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str,
             match = _TERM.match(term.strip())
             if match is None:
                 raise ModelError(f"{where}: cannot read {term.strip()!r} in {equation!r}")
-            count = int(match[1] or match[2] or 1)
-            amounts[match[3]] = amounts.get(match[3], 0) + count
+            amounts[match[2]] = amounts.get(match[2], 0) + int(match[1] or 1)
         parsed.append({name: count for name, count in amounts.items() if count})
     return parsed[0], parsed[1]
 
@@ -329,19 +339,19 @@ def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str,
 def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
     """Replace names of `trees` inside each other until none is left."""
     done: dict[str, Expression] = {}
-    busy: set[str] = set()
+    for name in _dependency_order(trees, what):
+        done[name] = substitute(trees[name], done)
+    return {name: done[name] for name in trees}
 
-    def visit(name: str) -> Expression:
-        if name not in done:
-            if name in busy:
-                raise ModelError(f"{what} {name} depends on itself")
-            busy.add(name)
-            inner = sorted(symbols(trees[name]) & trees.keys())
-            done[name] = substitute(trees[name], {key: visit(key) for key in inner})
-            busy.remove(name)
-        return done[name]
 
-    return {name: visit(name) for name in trees}
+def _dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:
+    """Names of `trees`, each after those that its tree uses."""
+    uses = {name: sorted(symbols(tree) & trees.keys()) for name, tree in trees.items()}
+    try:
+        return list(TopologicalSorter(uses).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ModelError(f"{what} {error.args[1][0]} depends on itself ({circle})") from None
 
 
 def _some(names: Mapping[str, object], limit: int = 8) -> str:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import secrets
 import sys
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 
+from tauslab.decomposition.blocks import storage_block_size
 from tauslab.model.check import report
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
+from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.ensemble import Samples, run_ensemble
-
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+from tauslab.runner.info import describe
+from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.output.base import open_writer
+from tauslab.runner.output.layout import Chunk, Layout
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.plot import plot_result
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -50,6 +56,22 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="say what a model holds and which engines refuse it")
     check.add_argument("model", type=Path)
     check.set_defaults(process=process_check)
+    digest = commands.add_parser("digest", help="digest of a result, the same on every machine")
+    digest.add_argument("file", type=Path)
+    digest.add_argument("--species")
+    digest.set_defaults(process=process_digest)
+    info = commands.add_parser("info", help="say what a result file holds")
+    info.add_argument("file", type=Path)
+    info.set_defaults(process=process_info)
+    plot = commands.add_parser("plot", help="draw a result file (needs the plot extra)")
+    plot.add_argument("file", type=Path)
+    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap")
+    plot.add_argument("--kind", choices=kinds, default="auto")
+    plot.add_argument("--species")
+    plot.add_argument("--t", type=float)
+    plot.add_argument("-o", "--output", type=Path)
+    plot.add_argument("--overwrite", action="store_true")
+    plot.set_defaults(process=process_plot)
     return parser
 
 
@@ -80,7 +102,7 @@ def process_run(arguments: argparse.Namespace) -> None:
         overrides=dict(_assignment(text) for text in arguments.set),
         recorded=arguments.species.split(",") if arguments.species else None,
     )
-    write_samples(output, samples, network)
+    write_samples(output, samples, network, overwrite=arguments.overwrite)
     seconds = time.perf_counter() - began
     print(f"{output}: {arguments.n} trajectories, {samples.events} events, seed {seed}, "
           f"{samples.device}, {seconds:.2f} s")  # fmt: skip
@@ -95,25 +117,58 @@ def process_check(arguments: argparse.Namespace) -> None:
     print("\n".join(report(_read(arguments.model))))
 
 
-def write_samples(path: Path, samples: Samples, network: Network) -> None:
-    """Write the HDF5 file under a temporary name and rename it when it is whole."""
-    scratch = path.with_name(f".{path.name}.writing")
-    try:
-        with h5py.File(scratch, "w") as file:
-            file.attrs.update(
-                {"format": "tauslab", "format_version": 0, "method": "ssa",
-                 "selector": samples.selector, "seed": np.uint64(samples.seed)}
-            )  # fmt: skip
-            file["time"] = samples.times
-            width = max(len(name.encode()) for name in samples.species)
-            file["species"] = np.array([s.encode() for s in samples.species], f"S{width}")
-            file["counts"] = samples.counts
-            kinds = {name: i for i, name in enumerate(_STATUS)}
-            file.create_dataset("status", data=samples.status, dtype=h5py.enum_dtype(kinds, "u1"))
-            file["model/source"] = network.source_text or ""
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+def write_samples(path: Path, samples: Samples, network: Network, *, overwrite: bool) -> None:
+    """Write the result file through the crash-safe writer."""
+    source = network.source_text or ""
+    layout = Layout(
+        n=len(samples.status),
+        times=samples.times,
+        species=samples.species,
+        observables=(),
+        trajectories=True,
+        final=False,
+        statistics=False,
+        histograms=(),
+        observable_scale=(),
+        block=storage_block_size(len(samples.status), samples.counts[0].nbytes),
+        attributes={
+            "method": "ssa",
+            "seed": samples.seed,
+            "selector": samples.selector,
+            "model_sha256": hashlib.sha256(source.encode()).hexdigest(),
+            "command": " ".join(sys.argv),
+        },
+        model_name=network.name,
+        model_source=source,
+        model_canonical=source,
+    )
+    writer = open_writer(path, layout, SerialCommunicator(), overwrite=overwrite)
+    writer.write(Chunk(0, {"counts": samples.counts, "status": samples.status}))
+    writer.finish({}, [{"device": samples.device, "events": samples.events}])
+
+
+def process_digest(arguments: argparse.Namespace) -> None:
+    """``tauslab digest``: SHA-256 per dataset, the total last."""
+    chosen = arguments.species.split(",") if arguments.species else None
+    lines = digest_lines(open_result(arguments.file), chosen)
+    for name, digest in lines:
+        print(digest, name)
+    print(digest_total(lines), "total")
+
+
+def process_info(arguments: argparse.Namespace) -> None:
+    """``tauslab info``: what a result file holds."""
+    print("\n".join(describe(open_result(arguments.file))))
+
+
+def process_plot(arguments: argparse.Namespace) -> None:
+    """``tauslab plot``: a picture of a result file."""
+    path = arguments.output or arguments.file.with_suffix(".png")
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    result = open_result(arguments.file)
+    plot_result(result, arguments.kind, arguments.species, arguments.t, path)
+    print(path)
 
 
 def _read(path: Path) -> Network:

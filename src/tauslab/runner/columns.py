@@ -1,0 +1,222 @@
+"""One quantity of a result (a species or an observable), streamed over its trajectories.
+
+A result may be larger than memory, so everything here reads a run of trajectories at a time, and
+counts are summed as integers: no order or size of the pieces can change a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+UintArray = npt.NDArray[np.uint64]
+
+READ_BYTES = 32 << 20
+_TABLE_CELLS = 1 << 24  # the largest table of whole values that is built in memory: 128 MiB
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_HALF_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Samples of one quantity, ``pieces()`` giving arrays ``[trajectories, time]`` in turn.
+
+    Counts are integers, and negative where a trajectory has ended early; real values are NaN there.
+    """
+
+    pieces: Callable[[], Iterator[npt.NDArray[Any]]]
+    n_times: int
+    whole: bool
+
+    def at(self, time: int) -> npt.NDArray[Any]:
+        """Valid samples at one sample time, ``[trajectories]``."""
+        values = np.concatenate([piece[:, time].copy() for piece in self.pieces()])
+        return values[_valid(values)]
+
+
+def rows(shape: Sequence[int], itemsize: int, block: int, done: BoolArray) -> Iterator[slice]:
+    """Runs of trajectories in completed blocks, each about `READ_BYTES` of a dataset.
+
+    >>> list(rows((10, 1), READ_BYTES // 8, 4, np.ones(3, bool)))
+    [slice(0, 8, None), slice(8, 10, None)]
+    """
+    row_bytes = max(1, itemsize * math.prod(shape[1:]))
+    per_read = max(1, READ_BYTES // (row_bytes * block))
+    first = end = 0
+    for index in np.flatnonzero(done).tolist():
+        if index == end and index - first < per_read:
+            end += 1
+            continue
+        if end > first:
+            yield slice(first * block, end * block)
+        first, end = index, index + 1
+    if end > first:
+        yield slice(first * block, min(shape[0], end * block))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Exact sums per sample time; Python integers, so that nothing is rounded before the end.
+
+    A real quantity y enters as the whole number ``round(y * 2**scale)``; counts have scale 0.
+    """
+
+    n: list[int]
+    total: list[int]
+    squares: list[int]
+    scale: int = 0
+
+    def mean(self) -> FloatArray:
+        """Correctly rounded mean, ``[time]``; NaN where there is no sample."""
+        means = [s / n if n else math.nan for n, s in zip(self.n, self.total, strict=True)]
+        return np.ldexp(np.array(means, np.float64), -self.scale)
+
+    def variance(self) -> FloatArray:
+        """Correctly rounded unbiased variance, ``[time]``; NaN for fewer than two samples."""
+        sums = zip(self.n, self.total, self.squares, strict=True)
+        values = [(n * q - s * s) / (n * (n - 1)) if n > 1 else math.nan for n, s, q in sums]
+        return np.ldexp(np.array(values, np.float64), -2 * self.scale)
+
+
+def stored_sums(data: Mapping[str, Any], group: str, index: int) -> Sums:
+    """Sums that the run recorded for one quantity: column `index` of the datasets in `group`.
+
+    Sums of 128 bits are stored as two words, the lower one unsigned.
+    """
+
+    def words(name: str) -> list[int]:
+        values = np.asarray(data[f"{group}/{name}"][()])
+        return [int(v) for v in (values if values.ndim == 1 else values[:, index])]
+
+    def wide(name: str) -> list[int]:
+        halves = zip(words(f"{name}_hi"), words(f"{name}_lo"), strict=True)
+        return [(high << 64) + low for high, low in halves]
+
+    if f"{group}/sum" in data:
+        return Sums(words("n"), words("sum"), wide("sumsq"))
+    return Sums(words("n"), wide("sum"), wide("sumsq"), int(data[f"{group}/scale"][index]))
+
+
+def count_sums(column: Column) -> Sums:
+    """Sum a column of counts exactly.
+
+    The low and high halves of the squares are added apart, which is exact for up to 2^32
+    trajectories.
+    """
+    n, total, low, high = (np.zeros(column.n_times, np.uint64) for _ in range(4))
+    for piece in column.pieces():
+        n += (piece >= 0).sum(0, dtype=np.uint64)
+        values = np.maximum(piece, 0).astype(np.uint64)
+        total += values.sum(0)
+        values *= values
+        low += (values & _LOW_HALF).sum(0)
+        high += (values >> _HALF_BITS).sum(0)
+    squares = [int(a) + (int(b) << 32) for a, b in zip(low, high, strict=True)]
+    return Sums([int(v) for v in n], [int(v) for v in total], squares)
+
+
+def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:
+    """Mean and unbiased variance of real values, ``[time]`` each.
+
+    Pieces are merged pairwise (Chan, Golub and LeVeque 1979), so that a large mean does not swamp
+    a small variance.
+    """
+    n, mean, square = (np.zeros(column.n_times) for _ in range(3))
+    for piece in column.pieces():
+        valid = np.isfinite(piece)
+        m = valid.sum(0).astype(np.float64)
+        values = np.where(valid, piece, 0.0)
+        own = values.sum(0) / np.maximum(m, 1)
+        own_square = (np.where(valid, values - own, 0.0) ** 2).sum(0)
+        both, shift = np.maximum(n + m, 1), own - mean
+        mean = mean + shift * m / both
+        square = square + own_square + shift**2 * n * m / both
+        n = n + m
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(n > 0, mean, np.nan), np.where(n > 1, square / (n - 1), np.nan)
+
+
+def extremes(column: Column) -> tuple[float, float]:
+    """Smallest and largest valid value over all sample times; (0, 0) where there is none."""
+    low, high = math.inf, -math.inf
+    for piece in column.pieces():
+        valid = piece[_valid(piece)]
+        if valid.size:
+            low, high = min(low, float(valid.min())), max(high, float(valid.max()))
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+def whole_edges(low: float, high: float, most: int) -> FloatArray:
+    """Edges of equal bins of whole width that cover whole values; at most `most` bins.
+
+    >>> whole_edges(3, 5, 100)
+    array([3., 4., 5., 6.])
+    """
+    width = max(1, math.ceil((high - low + 1) / most))
+    bins = math.ceil((high - low + 1) / width)
+    return low + width * np.arange(bins + 1, dtype=np.float64)
+
+
+def table(column: Column, edges: FloatArray) -> UintArray:
+    """Numbers of samples in equal bins ``[edges[b], edges[b + 1])``, ``[time, bin]``.
+
+    The last bin holds its upper edge too, as `numpy.histogram` does for real values.
+    """
+    bins, times = len(edges) - 1, column.n_times
+    cells = np.zeros(times * bins, np.int64)
+    low, width = edges[0], (edges[-1] - edges[0]) / bins
+    offsets = np.arange(times, dtype=np.int64) * bins
+    for piece in column.pieces():
+        inside = _valid(piece) & (piece >= low) & (piece <= edges[-1])
+        with np.errstate(invalid="ignore"):
+            index = np.minimum(
+                np.where(inside, (piece - low) / width, 0).astype(np.int64), bins - 1
+            )
+        cells += np.bincount((index + offsets)[inside], minlength=times * bins)
+    return cells.reshape(times, bins).astype(np.uint64)
+
+
+def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
+    """Quantiles per sample time, ``[level, time]``: the smallest value x with F(x) >= level.
+
+    Always a value that occurs, which suits whole counts; NaN where there is no sample.
+    """
+    if column.whole:
+        low, high = extremes(column)
+        if (high - low + 1) * column.n_times <= _TABLE_CELLS:
+            counted = np.cumsum(table(column, whole_edges(low, high, _TABLE_CELLS)), axis=1)
+            return np.array([_table_quantile(counted, low, level) for level in levels])
+    samples = np.concatenate(list(column.pieces()))
+    values = np.where(_valid(samples), samples, np.inf)
+    values.sort(axis=0)
+    n = np.isfinite(values).sum(0)
+    times = np.arange(column.n_times)
+    ranks = [np.maximum(_rank(n, level), 1) - 1 for level in levels]
+    return np.array([np.where(n > 0, values[rank, times], np.nan) for rank in ranks])
+
+
+def _table_quantile(counted: UintArray, low: float, level: float) -> FloatArray:
+    n = counted[:, -1].astype(np.int64)
+    rank = np.maximum(_rank(n, level), 1).astype(np.uint64)
+    first = (counted >= rank[:, None]).argmax(axis=1)
+    return np.where(n > 0, low + first, np.nan)
+
+
+def _rank(n: IntArray, level: float) -> IntArray:
+    """How many of `n` sorted values are at or below the quantile.
+
+    Rounded first: 0.1 * 30 is 3.0000000000000004 in doubles, and its ceiling must be 3.
+    """
+    return np.ceil(np.round(n * level, 6)).astype(np.int64)
+
+
+def _valid(values: npt.NDArray[Any]) -> BoolArray:
+    return np.isfinite(values) if values.dtype.kind == "f" else values >= 0

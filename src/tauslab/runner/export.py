@@ -1,0 +1,112 @@
+"""Results as xarray datasets and dask arrays."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    import dask.array
+    import xarray
+
+    from tauslab.runner.result import Result
+
+_DIMENSIONS = {
+    "counts": ("trajectory", "time", "species"),
+    "observables": ("trajectory", "time", "observable"),
+    "final": ("trajectory", "species"),
+    "status": ("trajectory",),
+    "statistics/mean": ("time", "species"),
+    "statistics/variance": ("time", "species"),
+    "statistics/n": ("time",),
+}
+
+
+class FileArray:
+    """A dataset that opens its file for each read: safe under threads, and small to pickle."""
+
+    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.name = path, name
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        """Read a part."""
+        import h5py
+
+        with h5py.File(self.path, "r") as file:
+            return np.asarray(file[self.name][index])
+
+
+def to_dask(result: Result, name: str) -> dask.array.Array:
+    """A dataset, a chunk per storage block of trajectories; see `Result.to_dask`."""
+    try:
+        import dask.array
+    except ImportError:
+        raise ConfigError("to_dask needs dask: pip install tauslab[dask]") from None
+    if name not in result.data:
+        names = [key for key in result.data if not key.startswith(("model/", "progress/"))]
+        raise ConfigError(f"{result.name} has no dataset {name!r}; it has {', '.join(names)}")
+    result.require_samples()
+    data = result.data[name]
+    shape: tuple[int, ...] = tuple(data.shape)
+    per_trajectory = name in _DIMENSIONS and _DIMENSIONS[name][0] == "trajectory"
+    chunks = (result.block, *shape[1:]) if per_trajectory else shape
+    from_array: Any = dask.array.from_array
+    array: dask.array.Array
+    if result.path is None:
+        array = from_array(np.asarray(data), chunks=chunks)
+        return array
+    # The time of the last change keeps two states of a file apart in dask's caches.
+    path = os.fspath(result.path.resolve())
+    source = FileArray(path, name, shape, np.dtype(data.dtype.str))
+    label = f"tauslab-{name}-{dask.base.tokenize(path, name, result.path.stat().st_mtime_ns)}"
+    array = from_array(source, chunks=chunks, name=label)
+    return array
+
+
+def to_xarray(result: Result) -> xarray.Dataset:
+    """All of a result with named dimensions; see `Result.to_xarray`."""
+    import xarray
+
+    result.require_samples()
+    coordinates: dict[str, Any] = {"time": result.times, "species": list(result.species)}
+    if result.observables:
+        coordinates["observable"] = list(result.observables)
+    if result.path is not None:
+        dataset = _open(result)
+        return dataset.assign_coords({k: v for k, v in coordinates.items() if k in dataset.dims})
+    variables = {
+        name.removeprefix("statistics/"): (dims, np.asarray(result.data[name]))
+        for name, dims in _DIMENSIONS.items()
+        if name in result.data
+    }
+    return xarray.Dataset(variables, coordinates, dict(result.attributes))
+
+
+def _open(result: Result) -> xarray.Dataset:
+    """Datasets of the file's root, and those of its statistics that have named dimensions.
+
+    Nothing is masked or decoded: a fill value stays -1, and counts stay integers.
+    """
+    import xarray
+
+    path = os.fspath(result.path or "")
+    options: dict[str, Any] = {"engine": "h5netcdf", "decode_cf": False, "phony_dims": "sort"}
+    dataset = xarray.open_dataset(path, **options)
+    if "statistics/n" not in result.data:
+        return dataset
+    statistics = xarray.open_dataset(path, group="statistics", **options)
+    names = [name for name in ("n", "mean", "variance") if name in statistics]
+    merged = dataset.assign({name: statistics[name] for name in names})
+
+    def close() -> None:
+        dataset.close()
+        statistics.close()
+
+    merged.set_close(close)
+    return merged

@@ -1,0 +1,136 @@
+"""What the driver needs of a writer, and the choice of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout
+from tauslab.runner.output.memory import MemoryWriter
+from tauslab.runner.output.parts import PartsOptions, PartsWriter
+from tauslab.runner.output.resume import Existing, examine
+from tauslab.runner.output.single import SingleWriter, remove_parts
+
+if TYPE_CHECKING:
+    from tauslab.runner.mpi import Communicator
+
+
+class Writer(Protocol):
+    """Where a rank's recorded data go.
+
+    Attributes
+    ----------
+    completed
+        Blocks that need not be run ``[block]``, the same on every rank.
+    restored
+        Statistics of these blocks, on rank 0 only; None elsewhere, and for a new run.
+    """
+
+    completed: BoolArray
+    restored: Accumulators | None
+
+    def write(self, chunk: Chunk) -> None:
+        """Write whole storage blocks and mark them; called by one thread of the rank.
+
+        The chunk's arrays may be used again afterwards.
+
+        Raises
+        ------
+        OutputError
+            Writing failed; blocks that are marked stay good.
+        """
+
+    def checkpoint(self, totals: Accumulators, done: BoolArray) -> None:
+        """Save this rank's statistics so far; never while `write` or another checkpoint runs.
+
+        `done` ``[block]`` are the blocks that `totals` include, and each of them was written. What
+        was restored may be among them on rank 0. Does nothing where samples are recorded.
+        """
+
+    def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        """Complete the result; collective.
+
+        `totals` are the sums over all ranks with what was restored, and `profile` has a row per
+        rank; rank 0's are used.
+
+        Raises
+        ------
+        OutputError
+            Blocks are missing, or writing failed.
+        """
+
+    def abort(self) -> None:
+        """Close files and leave what is complete for --resume; not collective."""
+
+
+class FinishedWriter:
+    """Stands for a result that is complete: there is nothing to run or write."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.completed: BoolArray = np.ones(layout.n_blocks, np.bool_)
+        self.restored: Accumulators | None = None
+
+    def write(self, chunk: Chunk) -> None:
+        """Refuse."""
+        raise ValueError(f"trajectory {chunk.start} is in the finished result already")
+
+    def checkpoint(self, totals: Accumulators, done: BoolArray) -> None:
+        """Leave the result as it is."""
+
+    def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        """Leave the result as it is."""
+
+    def abort(self) -> None:
+        """Leave the result as it is."""
+
+
+def open_writer(
+    path: Path | None,
+    layout: Layout,
+    comm: Communicator,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    disk: Disk | None = None,
+    parts: PartsOptions | None = None,
+) -> Writer:
+    """The writer for a job; collective.
+
+    Parameters
+    ----------
+    path
+        The result's file; None keeps it in memory.
+    overwrite
+        Replace a file that is there, once the new one has been created.
+    resume
+        Go on from an unfinished file; begin anew if there is none.
+    disk, parts
+        Stand-ins for tests: what changes files, and the sizes of parts.
+
+    Raises
+    ------
+    ConfigError
+        The path cannot be used, or the file there holds another run.
+    OutputError
+        The file cannot be written, for example for want of space.
+    """
+    disk = disk or Disk()
+    run = os.urandom(8).hex()
+    if path is None:
+        return MemoryWriter(layout, comm, run)
+    place = path
+    existing: Existing | None = on_root(
+        comm, lambda: examine(place, layout, overwrite=overwrite, resume=resume)
+    )
+    if existing is not None and existing.complete:
+        if existing.storage == "plain" and comm.rank == 0:
+            remove_parts(path, disk)  # left by a run that was killed after it had merged them
+        return FinishedWriter(layout)
+    if comm.size == 1 and (existing is None or existing.storage == "plain"):
+        return SingleWriter(path, layout, disk, existing, run)
+    return PartsWriter(path, layout, comm, disk, existing, run, parts or PartsOptions())

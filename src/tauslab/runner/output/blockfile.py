@@ -1,0 +1,258 @@
+"""HDF5 files that are created whole, and from then on only written in place.
+
+HDF5 lays out every dataset with its fill values under a temporary name; the file is closed, put on
+disk and renamed. After that no HDF5 metadata changes: data are written at the datasets' offsets in
+the file, so a crash at any moment leaves a file that opens.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import OutputError
+from tauslab.runner.output.disk import Disk, write_error
+from tauslab.runner.output.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+_RANGE_STEP = 1 << 20
+_METADATA_BYTES = 1 << 20
+
+
+def build_file(
+    path: Path, specs: Iterable[DatasetSpec], attributes: Mapping[str, Any], disk: Disk
+) -> None:
+    """Write a file with all its datasets and fill values, and close it.
+
+    Raises
+    ------
+    OSError
+        There is not enough space, or writing failed.
+    """
+    import h5py
+
+    specs = list(specs)
+    if sum(spec.n_bytes for spec in specs) + _METADATA_BYTES > disk.free_bytes(path.parent):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        for spec in specs:
+            create_dataset(file, spec)
+        attach_scales(file, specs)
+        file.attrs.update(attributes)
+
+
+def create_dataset(file: h5py.File, spec: DatasetSpec) -> None:
+    """Create one dataset, laid out at once with its fill values and content."""
+    import h5py
+
+    group = file.require_group(spec.name.rpartition("/")[0] or "/")
+    name = spec.name.rpartition("/")[2]
+    if spec.dtype == TEXT:
+        data = spec.data if isinstance(spec.data, str) else np.array(spec.data, object)
+        dataset = group.create_dataset(name, shape=spec.shape, data=data, dtype=h5py.string_dtype())
+    else:
+        dataset = h5py.Dataset(_create_numbers(group, name, spec))
+        _write_content(dataset, spec.data)
+    for key, value in spec.attributes:
+        dataset.attrs[key] = value
+
+
+def hdf5_type(spec: DatasetSpec) -> np.dtype[Any]:
+    """The numpy type, with what h5py needs to know of the enumeration."""
+    import h5py
+
+    if spec.dtype == STATUS:
+        enumeration: np.dtype[Any] = h5py.enum_dtype(STATUS_VALUES, basetype="u1")
+        return enumeration
+    return np.dtype(spec.dtype)
+
+
+def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d.DatasetID:
+    from h5py import h5d, h5p, h5s, h5t
+
+    dtype = hdf5_type(spec)
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)
+    if dtype.kind != "S":
+        settings.set_fill_value(np.array(spec.fill, dtype))
+    if spec.allocated:
+        settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        settings.set_fill_time(h5d.FILL_TIME_ALLOC)
+    if spec.chunks is not None:
+        settings.set_chunk(spec.chunks)
+    space = h5s.create_simple(spec.shape) if spec.shape else h5s.create(h5s.SCALAR)
+    hdf5 = h5t.py_create(dtype, logical=True)
+    return h5d.create(group.id, name.encode(), hdf5, space, settings)
+
+
+def _write_content(dataset: h5py.Dataset, data: Any) -> None:
+    if isinstance(data, range):
+        for start in range(0, len(data), _RANGE_STEP):
+            part = data[start : start + _RANGE_STEP]
+            dataset[start : start + len(part)] = np.arange(part.start, part.stop, dtype="<u8")
+    elif data is not None:
+        dataset[...] = data
+
+
+def attach_scales(file: h5py.File, specs: Iterable[DatasetSpec]) -> None:
+    """Mark the scales, and attach them to the axes of the other datasets."""
+    specs = list(specs)
+    for spec in specs:
+        if spec.axes == (spec.name,):
+            file[spec.name].make_scale(spec.name.rpartition("/")[2])
+    for spec in specs:
+        if spec.axes != (spec.name,):
+            for index, axis in enumerate(spec.axes):
+                file[spec.name].dims[index].attach_scale(file[axis])
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where the cells of a dataset lie in its file.
+
+    A dataset is addressed by the bytes of its cells in C order. Its chunks follow each other in
+    that order: `chunk_bytes` each, except for the last of every `group_bytes`.
+
+    Parameters
+    ----------
+    offsets
+        File offset of every chunk ``[chunk]``, in C order.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    chunk_bytes: int
+    group_bytes: int
+
+    def ranges(self, start: int, n_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """File offset, distance from `start` and length of the runs that bytes
+        ``start .. start + n_bytes - 1`` are made of; neighbours are joined."""
+        if not n_bytes:
+            return
+        per_group = -(-self.group_bytes // self.chunk_bytes)
+        first, last = (self._chunk(byte, per_group) for byte in (start, start + n_bytes - 1))
+        chunks = np.arange(first, last + 1)
+        group = chunks // per_group * self.group_bytes
+        begin = group + chunks % per_group * self.chunk_bytes
+        end = np.minimum(begin + self.chunk_bytes, group + self.group_bytes)
+        cut = np.maximum(begin, start)
+        files = self.offsets[chunks] + (cut - begin)
+        lengths = np.minimum(end, start + n_bytes) - cut
+        heads = np.flatnonzero(np.append(True, files[1:] != files[:-1] + lengths[:-1]))
+        totals = np.add.reduceat(lengths, heads)
+        for head, total in zip(heads.tolist(), totals.tolist(), strict=True):
+            yield int(files[head]), int(cut[head]) - start, int(total)
+
+    def _chunk(self, byte: int, per_group: int) -> int:
+        group, rest = divmod(byte, self.group_bytes)
+        return group * per_group + rest // self.chunk_bytes
+
+
+def locate(dataset: h5py.Dataset) -> Location:
+    """Find out where a dataset's cells lie.
+
+    Raises
+    ------
+    OutputError
+        It is not laid out in its file, or in chunks that do not follow the order of its cells.
+    """
+    n_bytes = dataset.dtype.itemsize * math.prod(dataset.shape)
+    if not n_bytes:
+        return Location(np.empty(0, np.int64), 1, 1)
+    if dataset.chunks is None:
+        offset = dataset.id.get_offset()
+        if offset is None:
+            raise OutputError(
+                f"{dataset.file.filename}: {dataset.name} is not laid out in the file"
+            )
+        return Location(np.array([offset], np.int64), n_bytes, n_bytes)
+    shape, chunks = dataset.shape, dataset.chunks
+    cut = next((i for i, size in enumerate(chunks) if size > 1), len(shape) - 1)
+    if chunks[cut + 1 :] != shape[cut + 1 :]:
+        raise OutputError(f"{dataset.file.filename}: {dataset.name} has chunks of a foreign shape")
+    grid = [-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True)]
+    offsets = np.full(math.prod(grid), -1, np.int64)
+    strides = [math.prod(grid[i + 1 :]) for i in range(len(grid))]
+
+    def note(info: Any) -> None:
+        corner = zip(info.chunk_offset, chunks, strides, strict=True)
+        offsets[sum(first // chunk * stride for first, chunk, stride in corner)] = info.byte_offset
+
+    dataset.id.chunk_iter(note)
+    if np.any(offsets < 0):
+        raise OutputError(f"{dataset.file.filename}: {dataset.name} is not laid out in the file")
+    inner = dataset.dtype.itemsize * math.prod(shape[cut + 1 :])
+    return Location(offsets, chunks[cut] * inner, shape[cut] * inner)
+
+
+class RawFile:
+    """A finished HDF5 file opened for writing in place.
+
+    Parameters
+    ----------
+    names
+        Datasets that will be written.
+    """
+
+    def __init__(self, path: Path, names: Iterable[str], disk: Disk) -> None:
+        import h5py
+
+        self.path = path
+        self._disk = disk
+        with h5py.File(path, "r") as file:
+            self.locations = {name: locate(file[name]) for name in names}
+        self._fd = os.open(path, os.O_RDWR)
+        self._dirty = False
+
+    def write(self, name: str, start: int, data: npt.NDArray[Any]) -> None:
+        """Put `data` at byte `start` of a dataset's cells; other threads run meanwhile.
+
+        Raises
+        ------
+        OutputError
+            The write failed, for example for want of space.
+        """
+        view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+        for offset, position, length in self.locations[name].ranges(start, len(view)):
+            self._write_run(view[position : position + length], offset)
+
+    def _write_run(self, view: memoryview, offset: int) -> None:
+        self._dirty = True
+        try:
+            while len(view):
+                written = self._disk.write(self._fd, view, offset)
+                view, offset = view[written:], offset + written
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def sync(self) -> None:
+        """Wait until all writes are on the device.
+
+        Raises
+        ------
+        OutputError
+            The device reports a failed write.
+        """
+        if not self._dirty:
+            return
+        try:
+            self._disk.sync(self._fd)
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        self._dirty = False
+
+    def close(self) -> None:
+        """Close; a second time does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

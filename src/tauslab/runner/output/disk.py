@@ -1,0 +1,86 @@
+"""The few operations that change files, and how a file comes into being all at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tauslab.model.errors import OutputError
+
+
+class Disk:
+    """Every change to a file outside HDF5. Tests put one in place that fails at a chosen call."""
+
+    def create(self, path: Path) -> None:
+        """Make an empty file, or empty one that is there."""
+        path.open("wb").close()
+
+    def write(self, fd: int, data: memoryview, offset: int) -> int:
+        """Write some of `data`; returns how many bytes."""
+        return os.pwrite(fd, data, offset)
+
+    def sync(self, fd: int) -> None:
+        """Wait until what was written is on the device."""
+        os.fdatasync(fd)
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename, over `new` if it is there."""
+        os.replace(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name."""
+        os.link(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file if it is there."""
+        path.unlink(missing_ok=True)
+
+    def free_bytes(self, folder: Path) -> int:
+        """Bytes that may still be written to the file system of `folder`."""
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+
+
+def write_error(path: Path, error: Exception) -> OutputError:
+    """One sentence for a failed write."""
+    number = getattr(error, "errno", None)
+    reason = os.strerror(number) if number else str(error)
+    advice = ""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        advice = "; free some space or choose another -o"
+    return OutputError(f"{path} cannot be written: {reason}{advice}")
+
+
+def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
+    """Let `build` write a file under a temporary name, put it on disk and rename it to `path`.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written; the temporary file is removed, and `path` is what it was.
+    """
+    temporary = path.with_name(f"{path.name}.tauslab-tmp")
+    try:
+        disk.create(temporary)
+        build(temporary)
+        _sync_path(temporary, disk)
+        disk.replace(temporary, path)
+        _sync_path(path.parent, disk)
+    except (OSError, RuntimeError) as error:  # h5py reports some failed writes as RuntimeError
+        disk.remove(temporary)
+        if isinstance(error, OutputError):
+            raise
+        raise write_error(path, error) from error
+
+
+def _sync_path(path: Path, disk: Disk) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        disk.sync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot sync a folder
+            raise
+    finally:
+        os.close(fd)

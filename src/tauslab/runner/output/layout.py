@@ -1,0 +1,207 @@
+"""What a run's file holds: a pure function of the job, the same on every rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# Exact sums by name, all uint64, merged by addition modulo 2^64: n [time]; sum, sq_low, sq_high
+# [time, species]; obs_n, obs_sum_low, obs_sum_high, obs_sq0, obs_sq1, obs_sq2 [time, observable];
+# histogram/SPECIES [time, bin].  sq_low and sq_high add the 32-bit halves of x * x; an observable y
+# enters as the whole number v = round(y * 2^s), whose lower half and rest are added apart, as are
+# the three 32-bit limbs of v * v.  sum and obs_sum_high are two's complement.
+Accumulators = dict[str, npt.NDArray[np.uint64]]
+
+COUNT_SUMS = ("sum", "sq_low", "sq_high")
+OBSERVABLE_SUMS = ("obs_n", "obs_sum_low", "obs_sum_high", "obs_sq0", "obs_sq1", "obs_sq2")
+
+
+@dataclass(frozen=True)
+class HistogramSpec:
+    """Equal bins of one species over [low, high), plus a cell under and a cell over the range."""
+
+    species: str
+    low: float
+    high: float
+    bins: int
+
+    @property
+    def edges(self) -> FloatArray:
+        """Edges of the bins ``[bins + 1]``, in molecules."""
+        return np.linspace(self.low, self.high, self.bins + 1)
+
+
+@dataclass(frozen=True)
+class RowArray:
+    """An array with a row per trajectory.
+
+    Parameters
+    ----------
+    inner
+        Shape of a row.
+    axes
+        Names of the axes of a row, after ``trajectory``.
+    fill
+        Sentinel where nothing was recorded.
+    """
+
+    name: str
+    inner: tuple[int, ...]
+    axes: tuple[str, ...]
+    dtype: np.dtype[np.generic]
+    fill: float
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one trajectory."""
+        return self.dtype.itemsize * math.prod(self.inner)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axes, record settings and attributes of a result.
+
+    Parameters
+    ----------
+    n
+        Number of trajectories.
+    times
+        Sample times ``[time]``.
+    species, observables
+        Names of the recorded species and observables.
+    trajectories, final, statistics, histograms
+        What is recorded.
+    observable_scale
+        An exponent s per observable: statistics add round(y * 2^s).
+    block
+        Trajectories in a storage block.
+    attributes
+        Root attributes: method, seed, model_sha256, command, choices.
+    model_name, model_source, model_canonical
+        The model's file name, its text as given, and its normal form.
+
+    Raises
+    ------
+    ConfigError
+        Two histograms of a species, or one of a species that is not recorded.
+    """
+
+    n: int
+    times: FloatArray
+    species: tuple[str, ...]
+    observables: tuple[str, ...]
+    trajectories: bool
+    final: bool
+    statistics: bool
+    histograms: tuple[HistogramSpec, ...]
+    observable_scale: tuple[int, ...]
+    block: int
+    attributes: dict[str, str | int | float] = field(default_factory=dict)
+    model_name: str = ""
+    model_source: str = ""
+    model_canonical: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that the names of the histograms' datasets are distinct and known."""
+        names: set[str] = set()
+        for spec in self.histograms:
+            if spec.species not in self.species:
+                raise ConfigError(
+                    f"histogram of {spec.species}: it is not recorded; "
+                    f"recorded are {', '.join(self.species)}"
+                )
+            wanted = {spec.species, f"{spec.species}_edges"}
+            if names & wanted:
+                raise ConfigError(
+                    f"histogram of {spec.species}: its dataset {min(names & wanted)} is taken"
+                )
+            names |= wanted
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of storage blocks."""
+        return -(-self.n // self.block)
+
+    @property
+    def record(self) -> str:
+        """What is recorded, as the option ``--record`` spells it."""
+        wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
+        wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
+        return ",".join(wanted)
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether sums are recorded that no recorded samples can give back."""
+        return not self.trajectories and bool(self.statistics or self.histograms)
+
+    def block_rows(self, first: int, end: int) -> tuple[int, int]:
+        """Trajectories of blocks ``first .. end - 1``, as (start, end)."""
+        return first * self.block, min(self.n, end * self.block)
+
+    def row_arrays(self) -> Iterator[RowArray]:
+        """The arrays with a row per trajectory, in the order in which they are written."""
+        times, species, observables = len(self.times), len(self.species), len(self.observables)
+        count, real = np.dtype("<i4"), np.dtype("<f8")
+        if self.trajectories:
+            yield RowArray("counts", (times, species), ("time", "species"), count, -1)
+            if observables:
+                axes = ("time", "observable")
+                yield RowArray("observables", (times, observables), axes, real, math.nan)
+        if self.final:
+            yield RowArray("final", (species,), ("species",), count, -1)
+        yield RowArray("status", (), (), np.dtype("u1"), 255)
+
+    def accumulator_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the accumulators, by name."""
+        times = len(self.times)
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.statistics:
+            shapes["n"] = (times,)
+            shapes |= {name: (times, len(self.species)) for name in COUNT_SUMS}
+            if self.observables:
+                shapes |= {name: (times, len(self.observables)) for name in OBSERVABLE_SUMS}
+        for spec in self.histograms:
+            shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
+        return shapes
+
+
+@dataclass
+class Chunk:
+    """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``.
+
+    ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]``,
+    observables f64 ``[m, time, observable]``, final i32 ``[m, species]``.
+    """
+
+    start: int
+    arrays: dict[str, npt.NDArray[np.generic]]
+
+    @property
+    def rows(self) -> int:
+        """Number of trajectories."""
+        return len(self.arrays["status"])
+
+
+def chunk_blocks(layout: Layout, chunk: Chunk) -> tuple[int, int]:
+    """Storage blocks of a chunk, as (first, end).
+
+    Raises
+    ------
+    ValueError
+        The chunk does not begin and end with a block.
+    """
+    first, rest = divmod(chunk.start, layout.block)
+    stop = chunk.start + chunk.rows
+    end = -(-stop // layout.block)
+    if rest or chunk.rows < 1 or stop != layout.block_rows(first, end)[1]:
+        raise ValueError(f"trajectories {chunk.start} to {stop} are not whole storage blocks")
+    return first, end

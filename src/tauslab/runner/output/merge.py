@@ -1,0 +1,122 @@
+"""The final file of a run that was written in parts: one plain file, or a view of the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.runner.output.blockfile import (
+    RawFile,
+    attach_scales,
+    build_file,
+    hdf5_type,
+    locate,
+)
+from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.layout import Layout, RowArray
+from tauslab.runner.output.resume import parts_folder
+from tauslab.runner.output.rows import row_names
+from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
+from tauslab.runner.output.sources import Run, Source, find_runs
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+_COPY_BYTES = 32 << 20
+
+
+def payload_bytes(layout: Layout) -> int:
+    """Bytes of all arrays with a row per trajectory."""
+    return layout.n * sum(array.row_bytes for array in layout.row_arrays())
+
+
+def publish_merged(
+    path: Path,
+    layout: Layout,
+    sources: Sequence[Source],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+) -> None:
+    """Put one plain file with all rows in place of `path`; the parts are left alone."""
+    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+
+    def build(temporary: Path) -> None:
+        build_file(temporary, specs, attributes, disk)
+        target = RawFile(temporary, row_names(layout), disk)
+        try:
+            for run in find_runs(layout, sources):
+                _copy_run(layout, run, target)
+        finally:
+            target.close()
+
+    publish(path, disk, build)
+
+
+def _copy_run(layout: Layout, run: Run, target: RawFile) -> None:
+    """Copy the rows of consecutive blocks, as bytes."""
+    import h5py
+
+    start, stop = layout.block_rows(run.block, run.block + run.count)
+    with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
+        for array in layout.row_arrays():
+            first = run.slot * layout.block * array.row_bytes
+            length = (stop - start) * array.row_bytes
+            for offset, position, size in locate(file[array.name]).ranges(first, length):
+                raw.seek(offset)
+                for done in range(0, size, _COPY_BYTES):
+                    data = raw.read(min(_COPY_BYTES, size - done))
+                    byte = start * array.row_bytes + position + done
+                    target.write(array.name, byte, np.frombuffer(data, np.uint8))
+
+
+def publish_virtual(
+    path: Path,
+    layout: Layout,
+    sources: Sequence[Source],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+) -> None:
+    """Put a small file in place of `path` that shows the rows in the parts as one."""
+    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    rows = {array.name: array for array in layout.row_arrays()}
+    own = [spec for spec in specs if spec.name not in rows]
+    runs = find_runs(layout, sources)
+
+    def build(temporary: Path) -> None:
+        import h5py
+
+        build_file(temporary, own, attributes, disk)
+        with h5py.File(temporary, "r+", libver=("v110", "v110")) as file:
+            views = [row_spec(layout, array) for array in rows.values()]
+            for spec in views:
+                _create_view(file, layout, rows[spec.name], spec, runs, parts_folder(path).name)
+            attach_scales(file, views)
+
+    publish(path, disk, build)
+
+
+def _create_view(
+    file: h5py.File,
+    layout: Layout,
+    array: RowArray,
+    spec: DatasetSpec,
+    runs: Sequence[Run],
+    folder: str,
+) -> None:
+    """A virtual dataset; file names are relative, so that file and folder may move together."""
+    import h5py
+
+    dtype = hdf5_type(spec)
+    view = h5py.VirtualLayout(spec.shape, dtype)
+    for run in runs:
+        start, stop = layout.block_rows(run.block, run.block + run.count)
+        first = run.slot * layout.block
+        name = f"{folder}/{run.source.path.name}"
+        source = h5py.VirtualSource(name, array.name, (run.source.rows, *array.inner), dtype)
+        view[start:stop] = source[first : first + stop - start]
+    file.create_virtual_dataset(array.name, view, fillvalue=np.array(array.fill, dtype)[()])

@@ -1,0 +1,134 @@
+"""What is at the output's path before a run, and whether the run may go on from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+# Root attributes that decide the numbers of a run.
+_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps")
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`."""
+
+    storage: str
+    run: str
+    complete: bool
+
+
+def parts_folder(path: Path) -> Path:
+    """Folder beside a result that holds its parts."""
+    return path.with_name(f"{path.name}.parts")
+
+
+def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Existing | None:
+    """The result at `path` to go on from; None for a new run. Nothing is changed.
+
+    Raises
+    ------
+    ConfigError
+        The folder is missing or not writable; the file exists and may be neither replaced nor
+        resumed; it holds another run, and the message names what differs.
+    """
+    if overwrite and resume:
+        raise ConfigError("--overwrite and --resume exclude each other")
+    folder = path.parent
+    if not folder.is_dir():
+        raise ConfigError(f"{path}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path}: the folder {folder} is not writable")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; -o takes the name of a file")
+    if not path.exists() or overwrite:
+        return None
+    if not resume:
+        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+    with _open(path) as file:
+        for name, found, wanted in _differences(file, layout):
+            raise ConfigError(
+                f"{path} holds another run: its {name} is {_short(found)}, "
+                f"not {_short(wanted)}; --resume needs the same job"
+            )
+        attributes = {key: str(file.attrs[key]) for key in ("storage", "run")}
+        return Existing(**attributes, complete=bool(file["progress/complete"][()] == 1))
+
+
+def existing_block_size(path: Path) -> int | None:
+    """Trajectories in a storage block of the result at `path`; None if there is no file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
+    if not path.exists():
+        return None
+    with _open(path) as file:
+        return int(file.attrs["block"])
+
+
+def _open(path: Path) -> h5py.File:
+    import h5py
+
+    try:
+        file = h5py.File(path, "r")
+    except OSError:
+        raise ConfigError(f"{path} cannot be resumed: it is not an HDF5 file") from None
+    if file.attrs.get("format") != FORMAT or "block" not in file.attrs:
+        file.close()
+        raise ConfigError(f"{path} cannot be resumed: it is not a result of tauslab")
+    if file.attrs["format_version"] != FORMAT_VERSION:
+        version = file.attrs["format_version"]
+        file.close()
+        raise ConfigError(
+            f"{path} cannot be resumed: it has format version {version}, not {FORMAT_VERSION}"
+        )
+    return file
+
+
+def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
+    """Name, value in the file and value wanted, of everything that differs."""
+    wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
+    wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
+    for key, value in wanted.items():
+        found = _plain(file.attrs.get(key))
+        if found != value:
+            yield key, found, value
+    times = file["time"][()]
+    if not np.array_equal(times, layout.times):
+        if len(times) != len(layout.times):
+            yield "number of sample times", len(times), len(layout.times)
+        else:
+            index = int(np.flatnonzero(times != layout.times)[0])
+            yield f"sample time {index}", float(times[index]), float(layout.times[index])
+    texts = {"species": layout.species, "observable": layout.observables}
+    for key, names in texts.items():
+        found = tuple(v.decode() for v in file[key][()]) if key in file else ()
+        if found != names:
+            yield f"list of {key}", ", ".join(found), ", ".join(names)
+    key = "statistics/observables/scale"
+    if key in file and tuple(file[key][()].tolist()) != layout.observable_scale:
+        yield "scale of the observables", file[key][()].tolist(), list(layout.observable_scale)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

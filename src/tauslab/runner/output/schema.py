@@ -1,0 +1,268 @@
+"""Which datasets a layout gives, with shapes, types, fill values and dimension scales."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.runner.output.layout import Layout, RowArray
+
+FORMAT = "tauslab"
+FORMAT_VERSION = 1
+MOST_CHUNK_BYTES = 8 << 20
+
+# Types that numpy has no name for: variable-length UTF-8, and the enumeration of /status.
+TEXT = "text"
+STATUS = "status"
+STATUS_VALUES = {
+    "done": 0,
+    "absorbed": 1,
+    "overflow": 2,
+    "step_limit": 3,
+    "nan": 4,
+    "missing": 255,
+}
+
+CHECKPOINT_SLOTS = ("progress/checkpoint_0", "progress/checkpoint_1")
+PROFILE_COLUMNS = {
+    "device": "S64",
+    **dict.fromkeys(("compile", "compute", "copy", "write", "wait", "wall"), "<f8"),
+    "events": "<u8",
+    "launches": "<u8",
+}
+
+Contents = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """One dataset of a file.
+
+    Parameters
+    ----------
+    dtype
+        A numpy type string, `TEXT` or `STATUS`.
+    axes
+        Dataset names of the dimension scales, one per axis; a scale names itself.
+    fill
+        Value of cells that were never written.
+    data
+        Content from the start; a `range` stands for its whole numbers.
+    chunks
+        Shape of a chunk; None for a contiguous dataset.
+    allocated
+        Whether its bytes are laid out at creation; otherwise it shows fill values and cannot be
+        written in place.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    axes: tuple[str, ...] = ()
+    fill: float = 0
+    data: Any = None
+    chunks: tuple[int, ...] | None = None
+    allocated: bool = True
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its cells; 0 for text, which is small."""
+        if self.dtype == TEXT or not self.allocated:
+            return 0
+        size = 1 if self.dtype == STATUS else np.dtype(self.dtype).itemsize
+        return size * math.prod(self.shape)
+
+    def filled(self, contents: Contents) -> DatasetSpec:
+        """Take its content from `contents`, where it is there."""
+        return replace(self, data=contents[self.name]) if self.name in contents else self
+
+
+def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
+    """Attributes of the root group.
+
+    Parameters
+    ----------
+    storage
+        ``plain`` (data in this file), ``parts`` (in the folder beside it, run unfinished),
+        ``virtual`` (in the folder beside it, run complete) or ``memory``.
+    run
+        A random text that ties parts to their run.
+    """
+    attributes: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": _version(),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **layout.attributes,
+        "n": layout.n,
+        "block": layout.block,
+        "record": layout.record,
+        "storage": storage,
+        "run": run,
+    }
+    if "seed" in attributes:
+        attributes["seed"] = np.uint64(attributes["seed"])
+    return attributes
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tauslab")
+    except importlib.metadata.PackageNotFoundError:  # used from a source tree
+        return "unknown"
+
+
+def file_specs(
+    layout: Layout,
+    n_ranks: int,
+    *,
+    rows: bool = True,
+    checkpoint_bytes: int = 0,
+    contents: Contents | None = None,
+) -> list[DatasetSpec]:
+    """All datasets of a result file, scales first.
+
+    Parameters
+    ----------
+    rows
+        Whether the arrays with a row per trajectory are laid out; otherwise they show fill values.
+    checkpoint_bytes
+        Size of a checkpoint slot; 0 for none.
+    contents
+        Data to create the file with, by dataset name.
+    """
+    specs = [*_axes(layout)]
+    specs += [replace(row_spec(layout, array), allocated=rows) for array in layout.row_arrays()]
+    specs += [*_statistics(layout), *_progress(layout), *_profile(n_ranks)]
+    if checkpoint_bytes:
+        specs += checkpoint_specs(checkpoint_bytes)
+    name = (("name", layout.model_name),)
+    specs.append(DatasetSpec("model/source", (), TEXT, data=layout.model_source, attributes=name))
+    specs.append(DatasetSpec("model/canonical", (), TEXT, data=layout.model_canonical))
+    return [spec.filled(contents or {}) for spec in specs]
+
+
+def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
+    """Dataset of an array with a row per trajectory, in a file that holds all trajectories."""
+    return DatasetSpec(
+        array.name,
+        (layout.n, *array.inner),
+        STATUS if array.name == "status" else array.dtype.str,
+        ("trajectory", *array.axes),
+        array.fill,
+        chunks=chunk_shape(layout, array),
+    )
+
+
+def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
+    """Datasets of a part that has room for `slots` storage blocks, in any order.
+
+    Contiguous, so that the data of slot i begins at i times the bytes of a block.
+    """
+    specs = [
+        replace(row_spec(layout, array), shape=(slots * layout.block, *array.inner), axes=())
+        for array in layout.row_arrays()
+    ]
+    return [
+        *(replace(spec, chunks=None) for spec in specs),
+        DatasetSpec("progress/block_ids", (slots,), "<i8", fill=-1),
+        DatasetSpec("progress/blocks", (slots,), "|u1"),
+    ]
+
+
+def checkpoint_specs(slot_bytes: int) -> list[DatasetSpec]:
+    """The two alternating slots for statistics."""
+    return [DatasetSpec(name, (slot_bytes,), "|u1", (name,)) for name in CHECKPOINT_SLOTS]
+
+
+def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
+    """Chunks of at most 8 MiB that tile storage blocks exactly, in the order of memory.
+
+    Whole rows where a row fits: the largest divisor of the storage block. Otherwise a row is cut
+    along its first axis, or its last. None (contiguous) for arrays that are small per trajectory
+    and for a file of one block.
+    """
+    if array.name not in ("counts", "observables") or layout.n_blocks == 1 or not array.row_bytes:
+        return None
+    most_rows = MOST_CHUNK_BYTES // array.row_bytes
+    if most_rows:
+        rows = next(d for d in range(min(layout.block, most_rows), 0, -1) if layout.block % d == 0)
+        return (rows, *array.inner)
+    columns = array.inner[-1]
+    column_bytes = array.dtype.itemsize * columns
+    if column_bytes <= MOST_CHUNK_BYTES:
+        return (1, MOST_CHUNK_BYTES // column_bytes, columns)
+    return (1, 1, MOST_CHUNK_BYTES // array.dtype.itemsize)
+
+
+def profile_contents(profile: list[dict[str, float | str]]) -> dict[str, npt.NDArray[Any]]:
+    """Columns of /profile, a row per rank."""
+    contents: dict[str, npt.NDArray[Any]] = {}
+    for column, dtype in PROFILE_COLUMNS.items():
+        values = [row.get(column, "" if dtype == "S64" else 0) for row in profile]
+        if dtype == "S64":
+            contents[f"profile/{column}"] = np.array([str(v).encode()[:64] for v in values], dtype)
+        else:
+            contents[f"profile/{column}"] = np.array(values, dtype)
+    return contents
+
+
+def _axes(layout: Layout) -> Iterator[DatasetSpec]:
+    def axis(name: str, dtype: str, data: Any) -> DatasetSpec:
+        return DatasetSpec(name, (len(data),), dtype, (name,), data=data)
+
+    yield axis("time", "<f8", np.asarray(layout.times, "<f8"))
+    yield axis("species", TEXT, layout.species)
+    if layout.observables:
+        yield axis("observable", TEXT, layout.observables)
+    yield axis("trajectory", "<u8", range(layout.n))
+    for spec in layout.histograms:
+        # Lower edges of the cells. No name of a species holds a point, so the names are distinct.
+        name = f"statistics/histogram/{spec.species}"
+        yield axis(f"{name}.bin", "<f8", np.concatenate([[-np.inf], spec.edges]))
+        yield axis(f"{name}_edges", "<f8", spec.edges)
+
+
+def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
+    times, species, observables = len(layout.times), len(layout.species), len(layout.observables)
+    if layout.statistics:
+        yield DatasetSpec("statistics/n", (times,), "<u8", ("time",))
+        shape, axes = (times, species), ("time", "species")
+        for name, dtype in (("sum", "<i8"), ("sumsq_hi", "<u8"), ("sumsq_lo", "<u8")):
+            yield DatasetSpec(f"statistics/{name}", shape, dtype, axes)
+        for name in ("mean", "variance"):
+            yield DatasetSpec(f"statistics/{name}", shape, "<f8", axes, math.nan)
+    if layout.statistics and layout.observables:
+        shape, axes = (times, observables), ("time", "observable")
+        group = "statistics/observables"
+        scale = np.asarray(layout.observable_scale, "<i8")
+        yield DatasetSpec(f"{group}/scale", (observables,), "<i8", ("observable",), data=scale)
+        for name in ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo"):
+            dtype = "<i8" if name == "sum_hi" else "<u8"
+            yield DatasetSpec(f"{group}/{name}", shape, dtype, axes)
+        for name in ("mean", "variance"):
+            yield DatasetSpec(f"{group}/{name}", shape, "<f8", axes, math.nan)
+    for spec in layout.histograms:
+        name = f"statistics/histogram/{spec.species}"
+        yield DatasetSpec(name, (times, spec.bins + 2), "<u8", ("time", f"{name}.bin"))
+
+
+def _progress(layout: Layout) -> Iterator[DatasetSpec]:
+    yield DatasetSpec("progress/blocks", (layout.n_blocks,), "|u1", ("progress/blocks",))
+    yield DatasetSpec("progress/block_size", (), "<i8", data=np.int64(layout.block))
+    yield DatasetSpec("progress/complete", (), "|u1")
+
+
+def _profile(n_ranks: int) -> Iterator[DatasetSpec]:
+    rank = "profile/rank"
+    yield DatasetSpec(rank, (n_ranks,), "<u4", (rank,), data=np.arange(n_ranks, dtype="<u4"))
+    for column, dtype in PROFILE_COLUMNS.items():
+        yield DatasetSpec(f"profile/{column}", (n_ranks,), dtype, (rank,))

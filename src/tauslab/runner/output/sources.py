@@ -1,0 +1,164 @@
+"""Files that hold storage blocks of an unfinished run, and what can be taken from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import OutputError
+from tauslab.runner.output.checkpoint import Checkpoint, decode
+from tauslab.runner.output.layout import Accumulators, BoolArray, Layout
+from tauslab.runner.output.schema import CHECKPOINT_SLOTS
+from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
+
+_READ_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file with storage blocks.
+
+    Parameters
+    ----------
+    blocks
+        The block in each of its slots ``[slot]``; -1 for none that is complete.
+    rows
+        Length of its arrays with a row per trajectory.
+    checkpoints
+        Those with a right checksum, the newest first.
+    """
+
+    path: Path
+    blocks: npt.NDArray[np.int64]
+    rows: int
+    checkpoints: tuple[Checkpoint, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Slots ``slot .. slot + count - 1`` of a source hold blocks ``block .. block + count - 1``."""
+
+    source: Source
+    slot: int
+    block: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an unfinished run has on disk.
+
+    Parameters
+    ----------
+    completed
+        Blocks that need not be run again ``[block]``.
+    restored
+        Statistics of these; None where none are recorded.
+    generation
+        The highest of the checkpoints that were taken; 0 for none.
+    """
+
+    completed: BoolArray
+    restored: Accumulators | None
+    generation: int
+
+
+def read_source(path: Path, layout: Layout, run: str) -> Source | None:
+    """What a file holds for the run; None if it belongs to another run.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be read.
+    """
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("run") != run:
+                return None
+            blocks = np.empty(0, np.int64)
+            if "progress/blocks" in file:
+                marks = file["progress/blocks"][()] == 1
+                ids = file.get("progress/block_ids")
+                numbers = np.arange(len(marks)) if ids is None else ids[()]
+                blocks = np.where(marks, numbers, -1)
+            rows = len(file["status"]) if "status" in file else 0
+            found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in file]
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"{path} cannot be read: {error}") from error
+    valid = sorted((c for c in found if c is not None), key=lambda c: -c.generation)
+    return Source(path, blocks, rows, tuple(valid))
+
+
+def marked_blocks(layout: Layout, sources: Sequence[Source]) -> BoolArray:
+    """Blocks whose rows are on disk ``[block]``."""
+    marked = np.zeros(layout.n_blocks, np.bool_)
+    for source in sources:
+        marked[source.blocks[source.blocks >= 0]] = True
+    return marked
+
+
+def find_runs(layout: Layout, sources: Sequence[Source]) -> list[Run]:
+    """Every block that is on disk once, in runs as long as possible, in order."""
+    owner = np.full(layout.n_blocks, -1, np.int64)
+    slot = np.zeros(layout.n_blocks, np.int64)
+    for index, source in enumerate(sources):
+        slots = np.flatnonzero(source.blocks >= 0)
+        blocks = source.blocks[slots]
+        owner[blocks], slot[blocks] = index, slots
+    breaks = (np.diff(owner) != 0) | (np.diff(slot) != 1)
+    starts = np.append(0, np.flatnonzero(breaks) + 1)
+    ends = np.append(starts[1:], layout.n_blocks)
+    return [
+        Run(sources[owner[start]], int(slot[start]), int(start), int(end - start))
+        for start, end in zip(starts, ends, strict=True)
+        if owner[start] >= 0
+    ]
+
+
+def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
+    """Blocks that need not be run again, with their statistics.
+
+    Where samples are recorded, statistics are summed from them. Where only sums are, those blocks
+    count that a checkpoint includes: one checkpoint per source, the newest first, each only if its
+    rows are all there and none of its blocks was counted already. (A later attempt's checkpoint may
+    include what it restored from earlier ones.)
+    """
+    marked = marked_blocks(layout, sources)
+    if not layout.accumulator_shapes():
+        return Progress(marked, None, 0)
+    totals = zero_accumulators(layout)
+    if not layout.needs_checkpoint:
+        for run in find_runs(layout, sources):
+            for samples in _samples(layout, run):
+                add_accumulators(totals, accumulate(layout, samples))
+        return Progress(marked, totals, 0)
+    taken = np.zeros(layout.n_blocks, np.bool_)
+    best = [next((c for c in s.checkpoints if not np.any(c.done & ~marked)), None) for s in sources]
+    generation = 0
+    for checkpoint in sorted((c for c in best if c is not None), key=lambda c: -c.generation):
+        if not np.any(checkpoint.done & taken):
+            add_accumulators(totals, checkpoint.totals)
+            taken |= checkpoint.done
+            generation = max(generation, checkpoint.generation)
+    return Progress(taken, totals, generation)
+
+
+def _samples(layout: Layout, run: Run) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    """Recorded samples of a run of blocks, some rows at a time."""
+    import h5py
+
+    arrays = [a for a in layout.row_arrays() if a.name in ("counts", "observables")]
+    step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
+    start, stop = layout.block_rows(run.block, run.block + run.count)
+    shift = run.slot * layout.block - start
+    with h5py.File(run.source.path, "r") as file:
+        for first in range(start, stop, step):
+            rows = slice(first + shift, min(first + step, stop) + shift)
+            yield {array.name: np.asarray(file[array.name][rows]) for array in arrays}

@@ -1,0 +1,288 @@
+"""Pictures of a result: trajectories, mean with bands, histogram at a time, heat map over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.runner import columns
+from tauslab.runner.columns import FloatArray
+from tauslab.runner.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Blue and vermilion of Okabe and Ito (2008), told apart under every common colour blindness.
+_BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "tauslab",  # the same result draws the same file
+}
+_SUFFIXES = (".png", ".svg")
+_MOST_LINES = 30
+_MOST_PANELS = 24
+_DEFAULT_PANELS = 4
+_HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samples can fill
+_HEATMAP_BINS = (40, 240)
+_MANY = 200  # from this many trajectories on, "auto" draws a distribution
+
+
+def plot_result(
+    result: Result,
+    kind: str = "auto",
+    species: Sequence[str] | None = None,
+    t: float | None = None,
+    path: Path | None = None,
+    colour: str = "auto",
+) -> Figure:
+    """Draw a panel per species or observable, and write the picture if `path` is given.
+
+    Parameters
+    ----------
+    kind
+        ``trajectories``, ``mean``, ``histogram``, ``heatmap``; ``auto`` takes what suits the data.
+    species
+        Names; by default the first four recorded.
+    t
+        Sample time of a histogram; by default the last.
+    path
+        File to write, PNG or SVG by its suffix.
+    colour
+        Colour scale of a heat map: ``linear``, ``log``, or ``auto`` (log where the probabilities
+        span more than a factor of 300).
+
+    Raises
+    ------
+    ConfigError
+        An unknown kind, name, time or suffix, data that was not recorded, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    names = list(species or (result.species + result.observables)[:_DEFAULT_PANELS])
+    _check(kind, names, path, colour)
+    kinds = [_automatic(result, name, t) if kind == "auto" else kind for name in names]
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
+    with rc_context(_STYLE):
+        figure, panels = _panels(len(names))
+        for name, drawn, axes in zip(names, kinds, panels, strict=True):
+            if drawn == "heatmap":
+                _heatmap(axes, result, name, colour)
+            elif drawn == "histogram":
+                _histogram(axes, result, name, float(result.times[-1]) if t is None else t)
+            else:
+                _LINES[drawn](axes, result, name)
+        if path is not None:
+            _save(figure, path)
+    return figure
+
+
+def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
+    kinds = ("auto", "heatmap", "histogram", *_LINES)
+    if kind not in kinds:
+        raise ConfigError(f"{kind!r} is not a kind of plot; kinds: {', '.join(kinds)}")
+    if colour not in ("auto", "linear", "log"):
+        raise ConfigError(f"{colour!r} is not a colour scale; scales: auto, linear, log")
+    if not 1 <= len(names) <= _MOST_PANELS:
+        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} species, not {len(names)}")
+    if path is not None and path.suffix.lower() not in _SUFFIXES:
+        raise ConfigError(f"{path}: pictures are written as {' or '.join(_SUFFIXES)}")
+
+
+def _automatic(result: Result, name: str, t: float | None) -> str:
+    if t is not None or len(result.times) == 1:
+        return "histogram"
+    if result.has_samples(name):
+        return "heatmap" if result.n >= _MANY else "trajectories"
+    return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    across = min(count, 1 if count == 1 else 2 if count <= 4 else 3)
+    down = -(-count // across)
+    size = (5.6, 3.6) if count == 1 else (3.9 * across, 2.7 * down)
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(down, across, index + 1) for index in range(count)]
+
+
+def _save(figure: Figure, path: Path) -> None:
+    # A date in the file would make every picture a new one.
+    metadata: Mapping[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
+    try:
+        figure.savefig(path, metadata=dict(metadata))
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _amount(result: Result, name: str) -> str:
+    return f"{name} (molecules)" if name in result.species else name
+
+
+def _time_axes(axes: Axes, result: Result, name: str) -> None:
+    axes.set_xlabel("time")
+    axes.set_ylabel(_amount(result, name))
+    if len(result.times) > 1:
+        axes.set_xlim(float(result.times[0]), float(result.times[-1]))
+
+
+def _trajectories(axes: Axes, result: Result, name: str) -> None:
+    """Up to `_MOST_LINES` trajectories as steps, since a state holds until the next event."""
+    column = result.column(name)
+    piece: npt.NDArray[Any] = next(column.pieces(), np.zeros((0, len(result.times))))
+    shown = piece[:_MOST_LINES].astype(np.float64)
+    if column.whole:
+        shown[shown < 0] = np.nan
+    alone = result.n == 1
+    for index, line in enumerate(shown):
+        label = f"{len(shown)} of {result.n:,} trajectories" if index == 0 and not alone else None
+        axes.step(
+            result.times,
+            line,
+            where="post",
+            color=_BLUE if alone else _GREY,
+            linewidth=1.0 if alone else 0.6,
+            alpha=1.0 if alone else 0.65,
+            label=label,
+        )
+    if not alone:
+        axes.plot(result.times, result.mean(name), color=_VERMILION, linewidth=1.8, label="mean")
+        _legend_above(axes)
+    _time_axes(axes, result, name)
+
+
+def _mean(axes: Axes, result: Result, name: str) -> None:
+    """Mean, a band of one standard deviation, and 5 and 95 % quantiles where samples are there."""
+    times, mean, deviation = result.times, result.mean(name), result.std(name)
+    axes.fill_between(
+        times,
+        mean - deviation,
+        mean + deviation,
+        color=_BLUE,
+        alpha=0.25,
+        linewidth=0,
+        label="mean ± standard deviation",
+    )
+    axes.plot(times, mean, color=_BLUE, linewidth=1.8, label="mean")
+    if result.has_samples(name):
+        for level, values in zip((5, 95), result.quantile(name, (0.05, 0.95)), strict=True):
+            label = "5 and 95 % quantiles" if level == 5 else None
+            axes.plot(times, values, color=_VERMILION, linewidth=0.9, linestyle="--", label=label)
+    _time_axes(axes, result, name)
+    _legend_above(axes)
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+
+
+_LINES: Mapping[str, Callable[[Axes, Result, str], None]] = {
+    "trajectories": _trajectories,
+    "mean": _mean,
+}
+
+
+def _histogram(axes: Axes, result: Result, name: str, t: float) -> None:
+    numbers, edges = result.histogram(name, t)
+    sampled = result.has_samples(name)
+    whole = sampled and result.column(name).whole
+    most = int(np.clip(2 * np.sqrt(result.n), *_HISTOGRAM_BINS))
+    if sampled and len(numbers) > most:
+        high = float(edges[-1]) - (1 if whole else 0)
+        numbers, edges = result.histogram(name, t, _edges(float(edges[0]), high, most, whole=whole))
+    total = max(1, int(numbers.sum()))
+    density = numbers / (total * np.diff(edges))
+    unit = " density" + (" (1/molecule)" if name in result.species else "")
+    axes.set_ylabel("probability" + ("" if np.all(np.diff(edges) == 1) else unit))
+    if whole:
+        edges = edges - 0.5  # bars are centred on their whole numbers
+    axes.stairs(density, edges, fill=True, color=_BLUE, alpha=0.85)
+    axes.set_xlim(float(edges[0]), float(edges[-1]))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(_amount(result, name))
+    axes.set_title(f"t = {t:g}, {total:,} trajectories")
+
+
+def _edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
+    if whole or low == high:
+        return columns.whole_edges(low, high, most)
+    return np.linspace(low, high, most + 1)
+
+
+def _heatmap(axes: Axes, result: Result, name: str, colour: str) -> None:
+    """Distribution over time: a column per sample time, which reaches half-way to the next."""
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm, Normalize
+
+    probability, edges = _distribution(result, name)
+    positive = probability[probability > 0]
+    if not positive.size:
+        raise ConfigError(f"there is no sample of {name} to draw")
+    # A start from one state has all its probability in one cell: it must not set the scale.
+    spread = probability[(probability > 0).sum(1) > 1]
+    low = float(positive.min())
+    high = float(np.quantile(spread[spread > 0], 0.995) if spread.size else positive.max())
+    high = max(high, low * 1.001)
+    logarithmic = colour == "log" or (colour == "auto" and high / low > 300)
+    norm = LogNorm(low, high) if logarithmic else Normalize(0, high)
+    shown = np.ma.masked_equal(probability, 0) if logarithmic else probability
+    colours = colormaps["viridis"].copy()
+    axes.set_facecolor(colours(0.0))
+    mesh = axes.pcolormesh(
+        _time_edges(result.times), edges, shown.T, cmap=colours, norm=norm, rasterized=True
+    )
+    axes.set_ylim(float(edges[0]), float(edges[-1]))
+    axes.set_xlabel("time")
+    axes.set_ylabel(_amount(result, name))
+    whole = bool(np.all(np.diff(edges) == 1))
+    unit = "" if whole else " per molecule" if name in result.species else " density"
+    bar = axes.figure.colorbar(
+        mesh, ax=axes, pad=0.02, extend="max" if positive.max() > high else "neither"
+    )
+    bar.set_label(f"P({name}, t){unit}")
+    bar.outline.set_linewidth(0.7)
+
+
+def _distribution(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+    """Probability density ``[time, bin]`` and edges ``[bins + 1]``."""
+    if result.has_samples(name):
+        column = result.column(name)
+        most = int(np.clip(4 * np.sqrt(result.n), *_HEATMAP_BINS))
+        edges = _edges(*columns.extremes(column), most, whole=column.whole)
+        numbers = columns.table(column, edges)
+        total = numbers.sum(1)
+    else:
+        cells, edges = result.stored_histogram(name)
+        numbers, total = cells[:, 1:-1], cells.sum(1)
+    density = numbers / np.maximum(total, 1)[:, None] / np.diff(edges)
+    whole = result.has_samples(name) and name in result.species
+    return density, edges - 0.5 if whole else edges  # cells are centred on their whole numbers
+
+
+def _time_edges(times: FloatArray) -> FloatArray:
+    if len(times) == 1:
+        return np.array([times[0] - 0.5, times[0] + 0.5])
+    middle = (times[1:] + times[:-1]) / 2
+    return np.concatenate([times[:1], middle, times[-1:]])

@@ -1,0 +1,397 @@
+"""What a run gives back: the same object for a file and for a run kept in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner import columns, export
+from tauslab.runner.columns import Column, FloatArray, Sums, UintArray
+
+if TYPE_CHECKING:
+    import dask.array
+    import xarray
+    from matplotlib.figure import Figure
+
+BoolArray = npt.NDArray[np.bool_]
+
+_MOST_WHOLE_BINS = 1 << 22
+_TIME_TOLERANCE = 1e-9
+
+
+class Result:
+    """An ensemble of trajectories: samples, statistics or both, as they were recorded.
+
+    Opened from a file (`tauslab.open`), it reads what is asked for and no more. A run that was
+    broken off shows what its completed blocks hold.
+
+    Parameters
+    ----------
+    data
+        Arrays, or HDF5 datasets, by the names they have in a file (``counts``,
+        ``statistics/sum``, ...).
+    attributes
+        Root attributes: method, seed, model_sha256, choices made, ...
+    path
+        The file the data comes from, if any.
+    close
+        Called by `close`.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        path: Path | None = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.path = path
+        self.attributes = {name: _plain(value) for name, value in attributes.items()}
+        self._close = close
+
+    # --- what was run ---
+
+    @property
+    def name(self) -> str:
+        """What messages call this result."""
+        return "in memory" if self.path is None else str(self.path)
+
+    @property
+    def method(self) -> str:
+        """Name of the method, for example ``ssa``."""
+        return str(self.attributes["method"])
+
+    @property
+    def seed(self) -> int:
+        """The 64-bit seed."""
+        return int(self.attributes["seed"])
+
+    @property
+    def n(self) -> int:
+        """Number of trajectories."""
+        return int(self.data["status"].shape[0])
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[time]``."""
+        return np.asarray(self.data["time"][()], np.float64)
+
+    @cached_property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return texts(self.data["species"]) if "species" in self.data else ()
+
+    @cached_property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return texts(self.data["observable"]) if "observable" in self.data else ()
+
+    @property
+    def status(self) -> npt.NDArray[np.uint8]:
+        """How each trajectory ended, ``[trajectory]``.
+
+        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan; 255 where nothing was written yet.
+        """
+        return np.asarray(self.data["status"][()], np.uint8)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
+
+    @cached_property
+    def completed_blocks(self) -> BoolArray:
+        """Which storage blocks are there, ``[block]``."""
+        if "progress/blocks" not in self.data:
+            return np.ones(-(-self.n // self.block), np.bool_)
+        return np.asarray(self.data["progress/blocks"][()] == 1, np.bool_)
+
+    @property
+    def block(self) -> int:
+        """Trajectories in a storage block."""
+        return int(self.attributes.get("block", self.n))
+
+    # --- samples ---
+
+    def counts(self, species: str | Sequence[str] | None = None) -> npt.NDArray[np.int32]:
+        """Recorded counts, in molecules.
+
+        Returns
+        -------
+        int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
+        the end of a trajectory that overflowed, met a NaN or reached its limit of steps.
+
+        Raises
+        ------
+        ConfigError
+            The species is not known, or counts were not recorded.
+        """
+        dataset = self._recorded("counts", "trajectories")
+        if species is None:
+            return np.asarray(dataset[()])
+        names = [species] if isinstance(species, str) else species
+        indices = [self._index(name, self.species) for name in names]
+        chosen = np.empty((*dataset.shape[:2], len(indices)), np.int32)
+        everything = np.ones_like(self.completed_blocks)
+        for part in columns.rows(dataset.shape, dataset.dtype.itemsize, self.block, everything):
+            chosen[part] = dataset[part][:, :, indices]
+        return chosen[:, :, 0] if isinstance(species, str) else chosen
+
+    def final(self, name: str) -> npt.NDArray[np.int32]:
+        """Counts of a species at the last sample time, int32 ``[trajectory]``."""
+        index = self._index(name, self.species)
+        if "final" in self.data:
+            return np.asarray(self.data["final"][:, index])
+        return np.asarray(self._recorded("counts", "final")[:, -1, index])
+
+    # --- statistics ---
+
+    def mean(self, name: str) -> FloatArray:
+        """Mean over the trajectories that had not ended early by then, ``[time]``, in molecules.
+
+        Exact sums are divided once, so that the same run gives the same number whether statistics
+        or trajectories were recorded.
+        """
+        return self._moments(name)[0]
+
+    def variance(self, name: str) -> FloatArray:
+        """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared."""
+        return self._moments(name)[1]
+
+    def std(self, name: str) -> FloatArray:
+        """Square root of `variance`, ``[time]``, in molecules."""
+        return np.sqrt(self.variance(name))
+
+    def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
+        """Quantile over the trajectories, from recorded samples.
+
+        The smallest recorded value x with F(x) >= q, so always a value that occurs.
+
+        Returns
+        -------
+        ``[time]``, or ``[level, time]`` for several levels.
+
+        Raises
+        ------
+        ConfigError
+            A level outside 0 to 1, an unknown name, or samples were not recorded.
+        """
+        levels = [q] if isinstance(q, (int, float)) else list(q)
+        if not all(0 <= level <= 1 for level in levels):
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q}")
+        values = columns.quantiles(self.column(name), levels)
+        return values[0] if isinstance(q, (int, float)) else values
+
+    def histogram(
+        self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
+    ) -> tuple[UintArray, FloatArray]:
+        """Numbers of trajectories per bin at sample time `t`, and the edges of the bins.
+
+        Parameters
+        ----------
+        bins
+            As in `numpy.histogram`. By default a bin for each whole number between the smallest and
+            the largest count (wider, still whole, beyond 4 million of them); where only histograms
+            were recorded, their bins, without the cells under and over the range.
+
+        Raises
+        ------
+        ConfigError
+            `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
+        """
+        time = self.time_index(t)
+        if not self.has_samples(name):
+            cells, edges = self.stored_histogram(name)
+            if bins is not None:
+                raise ConfigError(
+                    f"only a histogram of {name} was recorded, so its bins cannot be chosen"
+                )
+            return cells[time, 1:-1], edges
+        values = self.column(name).at(time)
+        if bins is None and np.all(values == np.round(values)):
+            low, high = (values.min(), values.max()) if values.size else (0, 0)
+            edges = columns.whole_edges(float(low), float(high), _MOST_WHOLE_BINS)
+            own = Column(lambda: iter([values[:, None]]), 1, whole=True)
+            return columns.table(own, edges)[0], edges
+        numbers, edges = np.histogram(values, "auto" if bins is None else bins)
+        return numbers.astype(np.uint64), edges
+
+    def stored_histogram(self, name: str) -> tuple[UintArray, FloatArray]:
+        """Histogram as the run recorded it: cells ``[time, bins + 2]`` and edges ``[bins + 1]``.
+
+        The first cell holds what lies under the range, the last what lies over it.
+        """
+        self._check(name)
+        key = f"statistics/histogram/{name}"
+        if key not in self.data:
+            raise ConfigError(
+                f"{self.name}: neither trajectories nor a histogram of {name} were recorded "
+                f"(--record trajectories or histogram:{name}:LO:HI:BINS)"
+            )
+        edges = np.asarray(self.data[f"{key}_edges"][()], np.float64)
+        return np.asarray(self.data[key][()], np.uint64), edges
+
+    def time_index(self, t: float) -> int:
+        """Index of a sample time; a ConfigError names the nearest one if there is none."""
+        nearest = int(np.argmin(np.abs(self.times - t)))
+        span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
+        if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:
+            return nearest
+        raise ConfigError(
+            f"{t:g} is not a sample time of {self.name}: {len(self.times)} times from "
+            f"{self.times[0]:g} to {self.times[-1]:g}, the nearest is {self.times[nearest]:g}"
+        )
+
+    def has_samples(self, name: str) -> bool:
+        """Whether every sample of a species or observable was recorded."""
+        self._check(name)
+        return ("counts" if name in self.species else "observables") in self.data
+
+    def require_samples(self) -> None:
+        """Refuse a run of several ranks that was broken off: the file itself has no samples yet."""
+        if self.attributes.get("storage") == "parts":
+            raise InputFileError(
+                f"{self.name} is unfinished and its samples still lie in parts, one per rank: "
+                "complete it with --resume"
+            )
+
+    def column(self, name: str) -> Column:
+        """Recorded samples of a species or observable, to be streamed."""
+        self._check(name)
+        whole = name in self.species
+        names = self.species if whole else self.observables
+        dataset = self._recorded("counts" if whole else "observables", "trajectories")
+        if not self.completed_blocks.any():
+            raise InputFileError(f"{self.name} is unfinished and holds no completed block yet")
+        return Column(partial(self._pieces, dataset, names.index(name)), len(self.times), whole)
+
+    # --- other libraries ---
+
+    def to_xarray(self) -> xarray.Dataset:
+        """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
+
+        From a file nothing is read before it is used. Close the dataset when done with it.
+        """
+        return export.to_xarray(self)
+
+    def to_dask(self, name: str = "counts") -> dask.array.Array:
+        """A dataset as a `dask.array.Array`, lazily, a chunk per storage block.
+
+        Every task opens the file for itself, so that any scheduler may be used.
+        """
+        return export.to_dask(self, name)
+
+    def plot(
+        self,
+        name: str,
+        kind: str = "auto",
+        path: str | os.PathLike[str] | None = None,
+        t: float | None = None,
+    ) -> Figure:
+        """Draw a species or observable: trajectories, mean, histogram (at time `t`) or heatmap.
+
+        With `path`, the picture is written too, as PNG or SVG by its suffix.
+        """
+        from tauslab.runner.plot import plot_result
+
+        return plot_result(self, kind, [name], t, None if path is None else Path(path))
+
+    # --- house-keeping ---
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._close is not None:
+            self._close()
+
+    def __enter__(self) -> Self:
+        """Use as a context manager, closing at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """One line: what was run, how much of it, where it lies."""
+        shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
+        state = "" if self.complete else ", unfinished"
+        return (
+            f"<Result {self.name}: {self.method}, {self.n} trajectories, {len(self.times)} times, "
+            f"{len(self.species)} species ({shown}), seed {self.seed}{state}>"
+        )
+
+    # --- helpers ---
+
+    def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
+        self._check(name)
+        sums = self._stored_sums(name)
+        if sums is None and not self.has_samples(name):
+            raise self._missing("statistics")
+        if sums is None and name in self.species:
+            sums = columns.count_sums(self.column(name))
+        if sums is None:
+            return columns.real_moments(self.column(name))
+        return sums.mean(), sums.variance()
+
+    def _stored_sums(self, name: str) -> Sums | None:
+        whole = name in self.species
+        group = "statistics" if whole else "statistics/observables"
+        names = self.species if whole else self.observables
+        if f"{group}/n" not in self.data:
+            return None
+        return columns.stored_sums(self.data, group, names.index(name))
+
+    def _pieces(self, dataset: Any, index: int) -> Iterator[npt.NDArray[Any]]:
+        size = dataset.dtype.itemsize
+        for part in columns.rows(dataset.shape, size, self.block, self.completed_blocks):
+            # A copy: a view would keep the samples of all species in memory.
+            yield np.array(dataset[part][:, :, index])
+
+    def _recorded(self, dataset: str, option: str) -> Any:
+        if dataset not in self.data:
+            raise self._missing(option)
+        self.require_samples()
+        return self.data[dataset]
+
+    def _missing(self, option: str) -> ConfigError | InputFileError:
+        if not self.complete:
+            return InputFileError(
+                f"{self.name} is unfinished and holds no {option} yet: complete it with --resume"
+            )
+        return ConfigError(f"{self.name} was run without --record {option}")
+
+    def _check(self, name: str) -> None:
+        if name not in self.species and name not in self.observables:
+            self._index(name, self.species + self.observables)
+
+    def _index(self, name: str, names: Sequence[str]) -> int:
+        if name not in names:
+            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
+        return names.index(name)
+
+
+def texts(dataset: Any) -> tuple[str, ...]:
+    """Strings of a text dataset or array."""
+    values = np.asarray(dataset[()]).ravel().tolist()
+    return tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)
+
+
+def _plain(value: Any) -> Any:
+    """Attribute as a Python value."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,179 @@
+"""Small results with known samples, as files (plain h5py, no writer of ours) and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+Arrays = dict[str, Any]
+
+SPECIES = ("X", "Y")
+TIMES = np.array([0.0, 0.5, 1.0, 2.0])
+BLOCK = 16
+_DIMENSIONS = {
+    "counts": ("trajectory", "time", "species"),
+    "observables": ("trajectory", "time", "observable"),
+    "final": ("trajectory", "species"),
+    "status": ("trajectory",),
+    "statistics/n": ("time",),
+    "statistics/mean": ("time", "species"),
+    "statistics/sum": ("time", "species"),
+    "statistics/sumsq_hi": ("time", "species"),
+    "statistics/sumsq_lo": ("time", "species"),
+}
+
+
+def samples(n: int = 100, *, early_ends: bool = True, seed: int = 7) -> Arrays:
+    """Counts ``[n, 4, 2]`` of X (bimodal) and Y (up to 2^31 - 1), their sum and half of X.
+
+    With `early_ends`, trajectory 3 overflows after the second sample, and 5 before the first.
+    """
+    rng = np.random.default_rng(seed)
+    counts = np.empty((n, len(TIMES), 2), np.int32)
+    upper = rng.random(n) < 0.4
+    counts[:, :, 0] = np.where(upper[:, None], 570, 85) + rng.integers(-40, 41, (n, len(TIMES)))
+    counts[:, 0, 0] = 250
+    counts[:, :, 1] = rng.integers(2**30, 2**31 - 1, (n, len(TIMES)))
+    status = np.zeros(n, np.uint8)
+    status[1] = 1
+    observables = np.stack([counts.sum(2, dtype=np.float64), counts[:, :, 0] / 2], axis=-1)
+    if early_ends:
+        status[[3, 5]] = 2
+        for row, end in ((3, 2), (5, 0)):
+            counts[row, end:] = -1
+            observables[row, end:] = np.nan
+    return {
+        "time": TIMES,
+        "species": np.array(SPECIES, object),
+        "observable": np.array(["total", "half"], object),
+        "status": status,
+        "counts": counts,
+        "observables": observables,
+        "final": counts[:, -1].copy(),
+    }
+
+
+def statistics(counts: np.ndarray[Any, Any]) -> Arrays:
+    """Sums by Python integers, one sample at a time."""
+    _, n_times, n_species = counts.shape
+    arrays: Arrays = {"statistics/n": (counts[:, :, 0] >= 0).sum(0).astype(np.uint64)}
+    total = np.zeros((n_times, n_species), np.int64)
+    squares = np.zeros((2, n_times, n_species), np.uint64)
+    for k in range(n_times):
+        for s in range(n_species):
+            values = [int(x) for x in counts[:, k, s] if x >= 0]
+            total[k, s] = sum(values)
+            square = sum(x * x for x in values)
+            squares[:, k, s] = square >> 64, square & (2**64 - 1)
+    arrays["statistics/sum"] = total
+    arrays["statistics/sumsq_hi"], arrays["statistics/sumsq_lo"] = squares
+    return arrays
+
+
+def real_statistics(observables: np.ndarray[Any, Any], scale: Sequence[int]) -> Arrays:
+    """Sums over round(y * 2^scale) by Python integers, halves of 128 bits."""
+    group, (_, n_times, n_observables) = "statistics/observables", observables.shape
+    names = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
+    arrays: Arrays = {
+        f"{group}/{name}": np.zeros(
+            (n_times, n_observables), np.int64 if name == "sum_hi" else np.uint64
+        )
+        for name in names
+    }
+    for k, o in np.ndindex(n_times, n_observables):
+        values = [round(y * 2.0 ** scale[o]) for y in observables[:, k, o] if np.isfinite(y)]
+        sums = (sum(values), sum(v * v for v in values))
+        parts = [len(values), *(half for s in sums for half in (s >> 64, s & (2**64 - 1)))]
+        for name, part in zip(names, parts, strict=True):
+            arrays[f"{group}/{name}"][k, o] = part
+    return arrays | {f"{group}/scale": np.array(scale)}
+
+
+def histogram(counts: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> Arrays:
+    """Histogram of X: a cell under, the bins, a cell over."""
+    padded = np.concatenate([[-0.5], edges, [2.0**31]])
+    cells = [
+        [((x >= lo) & (x < hi)).sum() for lo, hi in pairwise(padded)] for x in counts[:, :, 0].T
+    ]
+    return {
+        "statistics/histogram/X": np.array(cells, np.uint64),
+        "statistics/histogram/X_edges": edges,
+        "statistics/histogram/X.bin": np.concatenate([[-np.inf], edges]),
+    }
+
+
+def only(arrays: Arrays, *keep: str) -> Arrays:
+    """The arrays that every result has, and those named."""
+    basic = ("time", "species", "observable", "status")
+    return {k: v for k, v in arrays.items() if k in (*basic, *keep)}
+
+
+def species_only(arrays: Arrays, index: int) -> Arrays:
+    """What a run with ``--species`` of one species would have recorded."""
+    cut = {
+        name: values[..., index : index + 1]
+        for name, values in arrays.items()
+        if _DIMENSIONS.get(name, ("",))[-1] == "species"
+    }
+    return arrays | cut | {"species": arrays["species"][index : index + 1]}
+
+
+def attributes(n: int, block: int = BLOCK) -> dict[str, Any]:
+    """Root attributes."""
+    return {
+        "format": "tauslab",
+        "format_version": 1,
+        "tauslab_version": "0.1.0",
+        "method": "ssa",
+        "seed": np.uint64(2**64 - 1),
+        "model_sha256": "ab" * 32,
+        "command": f"tauslab run schlogl.xml -n {n}",
+        "created": "2026-11-21T06:00:00Z",
+        "n": n,
+        "block": block,
+        "selector": "linear",
+    }
+
+
+def write(
+    path: Path,
+    arrays: Arrays,
+    *,
+    block: int = BLOCK,
+    done: Sequence[int] | None = None,
+    **changed: Any,
+) -> Path:
+    """Write a file; `done` lists the completed blocks of an unfinished one."""
+    n = len(arrays["status"])
+    blocks = -(-n // block)
+    marks = np.zeros(blocks, np.uint8)
+    marks[slice(None) if done is None else list(done)] = 1
+    with h5py.File(path, "w") as file:
+        file.attrs.update(attributes(n, block) | changed)
+        file["trajectory"] = np.arange(n)
+        for name, values in arrays.items():
+            layout = {"chunks": (min(block, n), *values.shape[1:])} if name == "counts" else {}
+            text = values.dtype == object
+            file.create_dataset(
+                name, data=values, dtype=h5py.string_dtype() if text else None, **layout
+            )
+        for name in ("trajectory", "time", "species", "observable"):
+            file[name].make_scale(name)
+        for name, dimensions in _DIMENSIONS.items():
+            for axis, dimension in enumerate(dimensions if name in file else ()):
+                file[name].dims[axis].attach_scale(file[dimension])
+        file["model/source"] = "<sbml/>"
+        file["model/source"].attrs["name"] = "schlogl.xml"
+        file["progress/blocks"] = marks
+        file["progress/complete"] = np.uint8(done is None)
+        file["progress/block_size"] = np.int64(block)
+        file["profile/rank"] = np.arange(2)
+        file["profile/device"] = np.array([b"cpu", b"cuda:0"], "S64")
+        file["profile/compute"] = np.array([1.25, 0.5])
+        file["profile/events"] = np.array([1_500_000, 0], np.uint64)
+    return path
