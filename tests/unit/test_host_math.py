@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import FUNCTIONS, Call, Expression, Number, call, parse
 from tauslab.model.host_math import evaluate
@@ -75,6 +76,7 @@ def test_every_function_has_a_value_for_every_special_argument() -> None:
         (NAN, 0.0, 1.0), (1.0, NAN, 1.0), (NAN, 1.0, NAN), (-1.0, INF, 1.0), (0.5, INF, 0.0),
         (2.0, -INF, 0.0), (-0.0, -3.0, -INF), (-0.0, 2.0, 0.0), (-INF, 3.0, -INF),
         (-INF, -3.0, -0.0), (-8.0, 1 / 3, NAN), (-2.0, 3.0, -8.0), (-1.0, 2.0**53 + 2, 1.0),
+        (-1.0, 0.5, NAN),
         (10.0, 400.0, INF), (10.0, -400.0, 0.0), (1.0 + 2.0**-52, 1e300, INF),
         (-10.0, 63.0, -1e63), (134217729.0, 2.0, 134217729.0 * 134217729.0), (2.0, -1074.0, 5e-324),
     ],

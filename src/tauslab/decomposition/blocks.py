@@ -1,8 +1,8 @@
-"""Trajectories cut into blocks, and blocks gathered into launches: pure integers."""
+"""Trajectories cut into blocks, and how ranks share them: pure integers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tauslab.model.errors import DecompositionError
@@ -26,7 +26,8 @@ class Blocks:
         """Check the sizes."""
         if self.n < 1 or self.size < 1:
             raise DecompositionError(
-                f"cannot cut {self.n} trajectories into blocks of {self.size}: both must be 1 or more"
+                f"cannot cut {self.n} trajectories into blocks of {self.size}: "
+                "both must be 1 or more"
             )
 
     @property
@@ -45,32 +46,29 @@ def storage_block_size(n: int, row_bytes: int) -> int:
     return max(1, min(by_size, -(-n // _BLOCKS_PER_JOB)))
 
 
-def launch_blocks(blocks: Blocks, resident: int, most_rows: int, n_ranks: int) -> int:
-    """Storage blocks in a launch.
+def next_share(remaining: int, n_ranks: int, lanes: int, smallest: int, largest: int) -> int:
+    """Storage blocks that a rank should take now, of `remaining` that nobody has taken.
 
-    At least what keeps a device busy (`resident` rows), about six launches per rank otherwise, and
-    never more than `most_rows` rows, which is what the buffers hold.
+    Guided self-scheduling (Polychronopoulos & Kuck 1987): a fixed fraction of what is left, so
+    that shares shrink towards the end and ranks finish together; never less than `smallest`, which
+    keeps a device busy, unless that would be more than an even share; never more than `largest`.
+
+    >>> [next_share(n, 2, 3, 4, 20) for n in (1000, 100, 30, 5)]
+    [20, 9, 4, 3]
     """
-    wanted = max(resident, blocks.n // (6 * n_ranks))
-    rows = max(1, min(wanted, most_rows))
-    return max(1, rows // blocks.size)
+    guided = -(-remaining // (2 * n_ranks * lanes))
+    even = -(-remaining // n_ranks)
+    return max(1, min(max(guided, smallest), even, largest))
 
 
-def plan_launches(done: Sequence[bool], per_launch: int) -> list[tuple[int, int]]:
-    """Runs of blocks still to do, as (first, end) of at most `per_launch` blocks.
+def runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Increasing numbers as runs of neighbours, (first, end).
 
-    >>> plan_launches([False, True, False, False, False], 2)
-    [(0, 1), (2, 4), (4, 5)]
+    >>> list(runs([0, 1, 2, 5, 6]))
+    [(0, 3), (5, 7)]
     """
-    launches: list[tuple[int, int]] = []
     start = 0
-    while start < len(done):
-        if done[start]:
-            start += 1
-            continue
-        end = start
-        while end < len(done) and end - start < per_launch and not done[end]:
-            end += 1
-        launches.append((start, end))
-        start = end
-    return launches
+    for i in range(1, len(numbers) + 1):
+        if i == len(numbers) or numbers[i] != numbers[i - 1] + 1:
+            yield numbers[start], numbers[i - 1] + 1
+            start = i

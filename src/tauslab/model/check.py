@@ -32,6 +32,7 @@ _PLURAL = {
     "conversion factor": "conversion factors",
     "package": "required SBML packages",
     "missing value": "missing values",
+    "concentration": "concentrations in place of numbers of molecules",
 }
 
 
@@ -95,9 +96,11 @@ def check_rates(network: Network, parameter_values: Mapping[str, float]) -> None
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
     lines = [
-        f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
-        f"{_count(len(network.reactions), 'reaction')}, "
-        f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+        (
+            f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
+            f"{_count(len(network.reactions), 'reaction')}, "
+            f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+        )
     ]
     lines += _report_laws(network)
     lines += _report_species(network)

@@ -3,14 +3,14 @@
 ::
 
     TauslabError
-    |-- ModelError            a model that is wrong, or that an engine cannot honour     (ValueError)
-    |-- ConfigError           an option, a name or a value the user gave                 (ValueError)
-    |-- DecompositionError    work that cannot be cut over the ranks there are           (ValueError)
-    |-- DeviceError           a device, compiler or driver that is not there             (RuntimeError)
-    |-- KernelCompileError    a kernel the compiler refused                              (RuntimeError)
-    |-- OutputError           a file that cannot be written, read or trusted             (OSError)
+    |-- ModelError            a model that is wrong, or that an engine cannot honour  (ValueError)
+    |-- ConfigError           an option, a name or a value the user gave              (ValueError)
+    |-- DecompositionError    work that cannot be cut over the ranks there are        (ValueError)
+    |-- DeviceError           a device, compiler or driver that is not there          (RuntimeError)
+    |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
+    |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
-    `-- StoppedEarly          stopped on request; what is on disk can be resumed         (RuntimeError)
+    `-- StoppedEarly          stopped on request; what is on disk can be resumed      (RuntimeError)
 
 Each message is one sentence that names the file and the element, says what was given and what is
 allowed.  ``exit_code`` is what the command line returns.

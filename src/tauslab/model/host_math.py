@@ -139,7 +139,7 @@ def _pow(x: float, y: float) -> float:
     sign = math.copysign(1.0, x) if odd else 1.0
     size = abs(x)
     if size == 1:
-        return sign
+        return sign if whole else math.nan
     if math.isinf(y) or size in (0.0, math.inf):
         return sign * (math.inf if (size > 1) == (y > 0) else 0.0)
     if x < 0 and not whole:
@@ -169,7 +169,7 @@ def _cbrt(x: float) -> float:
 @cache
 def _pi(digits: int) -> Decimal:
     """Machin: pi = 16 atan(1/5) - 4 atan(1/239), in integers."""
-    one = 10 ** (digits + 10)
+    one: int = 10 ** (digits + 10)
 
     def inverse_atan(n: int) -> int:
         total = power = one // n
@@ -182,7 +182,7 @@ def _pi(digits: int) -> Decimal:
         return total
 
     with decimal.localcontext(_context(digits + 20)):
-        return Decimal(16 * inverse_atan(5) - 4 * inverse_atan(239)) / one
+        return Decimal(16 * inverse_atan(5) - 4 * inverse_atan(239)) / Decimal(one)
 
 
 def _series(term: Decimal, ratio: Callable[[int], Decimal]) -> Decimal:

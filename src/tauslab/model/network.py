@@ -17,6 +17,8 @@ from tauslab.model.expression import (
     Symbol,
     as_expression,
     call,
+    check_depth,
+    depth,
     substitute,
     symbols,
 )
@@ -90,8 +92,9 @@ class Feature:
 class Network:
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
-    `labels` gives species a longer name (the pattern in a .net file). Two networks are equal if
-    they describe the same process, wherever they were read.
+    `labels` gives species a longer name (the pattern in a .net file).  `source_digest` stands for
+    what the source says beyond `features`, in a network that was read from a normal form.  Two
+    networks are equal if they describe the same process, wherever they were read.
 
     >>> net = Network("decay")
     >>> net.add_species("X", 250)
@@ -109,6 +112,7 @@ class Network:
     t_end: float | None = None
     source_path: Path | None = field(default=None, compare=False)
     source_text: str | None = field(default=None, compare=False, repr=False)
+    source_digest: str | None = field(default=None, compare=False)
     notes: list[str] = field(default_factory=list, compare=False)
     labels: dict[str, str] = field(default_factory=dict)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
@@ -144,8 +148,8 @@ class Network:
         equation: str,
         *,
         rate: float | str | Expression | None = None,
-        law: str | Expression | None = None,
-        parameters: Mapping[str, float] | None = None,
+        law: float | str | Expression | None = None,
+        parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
     ) -> None:
         """Add a reaction written as ``"A + 2 B -> C"``.
@@ -191,31 +195,44 @@ class Network:
     # ---------------------------------------------------------------- asking
 
     def validate(self) -> None:
-        """Check that every name is defined and rules do not run in a circle.
+        """Check that every name is defined, rules run in no circle and no law is too deep.
 
         Raises
         ------
         ModelError
             One sentence that names the element.
         """
+        deep = self._rule_depths()
         for reaction in self.reactions:
             where = f"reaction {reaction.name}"
             for species in (*reaction.reactants, *reaction.products):
                 if species not in self.species:
                     raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
-            self._check_names(reaction.law, where)
-        for rule in self.rules.values():
-            self._check_names(rule.expression, f"rule for {rule.name}")
+            self._check_expression(reaction.law, where, deep)
         for species_ in self.species.values():
-            self._check_names(species_.initial, f"initial amount of {species_.name}")
-        self.rule_expressions()
+            self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
         self.parameter_values()
 
-    def _check_names(self, expression: Expression, where: str) -> None:
-        for name in sorted(symbols(expression)):
-            if name not in self.species and name not in self.parameters and name not in self.rules:
-                kind = "explicit time is not supported" if name == "time" else "is not defined"
-                raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
+    def _check_expression(self, tree: Expression, where: str, deep: Mapping[str, int]) -> None:
+        unknown = [
+            name
+            for name in symbols(tree)
+            if name not in self.species and name not in self.parameters and name not in self.rules
+        ]
+        if unknown:
+            name = min(unknown)
+            kind = "explicit time is not supported" if name == "time" else "is not defined"
+            raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
+        check_depth(tree, where, deep)
+
+    def _rule_depths(self) -> dict[str, int]:
+        """Depth of every rule with the rules in it; checks them on the way."""
+        trees = {name: rule.expression for name, rule in self.rules.items()}
+        deep: dict[str, int] = {}
+        for name in _dependency_order(trees, "rule"):
+            self._check_expression(trees[name], f"rule for {name}", deep)
+            deep[name] = depth(trees[name], deep)
+        return deep
 
     def rule_expressions(self) -> dict[str, Expression]:
         """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
@@ -235,7 +252,8 @@ class Network:
         for name, value in (overrides or {}).items():
             if name not in self.parameters:
                 raise ConfigError(
-                    f"{name!r} is not a parameter of {self.name}; parameters: {_some(self.parameters)}"
+                    f"{name!r} is not a parameter of {self.name}; "
+                    f"parameters: {_some(self.parameters)}"
                 )
             if not math.isfinite(value):
                 raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
@@ -244,7 +262,7 @@ class Network:
         for name in _dependency_order(trees, "parameter"):
             left = symbols(trees[name]) - values.keys()
             if left:
-                raise ModelError(f"parameter {name}: {sorted(left)[0]!r} is not a parameter")
+                raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter")
             values[name] = evaluate(trees[name], values)
         return {name: values[name] for name in trees}
 
@@ -276,7 +294,8 @@ class Network:
         for name, amount in amounts.items():
             if not (math.isfinite(amount) and amount >= 0):
                 raise ModelError(
-                    f"species {name}: initial amount {amount:g} is not allowed, it must be 0 or more"
+                    f"species {name}: initial amount {amount:g} is not allowed, "
+                    "it must be 0 or more"
                 )
         return amounts
 

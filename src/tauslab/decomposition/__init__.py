@@ -1,0 +1,1 @@
+"""How a job is cut into pieces: pure integers."""

@@ -1,0 +1,1 @@
+"""Kernels for reaction networks: generated code, engines and the devices that run them."""

@@ -1,0 +1,1 @@
+"""Reaction networks: readers, expressions, checks; needs no device and no ranks."""

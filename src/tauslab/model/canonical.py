@@ -1,0 +1,96 @@
+"""One text per model: the normal form that is stored in results and hashed.
+
+It is TOML that `tauslab.model.native` reads back to a network with the same propensities, bit for
+bit: laws keep their brackets and so the order of evaluation, numbers are written so that they read
+back to the same double, and everything keeps its order, which the random draws depend on.  The
+model's name and path are not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from tauslab.model.expression import Expression, Number, to_text
+from tauslab.model.network import Network
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def canonical_text(network: Network) -> str:
+    """Normal form of `network`, as TOML.
+
+    Two networks with the same normal form are the same process.  Where the network cannot say all
+    that its source says (it has `features`), a digest of the source stands for the rest.
+    """
+    return "\n".join(_lines(network)) + "\n"
+
+
+def model_sha256(network: Network) -> str:
+    """SHA-256 of `canonical_text`, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_text(network).encode()).hexdigest()
+
+
+def _lines(network: Network) -> Iterator[str]:
+    if network.t_end is not None:
+        yield f"t_end = {float(network.t_end)!r}"
+    if network.features:
+        yield f"source_digest = {_quoted(_source_digest(network))}"
+    yield "[parameters]"
+    for name, value in network.parameters.items():
+        yield f"{name} = {_expression(value)}"
+    yield "[species]"
+    for name in network.species:
+        yield f"{name} = {_species(network, name)}"
+    yield "[rules]"
+    for name, rule in network.rules.items():
+        text = _expression(rule.expression)
+        yield f"{name} = {text if rule.recorded else f'{{expression = {text}, recorded = false}}'}"
+    for reaction in network.reactions:
+        yield "[[reactions]]"
+        yield f"name = {_quoted(reaction.name)}"
+        yield f'equation = "{_side(reaction.reactants)} -> {_side(reaction.products)}"'
+        yield f"law = {_expression(reaction.law)}"
+    for feature in network.features:
+        yield "[[features]]"
+        yield f"kind = {_quoted(feature.kind)}"
+        yield f"element = {_quoted(feature.element)}"
+        yield f"message = {_quoted(feature.message)}"
+
+
+def _species(network: Network, name: str) -> str:
+    species = network.species[name]
+    keys = [f"initial = {_expression(species.initial)}"]
+    if species.fixed:
+        keys.append("fixed = true")
+    if species.compartment is not None:
+        keys.append(f"compartment = {_quoted(species.compartment)}")
+    if name in network.labels:
+        keys.append(f"label = {_quoted(network.labels[name])}")
+    return f"{{{', '.join(keys)}}}"
+
+
+def _side(amounts: Mapping[str, int]) -> str:
+    """One side of an equation; 0 where it is empty."""
+    terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items()]
+    return " + ".join(terms) or "0"
+
+
+def _expression(tree: Expression) -> str:
+    """A number as TOML writes it, everything else as text in quotes."""
+    return repr(tree.value) if isinstance(tree, Number) else f'"{to_text(tree)}"'
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are TOML's too, except that DEL has to be escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _source_digest(network: Network) -> str:
+    """Digest of the source; comments of XML and the amount of white space do not count."""
+    if network.source_digest is not None:
+        return network.source_digest
+    text = " ".join(_COMMENT.sub(" ", network.source_text or "").split())
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,86 @@
+"""Read a model file in any of the formats, chosen by its suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.bngl import read_net
+from tauslab.model.errors import ModelError
+from tauslab.model.expression import DEEPEST
+from tauslab.model.native import read_toml, read_toml_text
+from tauslab.model.network import Network
+from tauslab.model.sbml import read_sbml
+
+
+def read(path: str | Path) -> Network:
+    """Read a model: SBML, a BioNetGen network, TOML, or the model inside of a result file.
+
+    `Network.source_text` holds the model as it was given, `Network.source_path` its name.
+
+    Raises
+    ------
+    ModelError
+        The suffix is not one of `READERS`, or the file is missing, malformed or not a model.
+    """
+    path = Path(path)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
+        raise ModelError(f"{path}: {given}; a model is one of {', '.join(READERS)}")
+    if not path.is_file():
+        trouble = "it is a folder" if path.is_dir() else "there is no such file"
+        raise ModelError(f"{path}: cannot be read: {trouble}")
+    try:
+        return reader(path)
+    except RecursionError:
+        raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
+
+
+def read_result_model(path: str | Path) -> Network:
+    """Read the model that a result file was made with.
+
+    The network comes from the normal form in the file, so that it gives the same bits even where
+    the reader of the source's format has changed since.  `Network.source_text` is the original
+    source and `Network.source_path` its bare name.
+
+    Raises
+    ------
+    ModelError
+        The file is not HDF5, not one of ours, or holds no model.
+    """
+    import h5py
+
+    path = Path(path)
+    try:
+        with h5py.File(path, "r") as file:
+            written_by = _decoded(file.attrs.get("format", ""))
+            if written_by != "tauslab":
+                raise ModelError(f"{path}: is not a tauslab result: it has no format = 'tauslab'")
+            if "model/canonical" not in file or "model/source" not in file:
+                raise ModelError(f"{path}: holds no model, as /model/canonical and /model/source")
+            canonical = _decoded(file["model/canonical"][()])
+            source = _decoded(file["model/source"][()])
+            name = _decoded(file["model/source"].attrs.get("name", ""))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    original = Path(Path(name or path.name).name)
+    network = read_toml_text(canonical, path)
+    network.name = original.stem
+    network.source_path, network.source_text = original, source
+    return network
+
+
+def _decoded(value: Any) -> str:
+    """Text of an HDF5 attribute or data set, which h5py gives as bytes or as text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+READERS: Mapping[str, Callable[[str | Path], Network]] = {
+    ".xml": read_sbml,
+    ".sbml": read_sbml,
+    ".net": read_net,
+    ".toml": read_toml,
+    ".h5": read_result_model,
+}

@@ -1,0 +1,144 @@
+"""One `read` for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import pytest
+
+from tauslab.model.canonical import canonical_text, model_sha256
+from tauslab.model.errors import ModelError
+from tauslab.model.network import Network
+from tauslab.model.readers import READERS, read
+
+
+def _result(path: Path, network: Network, name: str = "source.xml", **attributes: str) -> Path:
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"format": "tauslab", **attributes})
+        text = h5py.string_dtype()
+        file.create_dataset("model/source", data=network.source_text, dtype=text)
+        file["model/source"].attrs["name"] = name
+        file.create_dataset("model/canonical", data=canonical_text(network), dtype=text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("source", "suffix"),
+    [
+        ("sbml/schlogl.xml", ".xml"),
+        ("sbml/schlogl.xml", ".SBML"),
+        ("net/test_fixed.net", ".Net"),
+        ("../../examples/schlogl.toml", ".TOML"),
+    ],
+)
+def test_the_suffix_chooses(data: Path, tmp_path: Path, source: str, suffix: str) -> None:
+    text = (data / source).read_text()
+    path = tmp_path / f"model{suffix}"
+    path.write_text(text)
+    network = read(path)
+    assert network.source_text == text
+    assert network.source_path == path
+    assert network.reactions
+    assert model_sha256(network) == model_sha256(read(str(data / source)))
+
+
+@pytest.mark.parametrize("source", ["sbml/schlogl.xml", "net/test_fixed.net", "net/motor.net"])
+def test_a_result_reruns_from_itself(data: Path, tmp_path: Path, source: str) -> None:
+    network = read(data / source)
+    again = read(_result(tmp_path / "out.H5", network, Path(source).name))
+    assert model_sha256(again) == model_sha256(network)
+    assert again.source_text == network.source_text
+    assert again.source_path == Path(Path(source).name)
+    assert again.name == Path(source).stem
+    assert again.reactions == network.reactions
+
+
+def test_the_normal_form_decides(data: Path, tmp_path: Path) -> None:
+    """A result reruns with the laws it was made with, whatever a reader makes of its source."""
+    network = read(data / "sbml" / "schlogl.xml")
+    network.source_text = "no SBML at all"
+    again = read(_result(tmp_path / "out.h5", network))
+    assert again.reactions == network.reactions
+    assert again.source_text == "no SBML at all"
+
+
+@pytest.mark.parametrize("name", ["model.json", "model", "model.xml.gz", ".xml"])
+def test_wrong_suffix(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("{}")
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: it")
+    assert str(caught.value).endswith("a model is one of .xml, .sbml, .net, .toml, .h5")
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_missing_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"none{suffix}"
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: cannot be read: there is no such file"
+    path.mkdir()
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: cannot be read: it is a folder"
+
+
+def _foreign(path: Path, network: Network) -> None:
+    _result(path, network, format="other")
+
+
+def _no_format(path: Path, network: Network) -> None:
+    with h5py.File(_result(path, network), "a") as file:
+        del file.attrs["format"]
+
+
+def _no_model(path: Path, network: Network) -> None:
+    with h5py.File(_result(path, network), "a") as file:
+        del file["model"]
+
+
+def _no_hdf5(path: Path, network: Network) -> None:
+    path.write_text(network.name)
+
+
+def _broken_model(path: Path, network: Network) -> None:
+    with h5py.File(_result(path, network), "a") as file:
+        file["model/canonical"][()] = "[species"
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (_foreign, "is not a tauslab result: it has no format = 'tauslab'"),
+        (_no_format, "is not a tauslab result: it has no format = 'tauslab'"),
+        (_no_model, "holds no model, as /model/canonical and /model/source"),
+        (_no_hdf5, "cannot be read as HDF5: "),
+        (_broken_model, "is not TOML: line 1: "),
+    ],
+)
+def test_results_that_hold_no_model(
+    data: Path, tmp_path: Path, make: Callable[[Path, Network], None], sentence: str
+) -> None:
+    path = tmp_path / "out.h5"
+    make(path, read(data / "sbml" / "schlogl.xml"))
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {sentence}")
+    assert "\n" not in str(caught.value)
+
+
+def test_nesting_in_sbml_is_refused_by_its_limit(data: Path, tmp_path: Path) -> None:
+    text = (data / "sbml" / "schlogl.xml").read_text()
+    begin, end = text.index("<apply>"), text.rindex("</apply>", 0, text.index("</math>"))
+    law = text[begin : end + len("</apply>")]
+    for depth in (150, 300, 3000):
+        path = tmp_path / f"deep{depth}.xml"
+        path.write_text(text.replace(law, "<apply><exp/>" * depth + law + "</apply>" * depth, 1))
+        if depth == 150:
+            read(path)
+            continue
+        with pytest.raises(ModelError, match="nested more than 200 deep"):
+            read(path)
