@@ -1,1 +1,18 @@
-"""Exact stochastic simulation of reaction networks, the same bits on every device."""
+"""tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
+
+from tauslab.model.errors import ConfigError as ConfigError
+from tauslab.model.errors import DecompositionError as DecompositionError
+from tauslab.model.errors import DeviceError as DeviceError
+from tauslab.model.errors import InputFileError as InputFileError
+from tauslab.model.errors import KernelCompileError as KernelCompileError
+from tauslab.model.errors import ModelError as ModelError
+from tauslab.model.errors import OutputError as OutputError
+from tauslab.model.errors import StoppedEarly as StoppedEarly
+from tauslab.model.errors import TauslabError as TauslabError
+from tauslab.model.network import Network as Network
+from tauslab.runner.api import open as open
+from tauslab.runner.api import read as read
+from tauslab.runner.api import run as run
+from tauslab.runner.result import Result as Result
+
+__version__ = "0.1.0"

@@ -90,10 +90,14 @@ class LoweredNetwork:
         array of length `n_rows`.
         """
         table = np.empty((n_rows, len(self.constants)))
-        names = sorted(set().union(*(symbols(c) for c in self.constants)))
-        for row in range(n_rows):
-            values = {name: float(rows[name][row]) for name in names}
-            table[row] = [evaluate(constant, values) for constant in self.constants]
+        for column, constant in enumerate(self.constants):
+            if isinstance(constant, Symbol):  # by far the most frequent, and needs no arithmetic
+                table[:, column] = rows[constant.name]
+                continue
+            names = sorted(symbols(constant))
+            for row in range(n_rows):
+                values = {name: float(rows[name][row]) for name in names}
+                table[row, column] = evaluate(constant, values)
         return table
 
 
@@ -139,9 +143,7 @@ class _Lowering:
         self.varying = set(varying)
         fixed = {n: float(c) for n, c in counts.items() if n not in self.moving}
         self.values = {**parameters, **fixed}
-        # Parameters given by expressions of varying ones vary too.
-        trees = {n: t for n, t in network.parameters.items() if n not in self.varying}
-        self.derived = {n: t for n, t in unfold(trees, "parameter").items() if symbols(t)}
+        self.derived = _varying_parameters(network, self.varying)
         self.constants: dict[Expression, int] = {}
 
     def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
@@ -206,6 +208,18 @@ class _Lowering:
         if isinstance(expression, Call):
             return Operation(expression.function, tuple(self.law(a) for a in expression.arguments))
         raise ModelError(f"cannot lower {expression}")
+
+
+def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expression]:
+    """Parameters given by expressions of varying names, in terms of those and of fixed ones."""
+    left = {n: t for n, t in network.parameters.items() if n not in varying and symbols(t)}
+    found: dict[str, Expression] = {}
+    while True:
+        more = {n: t for n, t in left.items() if symbols(t) & (varying | found.keys())}
+        if not more:
+            return unfold(found, "parameter")
+        found |= more
+        left = {n: t for n, t in left.items() if n not in more}
 
 
 def counts_in(law: Law) -> set[int]:

@@ -53,7 +53,7 @@ class Statistics:
         shapes: dict[str, tuple[int, ...]] = {}
         if self._counts:
             shapes |= {"n": (times,)}
-            shapes |= {name: (times, species) for name in ("sum", "sq_low", "sq_high")}
+            shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
             if self._scales is not None:
                 names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
                 shapes |= {f"obs_{name}": (times, observables) for name in names}

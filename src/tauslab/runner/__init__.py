@@ -1,0 +1,1 @@
+"""The job from the command line to the result file."""

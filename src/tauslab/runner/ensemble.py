@@ -1,123 +1,228 @@
-"""The ensemble driver: plan launches, run them on a device, gather the samples."""
+"""The ensemble driver: blocks from a shared counter, lanes that overlap, one collector that writes.
+
+The main thread takes blocks and starts launches, and serves MPI while it waits; the collector's
+thread waits for each launch, adds its sums and writes its samples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.decomposition.blocks import Blocks, launch_blocks, plan_launches, storage_block_size
-from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
-from tauslab.kernels.lowering import lower
-from tauslab.kernels.ssa import MAX_STEPS, ExactSsa, Launch, SampleBuffers
-from tauslab.model.check import check_rates, require_support
-from tauslab.model.errors import ConfigError
-from tauslab.model.expression import Number
-from tauslab.model.network import Network, round_counts
+from tauslab.decomposition.blocks import next_share, runs
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.statistics import Statistics
+from tauslab.runner.lane import LANES, Lane, add_sums, lane_rows
+from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.base import Writer
+from tauslab.runner.output.layout import Accumulators, Layout
+from tauslab.runner.progress import Progress
+from tauslab.runner.task import Task
 
-_BUFFER_BYTES = 256 << 20  # sample buffer of a launch
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What a run gave: counts int32 ``[trajectory, time, species]``, status u8 ``[trajectory]``."""
-
-    times: npt.NDArray[np.float64]
-    species: tuple[str, ...]
-    counts: npt.NDArray[np.int32]
-    status: npt.NDArray[np.uint8]
-    seed: int
-    events: int
-    selector: str
-    device: str
+_LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
+_CHECKPOINT_SECONDS = 30.0
+_POLL_SECONDS = 0.002
 
 
-def sample_times(times: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Check sample times: finite, not negative, increasing."""
-    array = np.asarray(times, np.float64)
-    if array.ndim != 1 or array.size < 1 or not np.isfinite(array).all() or array[0] < 0:
-        raise ConfigError("sample times must be one or more finite numbers, 0 or above")
-    if not (np.diff(array) > 0).all():
-        raise ConfigError("sample times must increase")
-    return array
+@dataclass
+class Tally:
+    """What a rank did: sums for the file, numbers and seconds for its profile."""
+
+    sums: Accumulators = field(default_factory=dict)
+    rows: int = 0
+    blocks: int = 0
+    events: int = 0
+    launches: int = 0
+    computing: list[tuple[float, float]] = field(default_factory=list)
+    copying: list[tuple[float, float]] = field(default_factory=list)
+    write: float = 0.0
+    wall: float = 0.0
+
+    def seconds(self) -> dict[str, float | str]:
+        """Columns of /profile; `wait` is the time in which the device had nothing to compute."""
+        compute, copy = covered(self.computing), covered(self.copying)
+        wait = max(0.0, self.wall - compute)
+        times = {"compute": compute, "copy": copy, "write": self.write, "wait": wait}
+        return {**times, "wall": self.wall, "events": self.events, "launches": self.launches}
 
 
-def run_ensemble(
-    network: Network,
-    *,
-    n: int,
-    times: Sequence[float],
-    seed: int,
-    device: str = "auto",
-    threads: int = 0,
-    overrides: Mapping[str, float] | None = None,
-    recorded: Sequence[str] | None = None,
-    max_steps: int = MAX_STEPS,
-) -> Samples:
-    """Run `n` exact trajectories of `network` on one device.
+def covered(intervals: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals.
 
-    Raises
-    ------
-    ConfigError, ModelError
-        A bad option, or a model that exact SSA cannot honour.
+    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
     """
-    if n < 1:
-        raise ConfigError(f"-n {n} is not allowed: at least 1 trajectory")
-    at = sample_times(times)
-    require_support(network, "ssa")
-    network.parameter_values(overrides)
-    network.parameters.update({k: Number(float(v)) for k, v in (overrides or {}).items()})
-    for name in recorded or ():
-        if name not in network.species:
-            raise ConfigError(
-                f"--species {name}: not a species of {network.name}; "
-                f"it has {', '.join(list(network.species)[:8])}"
-            )
-    values = network.parameter_values()
-    check_rates(network, values)
-    start = round_counts(network.initial_amounts(values))
-    lowered = lower(network, parameters=values, counts=start, recorded=recorded)
-    backend = get_backend(choose_backend(device), BackendOptions(threads=threads))
-    engine = ExactSsa(backend, lowered, at.tolist())
-    width = len(lowered.recorded)
-    row_bytes = 4 * len(at) * max(1, width)
-    blocks = Blocks(n, storage_block_size(n, row_bytes))
-    per_launch = launch_blocks(
-        blocks, engine.resident(), max(1, _BUFFER_BYTES // row_bytes), n_ranks=1
-    )
-    rows = min(n, per_launch * blocks.size)
-    buffers = SampleBuffers(
-        backend.empty((rows, len(at), width), np.int32),
-        None,
-        None,
-        backend.empty((rows,), np.uint8),
-        backend.empty((1,), np.uint64),
-        backend.empty((1,), np.uint64),
-        engine.scratch(rows),
-    )
-    initial = backend.upload(np.array([[start[s] for s in lowered.species]], np.int32))
-    constants = backend.upload(np.zeros((1, 1)))
-    counts = np.empty((n, len(at), width), np.int32)
-    status = np.empty(n, np.uint8)
-    events, stream = 0, backend.stream()
-    mirrors: dict[str, Any] = {
-        name: backend.mirror(getattr(buffers, name)) for name in ("counts", "status", "events")
-    }
-    for first_block, end_block in plan_launches([False] * blocks.count, per_launch):
-        first, end = blocks.trajectories(first_block, end_block)
-        launch = Launch(first, end - first, initial, constants)
-        engine.start(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        for name, mirror in mirrors.items():
-            size = 1 if name == "events" else end - first
-            backend.download(getattr(buffers, name), mirror, size, stream)
-        stream.record().wait()
-        counts[first:end] = mirrors["counts"][: end - first]
-        status[first:end] = mirrors["status"][: end - first]
-        events += int(mirrors["events"][0])
-    device_name = backend.describe()
-    backend.close()
-    names = tuple(lowered.species[i] for i in lowered.recorded)
-    return Samples(at, names, counts, status, seed, events, engine.selector, device_name)
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+class Ensemble:
+    """One rank's part of a run.
+
+    Parameters
+    ----------
+    stop
+        Asked before every launch: True ends the run early, on all ranks, with what is complete on
+        disk.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        layout: Layout,
+        engine: ExactSsa,
+        statistics: Statistics | None,
+        comm: Communicator,
+        writer: Writer,
+        *,
+        progress: Progress,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._task, self._layout, self._comm, self._writer = task, layout, comm, writer
+        self._progress, self._stop = progress, stop
+        self._todo = np.flatnonzero(~writer.completed)
+        self._taken = 0
+        self._backend: Backend = engine.backend
+        block = layout.block
+        rows = lane_rows(task, self._backend, block)
+        if len(self._todo):
+            share = -(-len(self._todo) // comm.size)
+            rows = min(rows, share * block)
+        copies = self._backend.stream()
+        self._lanes = [Lane(task, engine, statistics, rows, copies) for _ in range(LANES)]
+        self._origin = copies.record()
+        self._room = rows // block
+        fill = -(-engine.resident(LANES) // LANES)
+        self._smallest = max(1, min(self._room, -(-fill // block)))
+        self._largest = self._smallest
+        self._free: queue.SimpleQueue[Lane | BaseException] = queue.SimpleQueue()
+        self._started: queue.SimpleQueue[Lane | None] = queue.SimpleQueue()
+        # What was restored is in rank 0's sums.
+        self._done = writer.completed & (comm.rank == 0)
+        shapes = layout.accumulator_shapes()
+        self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
+        for lane in self._lanes:
+            self._free.put(lane)
+
+    def run(self) -> Tally:
+        """Run until no block is left; raises what went wrong on the device or in the writer."""
+        began = time.perf_counter()
+        self._began = self._saved = began
+        collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
+        collector.start()
+        counter = self._comm.counter()
+        try:
+            while (blocks := self._take(counter.next)) is not None:
+                for first, end in runs(blocks):
+                    lane = self._next_lane()
+                    lane.start(*self._layout.block_rows(first, end))
+                    self._started.put(lane)
+        finally:
+            self._started.put(None)
+        while collector.is_alive():
+            collector.join(_POLL_SECONDS)
+            self._comm.poll()
+        self._raise_failure()
+        self.tally.wall = time.perf_counter() - began
+        counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
+        return self.tally
+
+    def _take(self, take: Callable[[int], int]) -> list[int] | None:
+        """Numbers of the blocks of the next launches; None when there are no more."""
+        left = len(self._todo) - self._taken
+        if left <= 0:
+            return None
+        if self._stop():
+            take(len(self._todo))  # what nobody has taken stays for a resumed run
+            return None
+        count = next_share(left, self._comm.size, LANES, self._smallest, self._largest)
+        position = take(count)
+        self._taken = position + count
+        chosen = self._todo[position : position + count]
+        return [int(b) for b in chosen] if len(chosen) else None
+
+    def _next_lane(self) -> Lane:
+        """Wait for a free lane, serving MPI meanwhile."""
+        while True:
+            try:
+                lane = self._free.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                self._comm.poll()
+                continue
+            if isinstance(lane, BaseException):
+                self._free.put(lane)
+                raise lane
+            return lane
+
+    def _raise_failure(self) -> None:
+        while not self._free.empty():
+            lane = self._free.get()
+            if isinstance(lane, BaseException):
+                raise lane
+
+    def _collect(self) -> None:
+        """Body of the collector's thread."""
+        try:
+            self._backend.use()
+            while (lane := self._started.get()) is not None:
+                self._finish(lane)
+                self._free.put(lane)
+        except BaseException as error:  # noqa: BLE001 - raised again by the main thread
+            self._free.put(error)
+
+    def _finish(self, lane: Lane) -> None:
+        delivery = lane.wait()
+        tally, begun = self.tally, time.perf_counter()
+        add_sums(tally.sums, delivery.sums)
+        self._writer.write(delivery.chunk)
+        first = delivery.chunk.start // self._layout.block
+        blocks = -(-delivery.chunk.rows // self._layout.block)
+        self._done[first : first + blocks] = True
+        if begun - self._saved > _CHECKPOINT_SECONDS and self._layout.needs_checkpoint:
+            self.checkpoint()
+            self._saved = time.perf_counter()
+        tally.write += time.perf_counter() - begun
+        compute, copy = lane.intervals(self._origin)
+        tally.computing.append(compute)
+        tally.copying.append(copy)
+        tally.rows += delivery.chunk.rows
+        tally.blocks += blocks
+        tally.events += delivery.events
+        tally.launches += 1
+        self._adapt()
+        self._show()
+
+    def totals(self) -> Accumulators:
+        """Sums of this rank so far; those of an earlier attempt are rank 0's."""
+        totals = {name: values.copy() for name, values in self.tally.sums.items()}
+        add_sums(totals, self._writer.restored or {})
+        return totals
+
+    def checkpoint(self) -> None:
+        """Save the sums so far; not while the collector writes."""
+        self._writer.checkpoint(self.totals(), self._done)
+
+    def _adapt(self) -> None:
+        """Size launches by the rate so far; results do not depend on how blocks are cut."""
+        rate = self.tally.rows / (time.perf_counter() - self._began)
+        blocks = int(rate * _LAUNCH_SECONDS / LANES / self._layout.block)
+        self._largest = min(self._room, max(self._smallest, blocks))
+
+    def _show(self) -> None:
+        """Tell the progress bar; other ranks are taken to be as far as this one."""
+        taken = min(self._taken, len(self._todo)) * self._layout.block
+        own = self.tally.rows
+        done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
+        before = int(self._writer.completed.sum()) * self._layout.block
+        done = min(done + before, self._layout.n)
+        events = self.tally.events * (done - before) // max(1, own)
+        self._progress.update(done, max(events, self.tally.events))

@@ -24,10 +24,10 @@ _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD"
 
 
 class Counter(Protocol):
-    """A number that all ranks take from: each value is given to one rank only."""
+    """Numbers that all ranks take from: each value is given to one rank only."""
 
-    def next(self) -> int:
-        """Take the next value, from 0 on."""
+    def next(self, count: int = 1) -> int:
+        """Take the next `count` values, from 0 on; returns the first of them."""
 
     def free(self) -> None:
         """Give the counter back; collective."""
@@ -73,12 +73,12 @@ class SerialCounter:
     """Counts for one rank."""
 
     def __init__(self) -> None:
-        self._value = -1
+        self._value = 0
 
-    def next(self) -> int:
-        """Take the next value."""
-        self._value += 1
-        return self._value
+    def next(self, count: int = 1) -> int:
+        """Take the next `count` values."""
+        self._value += count
+        return self._value - count
 
     def free(self) -> None:
         """Nothing to give back."""
@@ -136,14 +136,15 @@ class SharedCounter:
         self._mpi = MPI
         self._window = MPI.Win.Allocate(8 if comm.rank == 0 else 0, 8, comm=comm)
         if comm.rank == 0:
-            np.frombuffer(self._window.tomemory(), np.int64)[0] = 0
+            memory: Any = self._window.tomemory()
+            np.frombuffer(memory, np.int64)[0] = 0
         comm.Barrier()
         self._window.Lock_all()
 
-    def next(self) -> int:
-        """Take the next value."""
-        one, value = np.ones(1, np.int64), np.zeros(1, np.int64)
-        self._window.Fetch_and_op(one, value, 0, 0, self._mpi.SUM)
+    def next(self, count: int = 1) -> int:
+        """Take the next `count` values."""
+        amount, value = np.array([count], np.int64), np.zeros(1, np.int64)
+        self._window.Fetch_and_op(amount, value, 0, 0, self._mpi.SUM)
         self._window.Flush(0)
         return int(value[0])
 

@@ -1,7 +1,9 @@
 """What a device must be able to do, and the registry of devices.
 
 A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
-starts nothing: heavy imports live in the backends' constructors.
+starts nothing: heavy imports live in the backends' constructors.  Streams, events and buffers are
+handed back to the backend they came from; as arguments they are `Any`, since each backend knows
+its own.
 """
 
 from __future__ import annotations
@@ -51,14 +53,14 @@ class Stream(Protocol):
     def record(self) -> Event:
         """Mark the work given so far."""
 
-    def wait_for(self, event: Event) -> None:
+    def wait_for(self, event: Any) -> None:
         """Let later work on this stream start after `event`."""
 
 
 class Program(Protocol):
     """A compiled `KernelSource`."""
 
-    def launch(self, entry: str, items: int, arguments: Sequence[Argument], stream: Stream) -> None:
+    def launch(self, entry: str, items: int, arguments: Sequence[Argument], stream: Any) -> None:
         """Run kernel `entry` with room for `items` concurrent work items."""
 
     def resident(self, entry: str) -> int:
@@ -86,14 +88,17 @@ class Backend(Protocol):
     def upload(self, array: Array) -> Any:
         """Copy a host array to new device memory."""
 
-    def clear(self, buffer: Any, stream: Stream) -> None:
+    def clear(self, buffer: Any, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""
 
     def mirror(self, buffer: Any) -> Array:
         """Host memory of the shape of `buffer` that `download` fills fast."""
 
-    def download(self, buffer: Any, mirror: Array, rows: int, stream: Stream) -> None:
+    def download(self, buffer: Any, mirror: Array, rows: int, stream: Any) -> None:
         """Copy the first `rows` rows of `buffer` to its mirror."""
+
+    def use(self) -> None:
+        """Let the calling thread work with this device."""
 
     def free_memory(self) -> int:
         """Bytes of device memory that can still be taken."""

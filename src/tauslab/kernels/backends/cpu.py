@@ -174,6 +174,9 @@ class CpuBackend:
     def download(self, buffer: Array, mirror: Array, rows: int, stream: CpuStream) -> None:
         """Nothing to copy."""
 
+    def use(self) -> None:
+        """Every thread can."""
+
     def free_memory(self) -> int:
         """Bytes of memory that can be taken, at most half of what the machine reports free."""
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

@@ -151,7 +151,7 @@ class CudaBackend:
         import cupy
 
         buffer = cupy.asarray(np.ascontiguousarray(array))
-        cupy.cuda.Device().synchronize()
+        cupy.cuda.get_current_stream().synchronize()
         return buffer
 
     def clear(self, buffer: Any, stream: CudaStream) -> None:
@@ -168,6 +168,10 @@ class CudaBackend:
         """Copy the first `rows` rows in stream order."""
         part = mirror[:rows]
         buffer.data.copy_to_host_async(part.ctypes.data, part.nbytes, stream.stream)
+
+    def use(self) -> None:
+        """Make this the calling thread's current device."""
+        self._device.use()
 
     def free_memory(self) -> int:
         """Bytes the driver can still give, and CuPy's unused pool."""

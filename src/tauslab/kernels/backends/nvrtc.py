@@ -28,9 +28,7 @@ def nvrtc_version() -> str:
     return ".".join(str(part) for part in nvrtc.getVersion())
 
 
-def compile_cubin(
-    file: str, texts: Mapping[str, str], flags: tuple[str, ...]
-) -> tuple[bytes, str]:
+def compile_cubin(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> tuple[bytes, str]:
     """Compile `texts[file]`, other texts being its headers; returns the cubin and ptxas's log.
 
     Raises
@@ -42,7 +40,10 @@ def compile_cubin(
 
     headers = [name for name in texts if name != file]
     program = nvrtc.createProgram(
-        texts[file], file, tuple(texts[name] for name in headers), tuple(headers)
+        texts[file],
+        file,
+        tuple(texts[name].encode() for name in headers),
+        tuple(name.encode() for name in headers),
     )
     try:
         nvrtc.compileProgram(program, flags)

@@ -1,16 +1,15 @@
-"""HDF5 files that are created whole, and from then on only written in place.
+"""HDF5 files that are only written in place.
 
-HDF5 lays out every dataset with its fill values under a temporary name; the file is closed, put on
-disk and renamed. After that no HDF5 metadata changes: data are written at the datasets' offsets in
-the file, so a crash at any moment leaves a file that opens.
+They were laid out whole, closed, put on disk and renamed (`skeleton`, `disk.publish`). After that
+no HDF5 metadata changes: data are written at the datasets' offsets in the file, so a crash at any
+moment leaves a file that opens.
 """
 
 from __future__ import annotations
 
-import errno
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,101 +19,9 @@ import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
 from tauslab.runner.output.disk import Disk, write_error
-from tauslab.runner.output.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
-
-_RANGE_STEP = 1 << 20
-_METADATA_BYTES = 1 << 20
-
-
-def build_file(
-    path: Path, specs: Iterable[DatasetSpec], attributes: Mapping[str, Any], disk: Disk
-) -> None:
-    """Write a file with all its datasets and fill values, and close it.
-
-    Raises
-    ------
-    OSError
-        There is not enough space, or writing failed.
-    """
-    import h5py
-
-    specs = list(specs)
-    if sum(spec.n_bytes for spec in specs) + _METADATA_BYTES > disk.free_bytes(path.parent):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
-    with h5py.File(path, "w", libver=("v110", "v110")) as file:
-        for spec in specs:
-            create_dataset(file, spec)
-        attach_scales(file, specs)
-        file.attrs.update(attributes)
-
-
-def create_dataset(file: h5py.File, spec: DatasetSpec) -> None:
-    """Create one dataset, laid out at once with its fill values and content."""
-    import h5py
-
-    group = file.require_group(spec.name.rpartition("/")[0] or "/")
-    name = spec.name.rpartition("/")[2]
-    if spec.dtype == TEXT:
-        data = spec.data if isinstance(spec.data, str) else np.array(spec.data, object)
-        dataset = group.create_dataset(name, shape=spec.shape, data=data, dtype=h5py.string_dtype())
-    else:
-        dataset = h5py.Dataset(_create_numbers(group, name, spec))
-        _write_content(dataset, spec.data)
-    for key, value in spec.attributes:
-        dataset.attrs[key] = value
-
-
-def hdf5_type(spec: DatasetSpec) -> np.dtype[Any]:
-    """The numpy type, with what h5py needs to know of the enumeration."""
-    import h5py
-
-    if spec.dtype == STATUS:
-        enumeration: np.dtype[Any] = h5py.enum_dtype(STATUS_VALUES, basetype="u1")
-        return enumeration
-    return np.dtype(spec.dtype)
-
-
-def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d.DatasetID:
-    from h5py import h5d, h5p, h5s, h5t
-
-    dtype = hdf5_type(spec)
-    settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)
-    if dtype.kind != "S":
-        settings.set_fill_value(np.array(spec.fill, dtype))
-    if spec.allocated:
-        settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        settings.set_fill_time(h5d.FILL_TIME_ALLOC)
-    if spec.chunks is not None:
-        settings.set_chunk(spec.chunks)
-    space = h5s.create_simple(spec.shape) if spec.shape else h5s.create(h5s.SCALAR)
-    hdf5 = h5t.py_create(dtype, logical=True)
-    return h5d.create(group.id, name.encode(), hdf5, space, settings)
-
-
-def _write_content(dataset: h5py.Dataset, data: Any) -> None:
-    if isinstance(data, range):
-        for start in range(0, len(data), _RANGE_STEP):
-            part = data[start : start + _RANGE_STEP]
-            dataset[start : start + len(part)] = np.arange(part.start, part.stop, dtype="<u8")
-    elif data is not None:
-        dataset[...] = data
-
-
-def attach_scales(file: h5py.File, specs: Iterable[DatasetSpec]) -> None:
-    """Mark the scales, and attach them to the axes of the other datasets."""
-    specs = list(specs)
-    for spec in specs:
-        if spec.axes == (spec.name,):
-            file[spec.name].make_scale(spec.name.rpartition("/")[2])
-    for spec in specs:
-        if spec.axes != (spec.name,):
-            for index, axis in enumerate(spec.axes):
-                file[spec.name].dims[index].attach_scale(file[axis])
 
 
 @dataclass(frozen=True)
@@ -135,8 +42,10 @@ class Location:
     group_bytes: int
 
     def ranges(self, start: int, n_bytes: int) -> Iterator[tuple[int, int, int]]:
-        """File offset, distance from `start` and length of the runs that bytes
-        ``start .. start + n_bytes - 1`` are made of; neighbours are joined."""
+        """Where bytes ``start .. start + n_bytes - 1`` lie, as runs that are as long as possible.
+
+        Each is a file offset, the distance from `start`, and a length.
+        """
         if not n_bytes:
             return
         per_group = -(-self.group_bytes // self.chunk_bytes)
@@ -202,6 +111,11 @@ class RawFile:
     ----------
     names
         Datasets that will be written.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be opened, or a dataset is not laid out in it.
     """
 
     def __init__(self, path: Path, names: Iterable[str], disk: Disk) -> None:
@@ -209,9 +123,14 @@ class RawFile:
 
         self.path = path
         self._disk = disk
-        with h5py.File(path, "r") as file:
-            self.locations = {name: locate(file[name]) for name in names}
-        self._fd = os.open(path, os.O_RDWR)
+        try:
+            with h5py.File(path, "r") as file:
+                self.locations = {name: locate(file[name]) for name in names}
+            self._fd = os.open(path, os.O_RDWR)
+        except OutputError:  # an OSError too, and a sentence already
+            raise
+        except OSError as error:
+            raise write_error(path, error) from error
         self._dirty = False
 
     def write(self, name: str, start: int, data: npt.NDArray[Any]) -> None:

@@ -11,7 +11,7 @@ from tauslab.model.errors import OutputError
 
 
 class Disk:
-    """Every change to a file outside HDF5. Tests put one in place that fails at a chosen call."""
+    """Every change to a file. Tests put one in place that fails at a chosen call."""
 
     def create(self, path: Path) -> None:
         """Make an empty file, or empty one that is there."""
@@ -27,7 +27,7 @@ class Disk:
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename, over `new` if it is there."""
-        os.replace(old, new)
+        old.replace(new)
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name."""
@@ -43,7 +43,7 @@ class Disk:
         return found.f_bavail * found.f_frsize
 
 
-def write_error(path: Path, error: Exception) -> OutputError:
+def write_error(path: Path, error: BaseException) -> OutputError:
     """One sentence for a failed write."""
     number = getattr(error, "errno", None)
     reason = os.strerror(number) if number else str(error)
@@ -68,11 +68,10 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
         _sync_path(temporary, disk)
         disk.replace(temporary, path)
         _sync_path(path.parent, disk)
-    except (OSError, RuntimeError) as error:  # h5py reports some failed writes as RuntimeError
+    except OSError as error:
         disk.remove(temporary)
-        if isinstance(error, OutputError):
-            raise
-        raise write_error(path, error) from error
+        # An OutputError names the temporary file; its cause says why.
+        raise write_error(path, error.__cause__ or error) from error
 
 
 def _sync_path(path: Path, disk: Disk) -> None:

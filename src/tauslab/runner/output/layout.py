@@ -14,11 +14,11 @@ from tauslab.model.errors import ConfigError
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Exact sums by name, all uint64, merged by addition modulo 2^64: n [time]; sum, sq_low, sq_high
-# [time, species]; obs_n, obs_sum_low, obs_sum_high, obs_sq0, obs_sq1, obs_sq2 [time, observable];
-# histogram/SPECIES [time, bin].  sq_low and sq_high add the 32-bit halves of x * x; an observable y
-# enters as the whole number v = round(y * 2^s), whose lower half and rest are added apart, as are
-# the three 32-bit limbs of v * v.  sum and obs_sum_high are two's complement.
+# Exact sums by name, all uint64, merged by addition modulo 2^64. Shape [time]: n. [time, species]:
+# sum, sq_low, sq_high. [time, observable]: obs_n, obs_sum_low, obs_sum_high, obs_sq0, obs_sq1 and
+# obs_sq2. [time, bin]: histogram/SPECIES. sq_low and sq_high add the 32-bit halves of x * x; an
+# observable y enters as the whole number v = round(y * 2^s), whose lower half and rest are added
+# apart, as are the three 32-bit limbs of v * v. sum and obs_sum_high are two's complement.
 Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
@@ -137,6 +137,11 @@ class Layout:
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
         return ",".join(wanted)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all arrays with a row per trajectory."""
+        return self.n * sum(array.row_bytes for array in self.row_arrays())
 
     @property
     def needs_checkpoint(self) -> bool:

@@ -85,9 +85,9 @@ class MemoryWriter:
         arrays["progress/blocks"] = np.ones(layout.n_blocks, np.uint8)
         arrays["progress/complete"] = np.ones((), np.uint8)
         for spec in file_specs(layout, len(profile)):
-            if spec.name not in arrays:
-                data = range(layout.n) if spec.name == "trajectory" else spec.data
-                arrays[spec.name] = np.asarray(data, object if spec.dtype == TEXT else spec.dtype)
+            if spec.name not in arrays and spec.allocated:
+                dtype = object if spec.dtype == TEXT else spec.dtype
+                arrays[spec.name] = np.asarray(spec.data, dtype)
         return arrays
 
     def abort(self) -> None:

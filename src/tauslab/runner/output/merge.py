@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.runner.output.blockfile import (
-    RawFile,
-    attach_scales,
-    build_file,
-    hdf5_type,
-    locate,
-)
+from tauslab.runner.output.blockfile import RawFile, locate
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
 from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
+from tauslab.runner.output.skeleton import attach_scales, build_file, hdf5_type
 from tauslab.runner.output.sources import Run, Source, find_runs
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 _COPY_BYTES = 32 << 20
-
-
-def payload_bytes(layout: Layout) -> int:
-    """Bytes of all arrays with a row per trajectory."""
-    return layout.n * sum(array.row_bytes for array in layout.row_arrays())
 
 
 def publish_merged(
@@ -43,10 +34,13 @@ def publish_merged(
 ) -> None:
     """Put one plain file with all rows in place of `path`; the parts are left alone."""
     specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    names = row_names(layout)
+    # Every row is copied before the file gets its name: fill values would be written for nothing.
+    specs = [replace(spec, prefill=spec.name not in names) for spec in specs]
 
     def build(temporary: Path) -> None:
         build_file(temporary, specs, attributes, disk)
-        target = RawFile(temporary, row_names(layout), disk)
+        target = RawFile(temporary, names, disk)
         try:
             for run in find_runs(layout, sources):
                 _copy_run(layout, run, target)
@@ -87,17 +81,13 @@ def publish_virtual(
     own = [spec for spec in specs if spec.name not in rows]
     runs = find_runs(layout, sources)
 
-    def build(temporary: Path) -> None:
-        import h5py
+    def add_views(file: h5py.File) -> None:
+        views = [row_spec(layout, array) for array in rows.values()]
+        for spec in views:
+            _create_view(file, layout, rows[spec.name], spec, runs, parts_folder(path).name)
+        attach_scales(file, views)
 
-        build_file(temporary, own, attributes, disk)
-        with h5py.File(temporary, "r+", libver=("v110", "v110")) as file:
-            views = [row_spec(layout, array) for array in rows.values()]
-            for spec in views:
-                _create_view(file, layout, rows[spec.name], spec, runs, parts_folder(path).name)
-            attach_scales(file, views)
-
-    publish(path, disk, build)
+    publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
 
 
 def _create_view(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.runner.output.blockfile import RawFile, build_file
+from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
-from tauslab.runner.output.merge import payload_bytes, publish_merged, publish_virtual
+from tauslab.runner.output.merge import publish_merged, publish_virtual
 from tauslab.runner.output.resume import Existing, parts_folder
 from tauslab.runner.output.rows import MARKS, row_names, write_marks, write_rows
 from tauslab.runner.output.schema import (
@@ -28,6 +28,7 @@ from tauslab.runner.output.schema import (
     segment_specs,
 )
 from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
+from tauslab.runner.output.skeleton import build_file
 from tauslab.runner.output.sources import Source, find_runs, marked_blocks, progress, read_source
 from tauslab.runner.output.statistics import statistics_contents
 
@@ -217,7 +218,7 @@ class PartsWriter:
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[COMPLETE] = np.ones((), np.uint8)
         room = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
-        merged = payload_bytes(layout) < room
+        merged = layout.payload_bytes < room
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
         join = publish_merged if merged else publish_virtual
         join(self._path, layout, sources, contents, attributes, self._disk)

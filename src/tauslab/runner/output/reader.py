@@ -37,7 +37,7 @@ class FileData(Mapping[str, Any]):
         """One dataset."""
         if name not in self._names:
             raise KeyError(name)
-        return self._instead.get(name, self._file[name])
+        return self._instead[name] if name in self._instead else self._file[name]
 
     def show(self, name: str, values: Any) -> None:
         """Show other values than the file holds."""
@@ -73,8 +73,10 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     try:
         _check_format(path, file)
         data = FileData(file)
-        _check_parts(path, data, file.attrs.get("run"))
-        if file.attrs.get("storage") == "parts":
+        storage = file.attrs.get("storage")
+        if storage != "plain":
+            _check_parts(path, data, file.attrs.get("run"))
+        if storage == "parts":
             data.show("progress/blocks", _marks_in_parts(path, file))
         return Result(data, dict(file.attrs), path, file.close)
     except BaseException:
@@ -117,11 +119,9 @@ def _check_format(path: Path, file: h5py.File) -> None:
 
 def _marks_in_parts(path: Path, file: h5py.File) -> npt.NDArray[np.uint8]:
     """Marks of an unfinished run of several ranks, which lie in its parts."""
-    import h5py
-
     marks: npt.NDArray[np.uint8] = file["progress/blocks"][()]
     for where in sorted(parts_folder(path).glob("*.h5")):
-        with h5py.File(where, "r") as part:
+        with _open(where) as part:
             if part.attrs.get("run") != file.attrs["run"] or "progress/blocks" not in part:
                 continue
             done = part["progress/blocks"][()] == 1

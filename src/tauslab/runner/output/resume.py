@@ -42,7 +42,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
     ------
     ConfigError
         The folder is missing or not writable; the file exists and may be neither replaced nor
-        resumed; it holds another run, and the message names what differs.
+        resumed, or not be written; it holds another run, and the message names what differs.
     """
     if overwrite and resume:
         raise ConfigError("--overwrite and --resume exclude each other")
@@ -57,6 +57,8 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         return None
     if not resume:
         raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
     with _open(path) as file:
         for name, found, wanted in _differences(file, layout):
             raise ConfigError(

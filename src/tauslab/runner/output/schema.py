@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import importlib.metadata
 import math
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from tauslab.runner.output.layout import Layout, RowArray
 FORMAT = "tauslab"
 FORMAT_VERSION = 1
 MOST_CHUNK_BYTES = 8 << 20
+PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake of fill values
 
 # Types that numpy has no name for: variable-length UTF-8, and the enumeration of /status.
 TEXT = "text"
@@ -54,12 +55,15 @@ class DatasetSpec:
     fill
         Value of cells that were never written.
     data
-        Content from the start; a `range` stands for its whole numbers.
+        Content from the start.
     chunks
         Shape of a chunk; None for a contiguous dataset.
     allocated
-        Whether its bytes are laid out at creation; otherwise it shows fill values and cannot be
-        written in place.
+        Whether its bytes are laid out at creation; otherwise it takes no space, shows fill values
+        and cannot be written in place. A scale without bytes only names its axis.
+    prefill
+        Whether fill values are written at creation; otherwise cells that were never written read
+        as zero, and the file system need not store them.
     """
 
     name: str
@@ -70,6 +74,7 @@ class DatasetSpec:
     data: Any = None
     chunks: tuple[int, ...] | None = None
     allocated: bool = True
+    prefill: bool = True
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -79,6 +84,11 @@ class DatasetSpec:
             return 0
         size = 1 if self.dtype == STATUS else np.dtype(self.dtype).itemsize
         return size * math.prod(self.shape)
+
+    @property
+    def needs_filling(self) -> bool:
+        """Whether fill values have to be written: not over content, and not where they are zero."""
+        return self.prefill and self.data is None and self.fill != 0 and self.n_bytes > 0
 
     def filled(self, contents: Contents) -> DatasetSpec:
         """Take its content from `contents`, where it is there."""
@@ -100,7 +110,7 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "tauslab_version": _version(),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         **layout.attributes,
         "n": layout.n,
         "block": layout.block,
@@ -159,6 +169,8 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
         ("trajectory", *array.axes),
         array.fill,
         chunks=chunk_shape(layout, array),
+        # The status is small, and tells what is missing wherever rows have no fill values.
+        prefill=array.name == "status" or layout.payload_bytes <= PREFILL_BYTES,
     )
 
 
@@ -223,7 +235,8 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
     yield axis("species", TEXT, layout.species)
     if layout.observables:
         yield axis("observable", TEXT, layout.observables)
-    yield axis("trajectory", "<u8", range(layout.n))
+    # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
+    yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
         # Lower edges of the cells. No name of a species holds a point, so the names are distinct.
         name = f"statistics/histogram/{spec.species}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.model.errors import OutputError
-from tauslab.runner.output.blockfile import RawFile, build_file
+from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
@@ -19,6 +19,7 @@ from tauslab.runner.output.schema import (
     profile_contents,
     root_attributes,
 )
+from tauslab.runner.output.skeleton import build_file
 from tauslab.runner.output.sources import marked_blocks, progress, read_source
 from tauslab.runner.output.statistics import statistics_contents
 
@@ -69,7 +70,8 @@ class SingleWriter:
         self.completed = found.completed
         self.restored = found.restored if existing else None
         self._marked = marked_blocks(layout, [source])
-        self._file = RawFile(path, [spec.name for spec in specs if spec.dtype != TEXT], disk)
+        names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]
+        self._file = RawFile(path, names, disk)
         self._slots = CheckpointSlots(self._file, layout, found.generation)
 
     def write(self, chunk: Chunk) -> None:

@@ -1,0 +1,158 @@
+"""The Python interface: read a model, run it, open a result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.ssa import MAX_STEPS
+from tauslab.model import readers
+from tauslab.model.network import Network
+from tauslab.runner.job import Options, Record, sample_times
+from tauslab.runner.mpi import Communicator, world
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.result import Result
+from tauslab.runner.run import run_network
+
+FloatArray = npt.NDArray[np.float64]
+Values = float | Sequence[float] | FloatArray
+
+
+def read(path: str | os.PathLike[str]) -> Network:
+    """Read a model: SBML, BioNetGen ``.net``, native TOML, or a result file of ours.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read or is malformed; file and element are named.
+    """
+    return readers.read(Path(path))
+
+
+def open(path: str | os.PathLike[str]) -> Result:  # noqa: A001 - tauslab.open, as h5py and gzip do
+    """Open a result file; nothing is read before it is asked for.
+
+    Raises
+    ------
+    InputFileError
+        The file is missing, not ours, or a part of it is gone.
+    """
+    return open_result(path)
+
+
+@cache
+def ranks() -> Communicator:
+    """All ranks of this launch; MPI starts at the first call, if a launcher started us."""
+    return world()
+
+
+def run(  # noqa: PLR0913 - the options of the command line, by keyword
+    model: Network | str | os.PathLike[str],
+    *,
+    n: int = 1000,
+    times: Sequence[float] | FloatArray | None = None,
+    t_end: float | None = None,
+    points: int | None = None,
+    method: str = "ssa",
+    seed: int | None = None,
+    set: Mapping[str, Values] | None = None,  # noqa: A002 - the option is called --set
+    species: Sequence[str] | str | None = None,
+    record: str | Sequence[str] | None = None,
+    max_steps: int = MAX_STEPS,
+    device: str = "auto",
+    threads: int = 0,
+    block: int | None = None,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    quiet: bool = True,
+) -> Result:
+    """Simulate an ensemble of trajectories; under ``mpirun`` on all ranks together.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file.
+    n
+        Number of trajectories.
+    times
+        Sample times ``[time]`` in the model's unit; or `t_end` and `points` (101 by default) from
+        0 to `t_end`.
+    seed
+        64 bits: the same seed gives the same bits on any device and any number of ranks. Drawn
+        and stored in the result by default.
+    set
+        Values of parameters and initial amounts (molecules) of species: a number for all
+        trajectories, or an array ``[n]`` with one for each.
+    species
+        Names to record; all by default.
+    record
+        Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS``, as a
+        list or separated by commas. By default trajectories while they stay below 1 GiB, else
+        statistics and final.
+    max_steps
+        Events after which a trajectory is given up (status ``step_limit``).
+    device
+        ``auto``, ``cpu`` or ``cuda``.
+    threads
+        CPU threads per rank; 0 for all that the rank may use.
+    block
+        Trajectories in a storage block, the unit of writing and resuming.
+    output
+        Result file (HDF5); without one the result stays in memory, on every rank.
+    overwrite, resume
+        Replace a file that is there; complete one that a run left unfinished.
+    quiet
+        Show no progress.
+
+    Returns
+    -------
+    The result; for a file, opened for reading.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; one sentence says what is.
+    DeviceError, KernelCompileError, OutputError
+        The machine lacks something.
+
+    Examples
+    --------
+    >>> net = Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> result = run(net, n=500, times=[0, 1, 2], seed=1, device="cpu")
+    >>> result.counts("X").shape
+    (500, 3)
+    """
+    network = model if isinstance(model, Network) else read(model)
+    options = Options(
+        times=sample_times(times, t_end, points, model_t_end=network.t_end),
+        n=n,
+        seed=seed,
+        method=method,
+        set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
+        species=_names(species),
+        record=None if record is None else Record.parse(record),
+        max_steps=max_steps,
+        device=device,
+        threads=threads,
+        block=block,
+        output=None if output is None else Path(output),
+        overwrite=overwrite,
+        resume=resume,
+        quiet=quiet,
+        command="tauslab.run",
+    )
+    return run_network(network, options, ranks())
+
+
+def _names(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    if species is None:
+        return None
+    return tuple(species.split(",")) if isinstance(species, str) else tuple(species)

@@ -1,0 +1,198 @@
+"""What each sub-command does: calls the library and prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tauslab.model import readers
+from tauslab.model.check import report
+from tauslab.model.errors import ConfigError
+from tauslab.model.network import Network
+from tauslab.runner.api import ranks
+from tauslab.runner.bench import CASES, run_case, table
+from tauslab.runner.digest import digest_lines, digest_total
+from tauslab.runner.doctor import doctor_json, doctor_report
+from tauslab.runner.info import describe
+from tauslab.runner.job import Options, Record, read_times, sample_times
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.plot import plot_result
+from tauslab.runner.result import Result
+from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.together import agree
+
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+
+
+def version_line() -> str:
+    """Name and version."""
+    from tauslab import __version__
+
+    return f"tauslab {__version__}"
+
+
+def process_run(arguments: argparse.Namespace) -> None:
+    """``tauslab run``: read, simulate, write, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        network = agree(comm, lambda: readers.read(arguments.model))
+        options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
+        result = run_network(network, options, comm, stop_on_signals())
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(summary(result)))
+    result.close()
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    given = None if arguments.times is None else read_times(arguments.times)
+    times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
+    return Options(
+        times=times,
+        n=arguments.n,
+        seed=arguments.seed,
+        method=arguments.method,
+        set=dict(_assignment(text) for text in arguments.set),
+        species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
+        record=None if arguments.record is None else Record.parse(arguments.record),
+        max_steps=arguments.max_steps,
+        device=arguments.device,
+        threads=arguments.threads,
+        block=arguments.block,
+        output=arguments.output or Path(arguments.model.stem + ".h5"),
+        overwrite=arguments.overwrite,
+        resume=arguments.resume,
+        quiet=arguments.quiet,
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+    )
+
+
+def _assignment(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
+
+
+def summary(result: Result) -> list[str]:
+    """Lines for the user after a run: what was done, how fast, what came out."""
+    profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
+    events, wall = int(profile["events"].sum()), float(profile["wall"].max())
+    devices = sorted({d.decode() for d in profile["device"]})
+    n_ranks = len(profile["device"])
+    on = f"{n_ranks} ranks, {', '.join(devices)}" if n_ranks > 1 else devices[0]
+    rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
+    ready = f"kernels ready after {profile['compile'].max():.2f} s"
+    what = f"{result.path}: {result.n} trajectories, seed {result.seed}, {events:.4g} events"
+    lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    ends = np.bincount(result.status, minlength=len(_STATUS))
+    for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
+        if count:
+            lines.append(f"  {count} of {result.n} trajectories ended early: {name}")
+    return lines + _last_values(result)
+
+
+def _last_values(result: Result, most: int = 8) -> list[str]:
+    if "statistics/sum" not in result.data and "counts" not in result.data:
+        return []
+    lines = [
+        f"  {name} at t = {result.times[-1]:g}: mean {result.mean(name)[-1]:.6g}, "
+        f"sd {result.std(name)[-1]:.6g}"
+        for name in (result.species + result.observables)[:most]
+    ]
+    more = len(result.species + result.observables) - most
+    return lines + ([f"  and {more} more"] if more > 0 else [])
+
+
+def process_info(arguments: argparse.Namespace) -> None:
+    """``tauslab info``: what a result file holds."""
+    with open_result(arguments.file) as result:
+        print("\n".join(describe(result)))
+
+
+def process_digest(arguments: argparse.Namespace) -> None:
+    """``tauslab digest``: SHA-256 per dataset, the total last."""
+    chosen = arguments.species.split(",") if arguments.species else None
+    with open_result(arguments.file) as result:
+        lines = digest_lines(result, chosen)
+    for name, digest in lines:
+        print(digest, name)
+    print(digest_total(lines), "total")
+
+
+def process_plot(arguments: argparse.Namespace) -> None:
+    """``tauslab plot``: a picture of a result file."""
+    path = arguments.output or arguments.file.with_suffix(".png")
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    names = arguments.species.split(",") if arguments.species else None
+    with open_result(arguments.file) as result:
+        plot_result(result, arguments.kind, names, arguments.t, path)
+    print(path)
+
+
+def process_check(arguments: argparse.Namespace) -> None:
+    """``tauslab check``: what the model holds, and which methods can run it."""
+    print("\n".join(report(readers.read(arguments.model))))
+
+
+def process_doctor(arguments: argparse.Namespace) -> None:
+    """``tauslab doctor``: what this machine offers."""
+    comm = ranks()
+    found = doctor_json(comm) if arguments.json else doctor_report(comm)
+    if comm.rank == 0:
+        print(json.dumps(found, indent=2) if isinstance(found, dict) else "\n".join(found))
+
+
+def process_bench(arguments: argparse.Namespace) -> None:
+    """``tauslab bench``: known models, timed."""
+    comm = ranks()
+    for name in arguments.case or ():
+        if name not in CASES:
+            raise ConfigError(f"--case {name} is not known; cases: {', '.join(CASES)}")
+    measured = [
+        run_case(
+            CASES[name],
+            comm,
+            device=arguments.device,
+            threads=arguments.threads,
+            scale=arguments.scale,
+            repeat=arguments.repeat,
+        )
+        for name in arguments.case or CASES
+    ]
+    if comm.rank == 0:
+        print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
+
+
+def stop_on_signals() -> Callable[[], bool]:
+    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        signal.signal(number, ask)
+    return lambda: bool(asked)
+
+
+def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"tauslab: warning: {message}", file=sys.stderr)
+
+
+def _no_warning(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all."""

@@ -1,0 +1,236 @@
+"""The settings of a run as frozen dataclasses; an error names option, value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import backend_names
+from tauslab.kernels.ssa import MAX_STEPS
+from tauslab.model.errors import ConfigError
+from tauslab.runner.output.layout import HistogramSpec
+
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_POINTS = 101
+METHODS = ("ssa",)
+MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
+_WORDS = ("trajectories", "statistics", "final")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run keeps: samples of every trajectory, sums over them, last states, histograms."""
+
+    trajectories: bool = False
+    statistics: bool = False
+    final: bool = False
+    histograms: tuple[HistogramSpec, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | Sequence[str]) -> Record:
+        """Read ``trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS``.
+
+        Raises
+        ------
+        ConfigError
+            A word that is not one of these, or a histogram without a range.
+        """
+        words = text.split(",") if isinstance(text, str) else list(text)
+        histograms = tuple(_histogram(w) for w in words if w.startswith("histogram"))
+        for word in words:
+            if word not in _WORDS and not word.startswith("histogram"):
+                raise ConfigError(
+                    f"--record {word!r} is not known; allowed are {', '.join(_WORDS)} and "
+                    "histogram:SPECIES:LO:HI:BINS"
+                )
+        chosen = {word: word in words for word in _WORDS}
+        return cls(histograms=histograms, **chosen)
+
+
+def _histogram(word: str) -> HistogramSpec:
+    parts = word.split(":")
+    try:
+        name, species, low, high, bins = parts
+        spec = HistogramSpec(species, float(low), float(high), int(bins))
+    except ValueError:
+        raise ConfigError(
+            f"--record {word!r}: write histogram:SPECIES:LO:HI:BINS, "
+            "for instance histogram:X:0:800:100"
+        ) from None
+    if name != "histogram" or not spec.low < spec.high or not math.isfinite(spec.high - spec.low):
+        raise ConfigError(f"--record {word!r}: LO must be less than HI, and both finite")
+    if not 1 <= spec.bins <= 2**20:
+        raise ConfigError(f"--record {word!r}: the number of bins must be 1 to {2**20}")
+    return spec
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything a user may choose for ``tauslab run``, checked.
+
+    Parameters
+    ----------
+    n
+        Number of trajectories.
+    times
+        Sample times ``[time]``, in the model's time unit.
+    seed
+        64 bits; None lets rank 0 draw one.
+    set
+        Values of parameters, and initial amounts of species: a number for all trajectories, or an
+        array ``[n]`` with a value for each.
+    species
+        Names of the species to record; None for all.
+    record
+        What to keep; None decides by size.
+    max_steps
+        Events after which a trajectory is given up (status ``step_limit``).
+    threads
+        CPU threads of this rank; 0 for all it may use.
+    block
+        Trajectories in a storage block; None decides by size.
+    output
+        Result file; None keeps the result in memory.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    times: FloatArray
+    n: int = 1000
+    seed: int | None = None
+    method: str = "ssa"
+    set: Mapping[str, float | FloatArray] = field(default_factory=dict)
+    species: tuple[str, ...] | None = None
+    record: Record | None = None
+    max_steps: int = MAX_STEPS
+    device: str = "auto"
+    threads: int = 0
+    block: int | None = None
+    output: Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = False
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Check every value that needs no model."""
+        _within("-n", self.n, 1, MOST_TRAJECTORIES)
+        _within("--max-steps", self.max_steps, 1, MAX_STEPS)
+        _within("--threads", self.threads, 0, 4096)
+        if self.seed is not None:
+            _within("--seed", self.seed, 0, 2**64 - 1)
+        if self.block is not None:
+            _within("--block", self.block, 1, 2**31 - 1)
+        _one_of("--method", self.method, METHODS)
+        _one_of("--device", self.device, ("auto", *backend_names()))
+        if self.species is not None and not self.species:
+            raise ConfigError("--species needs at least one name")
+        if self.output is None and self.resume:
+            raise ConfigError("--resume needs the output file of the run to go on with")
+        for name, values in self.set.items():
+            self._check_values(name, values)
+
+    def _check_values(self, name: str, values: float | FloatArray) -> None:
+        array = np.asarray(values, np.float64)
+        if array.shape not in ((), (self.n,)):
+            raise ConfigError(
+                f"{name}: give one value or one per trajectory ({self.n}), "
+                f"not an array of shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            bad = array[~np.isfinite(array)].flat[0]
+            raise ConfigError(f"{name} cannot be {bad}: values must be finite")
+
+
+def sample_times(
+    times: Sequence[float] | FloatArray | None = None,
+    t_end: float | None = None,
+    points: int | None = None,
+    *,
+    model_t_end: float | None = None,
+) -> FloatArray:
+    """Sample times: as given, or `points` of them from 0 to the end, both included.
+
+    Raises
+    ------
+    ConfigError
+        Times that are not increasing finite numbers of 0 or above, an end that is not above 0,
+        fewer than 2 points, both forms at once, or no end time anywhere.
+    """
+    if times is not None:
+        if t_end is not None or points is not None:
+            raise ConfigError("give either the sample times, or --t-end and --points, not both")
+        return _given_times(times)
+    end = t_end if t_end is not None else model_t_end
+    if end is None:
+        raise ConfigError("the model has no end time of its own: give one, for example --t-end 10")
+    if not (math.isfinite(end) and end > 0):
+        raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
+    count = DEFAULT_POINTS if points is None else points
+    _within("--points", count, 2, 2**31 - 1)
+    return np.linspace(0.0, end, count)
+
+
+def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
+    try:
+        array = np.array(times, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError("sample times must be numbers") from None
+    if array.ndim != 1 or array.size < 1:
+        raise ConfigError("sample times must be a list of one or more numbers")
+    if not np.isfinite(array).all() or array[0] < 0:
+        bad = array[~(np.isfinite(array) & (array >= 0))][0]
+        raise ConfigError(f"sample time {bad:g} is not allowed: finite and 0 or above")
+    steps = np.diff(array)
+    if not (steps > 0).all():
+        k = int(np.flatnonzero(~(steps > 0))[0])
+        raise ConfigError(
+            f"sample times must increase: {array[k + 1]:g} (number {k + 2}) follows {array[k]:g}"
+        )
+    return array
+
+
+def read_times(path: Path) -> FloatArray:
+    """Sample times from a text file, one number a line.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or a line is not a number; file and line are named.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"--times {path}: cannot be read: {reason}") from None
+    values = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            values.append(float(line))
+        except ValueError:
+            raise ConfigError(f"--times {path}: line {number}: {line!r} is not a number") from None
+    try:
+        return _given_times(values)
+    except ConfigError as error:
+        raise ConfigError(f"--times {path}: {error}") from None
+
+
+def _within(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{option} {value} is not allowed: {low} to {high}")
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{option} {value!r} is not known; allowed are {', '.join(allowed)}")

@@ -1,0 +1,153 @@
+"""A lane: one launch in flight, with its buffers, its stream and its copy to the host.
+
+Each rank keeps three, so that a kernel runs, another's samples travel to the host, and a third's
+are written, all at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.backends.base import Event, Stream
+from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.statistics import Statistics
+from tauslab.runner.output.layout import Accumulators, Chunk
+from tauslab.runner.task import Task
+
+LANES = 3
+_LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
+
+
+def build_statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> Statistics | None:
+    """Kernels for the sums and histograms that are recorded; None if there are none.
+
+    `scales` holds the exponent s of every observable: statistics add round(y * 2^s).
+    """
+    record = task.record
+    if not record.statistics and not record.histograms:
+        return None
+    shape = (len(task.options.times), len(task.species), len(task.observables))
+    histograms = {h.species: (task.species.index(h.species), h.edges) for h in record.histograms}
+    factors = [2.0**s for s in scales]
+    return Statistics(backend, shape, histograms, factors, counts=record.statistics)
+
+
+def lane_rows(task: Task, backend: Backend, block: int) -> int:
+    """Trajectories that a lane has room for: whole storage blocks of `block`, at least one."""
+    room = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
+    rows = min(task.options.n, room // max(1, task.sample_bytes))
+    return max(1, rows // block) * block
+
+
+@dataclass
+class Delivery:
+    """What a finished launch gives; `chunk` lies in buffers that the lane will use again."""
+
+    chunk: Chunk
+    sums: Accumulators
+    events: int
+
+
+class Lane:
+    """Buffers for `rows` trajectories, and the launch that fills them.
+
+    Parameters
+    ----------
+    copies
+        The stream on which all lanes of the rank copy to the host.
+    """
+
+    def __init__(
+        self, task: Task, engine: ExactSsa, statistics: Statistics | None, rows: int, copies: Stream
+    ) -> None:
+        self._task, self._engine, self._statistics = task, engine, statistics
+        backend = engine.backend
+        self._stream, self._copies = backend.stream(), copies
+        times, record = len(task.options.times), task.record
+        sampled = record.trajectories or statistics is not None
+        with_observables = (
+            sampled and task.observables and (record.trajectories or record.statistics)
+        )
+        self._buffers = SampleBuffers(
+            counts=backend.empty((rows, times, len(task.species)), np.int32) if sampled else None,
+            observables=backend.empty((rows, times, len(task.observables)), np.float64)
+            if with_observables
+            else None,
+            final=backend.empty((rows, len(task.species)), np.int32) if record.final else None,
+            status=backend.empty((rows,), np.uint8),
+            row_counter=backend.empty((1,), np.uint64),
+            events=backend.empty((1,), np.uint64),
+            scratch=engine.scratch(rows),
+        )
+        self._sums = statistics.accumulators() if statistics is not None else {}
+        wanted = [n for n in ("counts", "observables") if record.trajectories]
+        wanted += [*(["final"] if record.final else []), "status", "events"]
+        held = {name: getattr(self._buffers, name) for name in wanted}
+        self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
+        self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
+        self._shared = (backend.upload(task.initial[:1]), backend.upload(task.constants[:1]))
+        self._launch: Launch | None = None
+        self._marks: list[Event] = []
+
+    def start(self, first: int, end: int) -> None:
+        """Put trajectories ``first .. end - 1`` on the device; returns at once."""
+        task, engine, stream = self._task, self._engine, self._stream
+        statistics, buffers = self._statistics, self._buffers
+        assert task.options.seed is not None
+        rows = end - first
+        self._launch = Launch(
+            first,
+            rows,
+            self._rows_of(task.initial, first, end, self._shared[0]),
+            self._rows_of(task.constants, first, end, self._shared[1]),
+        )
+        begun = stream.record()
+        engine.start(
+            self._launch,
+            buffers,
+            stream,
+            seed=task.options.seed,
+            max_steps=task.options.max_steps,
+        )
+        if statistics is not None:
+            statistics.add(buffers.counts, buffers.observables, rows, self._sums, stream)
+        computed = stream.record()
+        copies, backend = self._copies, engine.backend
+        copies.wait_for(computed)
+        copying = copies.record()
+        for name, (buffer, mirror) in self._copied.items():
+            backend.download(buffer, mirror, 1 if name == "events" else rows, copies)
+        for buffer, mirror in self._copied_sums.values():
+            backend.download(buffer, mirror, len(mirror), copies)
+        self._marks = [begun, computed, copying, copies.record()]
+
+    def _rows_of(self, table: npt.NDArray[Any], first: int, end: int, shared: Any) -> Any:
+        """Inputs of a launch: the row that all share, or those of its trajectories."""
+        return shared if len(table) == 1 else self._engine.backend.upload(table[first:end])
+
+    def wait(self) -> Delivery:
+        """Block until samples and sums are on the host."""
+        assert self._launch is not None
+        self._marks[-1].wait()
+        rows = self._launch.rows
+        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "events"}
+        sums = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
+        events = int(self._copied["events"][1][0])
+        return Delivery(Chunk(self._launch.first, arrays), sums, events)
+
+    def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
+        """When the last launch computed and copied, in seconds since `origin`."""
+        begun, computed, copying, copied = (mark.seconds_since(origin) for mark in self._marks)
+        return (begun, computed), (copying, copied)
+
+
+def add_sums(totals: Accumulators, sums: Mapping[str, npt.NDArray[np.uint64]]) -> None:
+    """Add accumulators into `totals`, modulo 2^64."""
+    for name, values in sums.items():
+        totals[name] += values

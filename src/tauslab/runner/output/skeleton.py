@@ -1,0 +1,211 @@
+"""New HDF5 files, built in memory and then written by us.
+
+HDF5 cannot recover from a failed write: its library state is damaged, and the process may crash at
+exit. So HDF5 never writes to a disk here. It lays a file out in memory, where the large arrays are
+holes, and a full disk or a used-up quota shows as a plain error of our own writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.runner.output.blockfile import RawFile
+from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+_METADATA_BYTES = 1 << 20
+_PAGE = 1 << 16
+_FILL_BYTES = 8 << 20
+# netCDF's name for a scale that is an axis without coordinates; the length follows.
+_NO_COORDINATES = "This is a netCDF dimension but not a netCDF variable. {:10d}"
+
+
+class SparseBuffer:
+    """A file in memory that stores only the pages which were written."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.pages: dict[int, bytearray] = {}
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position, as `io.IOBase.seek`."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def read(self, count: int) -> bytes:
+        """Read up to `count` bytes; holes are zero."""
+        data = bytearray(count)
+        return bytes(data[: self.readinto(data)])
+
+    def readinto(self, target: bytearray | memoryview) -> int:
+        """Read into a buffer; returns how many bytes."""
+        view = memoryview(target).cast("B")
+        count = max(0, min(len(view), self.size - self._position))
+        for number, start, stop, place in self._spans(count):
+            page = self.pages.get(number)
+            view[place : place + stop - start] = page[start:stop] if page else bytes(stop - start)
+        self._position += count
+        return count
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write; returns how many bytes."""
+        view = memoryview(data).cast("B")
+        for number, start, stop, place in self._spans(len(view)):
+            page = self.pages.setdefault(number, bytearray(_PAGE))
+            page[start:stop] = view[place : place + stop - start]
+        self._position += len(view)
+        self.size = max(self.size, self._position)
+        return len(view)
+
+    def truncate(self, size: int) -> int:
+        """Set the length; HDF5 cuts off nothing that it wrote."""
+        self.size = size
+        return size
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _spans(self, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """Page, start and stop in it, and distance from the position, of the next bytes."""
+        done = 0
+        while done < count:
+            number, start = divmod(self._position + done, _PAGE)
+            stop = min(_PAGE, start + count - done)
+            yield number, start, stop, done
+            done += stop - start
+
+
+def build_file(
+    path: Path,
+    specs: Sequence[DatasetSpec],
+    attributes: Mapping[str, Any],
+    disk: Disk,
+    extend: Callable[[h5py.File], None] | None = None,
+) -> None:
+    """Write a file with all its datasets and fill values into an empty file.
+
+    Parameters
+    ----------
+    extend
+        Adds more to the file, which may not be large.
+
+    Raises
+    ------
+    OSError
+        There is not enough space, or writing failed.
+    """
+    import h5py
+
+    if sum(spec.n_bytes for spec in specs) + _METADATA_BYTES > disk.free_bytes(path.parent):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    image = SparseBuffer()
+    # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
+    with h5py.File(image, "w", libver=("v110", "v110")) as file:
+        attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
+        file.attrs.update(attributes)
+        if extend is not None:
+            extend(file)
+    _store(image, path, disk)
+    _fill(path, [spec for spec in specs if spec.needs_filling], disk)
+
+
+def _store(image: SparseBuffer, path: Path, disk: Disk) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(fd, image.size)
+        for number, page in sorted(image.pages.items()):
+            offset = number * _PAGE
+            view = memoryview(page)[: max(0, image.size - offset)]
+            while len(view):
+                written = disk.write(fd, view, offset)
+                view, offset = view[written:], offset + written
+    finally:
+        os.close(fd)
+
+
+def _fill(path: Path, specs: Sequence[DatasetSpec], disk: Disk) -> None:
+    """Write the fill values, once and in order; where these are zero, a hole is as good."""
+    file = RawFile(path, [spec.name for spec in specs], disk)
+    try:
+        for spec in specs:
+            dtype = hdf5_type(spec)
+            cells = np.full(min(spec.n_bytes, _FILL_BYTES) // dtype.itemsize, spec.fill, dtype)
+            for start in range(0, spec.n_bytes, _FILL_BYTES):
+                rest = (spec.n_bytes - start) // dtype.itemsize
+                file.write(spec.name, start, cells[:rest])
+    finally:
+        file.close()
+
+
+def create_dataset(file: h5py.File, spec: DatasetSpec) -> h5py.Dataset:
+    """Create one dataset with its content, laid out at once."""
+    import h5py
+
+    group = file.require_group(spec.name.rpartition("/")[0] or "/")
+    name = spec.name.rpartition("/")[2]
+    if spec.dtype == TEXT:
+        data = spec.data if isinstance(spec.data, str) else np.array(spec.data, object)
+        dataset = group.create_dataset(name, shape=spec.shape, data=data, dtype=h5py.string_dtype())
+    else:
+        dataset = h5py.Dataset(_create_numbers(group, name, spec))
+        if spec.data is not None:
+            dataset[...] = spec.data
+    for key, value in spec.attributes:
+        dataset.attrs[key] = value
+    return dataset
+
+
+def hdf5_type(spec: DatasetSpec) -> np.dtype[Any]:
+    """The numpy type, with what h5py needs to know of the enumeration."""
+    import h5py
+
+    if spec.dtype == STATUS:
+        enumeration: np.dtype[Any] = h5py.enum_dtype(STATUS_VALUES, basetype="u1")
+        return enumeration
+    return np.dtype(spec.dtype)
+
+
+def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d.DatasetID:
+    from h5py import h5d, h5p, h5s, h5t
+
+    dtype = hdf5_type(spec)
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)
+    if dtype.kind != "S":
+        settings.set_fill_value(np.array(spec.fill, dtype))
+    if spec.allocated:
+        settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        settings.set_fill_time(h5d.FILL_TIME_NEVER)
+    if spec.chunks is not None:
+        settings.set_chunk(spec.chunks)
+    space = h5s.create_simple(spec.shape) if spec.shape else h5s.create(h5s.SCALAR)
+    hdf5 = h5t.py_create(dtype, logical=True)
+    return h5d.create(group.id, name.encode(), hdf5, space, settings)
+
+
+def attach_scales(datasets: Mapping[str, Any], specs: Sequence[DatasetSpec]) -> None:
+    """Mark the scales, and attach them to the axes of the other datasets, both by name."""
+    for spec in specs:
+        if spec.axes == (spec.name,):
+            name = spec.name.rpartition("/")[2]
+            bare = _NO_COORDINATES.format(spec.shape[0])
+            datasets[spec.name].make_scale(name if spec.allocated else bare)
+    for spec in specs:
+        if spec.axes != (spec.name,):
+            for index, axis in enumerate(spec.axes):
+                datasets[spec.name].dims[index].attach_scale(datasets[axis])

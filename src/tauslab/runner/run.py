@@ -1,0 +1,219 @@
+"""A run from model and options to result: the steps that all ranks take together."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.decomposition.blocks import Blocks, storage_block_size
+from tauslab.kernels.backends import (
+    Backend,
+    BackendOptions,
+    choose_backend,
+    device_count,
+    get_backend,
+)
+from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.statistics import Statistics
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.network import Network
+from tauslab.runner.ensemble import Ensemble
+from tauslab.runner.job import Options, Record
+from tauslab.runner.lane import Lane, build_statistics
+from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.base import Writer, open_writer
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.memory import MemoryWriter
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.resume import existing_block_size
+from tauslab.runner.progress import Progress
+from tauslab.runner.result import Result
+from tauslab.runner.task import Task, prepare
+from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+_PILOT_TRAJECTORIES = 32
+_PILOT_ROOM = 8  # doublings by which an observable may exceed the pilot's largest value
+
+
+def run_network(
+    network: Network,
+    options: Options,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run an ensemble on all ranks of `comm`; every rank gets the result. Collective.
+
+    Parameters
+    ----------
+    stop
+        Asked between launches; True ends the run early with its blocks on disk.
+
+    Raises
+    ------
+    TauslabError
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
+    StoppedEarly
+        The run was stopped on request; ``--resume`` completes it.
+    """
+    options = with_seed(options, comm)
+    task = agree(comm, lambda: prepare(network, options))
+    _require_equal_models(task, comm)
+    began = time.perf_counter()
+    engine = in_turn(comm, lambda: _engine(task, comm))
+    scales = on_root(comm, lambda: _observable_scales(task, engine))
+    statistics = in_turn(comm, lambda: build_statistics(task, engine.backend, scales))
+    compiled = time.perf_counter() - began
+    try:
+        layout = _layout(task, comm, scales)
+        writer = open_writer(
+            options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+        )
+        _simulate(task, layout, engine, statistics, comm, writer, compiled, stop)
+    finally:
+        engine.backend.close()
+    if isinstance(writer, MemoryWriter):
+        return Result(writer.result_arrays, writer.attributes)
+    assert options.output is not None
+    return open_result(options.output)
+
+
+def with_seed(options: Options, comm: Communicator) -> Options:
+    """The options with a seed: the one given, or one that rank 0 draws."""
+    if options.seed is not None:
+        return options
+    return replace(options, seed=comm.bcast(secrets.randbits(64)))
+
+
+def _require_equal_models(task: Task, comm: Communicator) -> None:
+    hashes = comm.allgather(task.sha256)
+    if len(set(hashes)) > 1:
+        other = next(rank for rank, value in enumerate(hashes) if value != hashes[0])
+        raise ConfigError(
+            f"rank {other} has another model than rank 0: every rank must run the same"
+        )
+
+
+def _engine(task: Task, comm: Communicator) -> ExactSsa:
+    """The compiled kernels on this rank's device."""
+    backend = open_backend(task.options.device, task.options.threads, comm)
+    return ExactSsa(backend, task.lowered, task.options.times.tolist())
+
+
+def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores."""
+    name = choose_backend(device)
+    count = device_count(name)
+    index = 0 if count <= 1 else comm.local_rank
+    own = threads or max(1, allowed_cores() // comm.local_size)
+    return get_backend(name, BackendOptions(index=index, threads=own))
+
+
+def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
+    """Exponent s of every observable, so that y * 2^s uses 47 bits well.
+
+    From the largest value in the first trajectories, which are the same bits on every machine.
+    """
+    if not task.observables or not task.record.statistics:
+        return ()
+    pilot = replace(task, record=Record(trajectories=True))
+    rows = min(_PILOT_TRAJECTORIES, task.options.n)
+    lane = Lane(pilot, engine, None, rows, engine.backend.stream())
+    lane.start(0, rows)
+    values = np.abs(lane.wait().chunk.arrays["observables"].astype(np.float64))
+    largest = np.where(np.isfinite(values), values, 0.0).max(axis=(0, 1))
+    exponents = np.frexp(largest)[1]
+    return tuple(
+        int(47 - _PILOT_ROOM - e) if top > 0 else 20
+        for e, top in zip(exponents, largest, strict=True)
+    )
+
+
+def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+    options, record = task.options, task.record
+    assert options.seed is not None
+    block = options.block
+    if block is None and options.resume and options.output is not None:
+        output: Path = options.output
+        block = on_root(comm, lambda: existing_block_size(output))
+    recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
+    block = min(block or storage_block_size(options.n, recorded_bytes), options.n)
+    Blocks(options.n, block)
+    attributes: dict[str, str | int | float] = {
+        "method": options.method,
+        "selector": task.selector,
+        "seed": options.seed,
+        "precision": "double",
+        "max_steps": options.max_steps,
+        "model_sha256": task.sha256,
+        "command": options.command,
+    }
+    return Layout(
+        n=options.n,
+        times=options.times,
+        species=task.species,
+        observables=task.observables,
+        trajectories=record.trajectories,
+        final=record.final,
+        statistics=record.statistics,
+        histograms=record.histograms,
+        observable_scale=scales,
+        block=block,
+        attributes=attributes,
+        model_name=task.network.source_path.name if task.network.source_path else task.network.name,
+        model_source=task.network.source_text or task.canonical,
+        model_canonical=task.canonical,
+    )
+
+
+def _simulate(
+    task: Task,
+    layout: Layout,
+    engine: ExactSsa,
+    statistics: Statistics | None,
+    comm: Communicator,
+    writer: Writer,
+    compiled: float,
+    stop: Callable[[], bool],
+) -> None:
+    """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
+    progress = Progress(
+        layout.n,
+        comm.rank,
+        quiet=task.options.quiet,
+        description=task.network.name,
+        started_at=min(int(writer.completed.sum()) * layout.block, layout.n),
+    )
+    stopped: StoppedEarly | None = None
+    try:
+        with progress:
+            ensemble = Ensemble(
+                task, layout, engine, statistics, comm, writer, progress=progress, stop=stop
+            )
+            tally = ensemble.run()
+        done = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
+        if done < layout.n_blocks:
+            ensemble.checkpoint()
+            writer.abort()
+            stopped = _stopped(done, layout.n_blocks, task.options.output)
+        else:
+            totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
+            row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}
+            writer.finish(totals, comm.allgather(row))
+    except BaseException as error:
+        writer.abort()
+        end_all_ranks(comm, error)
+        raise
+    if stopped is not None:
+        raise stopped
+
+
+def _stopped(done: int, blocks: int, output: Path | None) -> StoppedEarly:
+    how = f": --resume completes {output}" if output is not None else ""
+    return StoppedEarly(f"stopped on request with {done} of {blocks} blocks done{how}")

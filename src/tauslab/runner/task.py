@@ -1,0 +1,208 @@
+"""A model and the user's options made into what a device runs: settings applied, rows of inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.ssa import selector_of
+from tauslab.model.canonical import canonical_text
+from tauslab.model.check import check_rates, require_support
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expression import Expression, Number, symbols
+from tauslab.model.host_math import evaluate
+from tauslab.model.network import Network, round_counts, unfold
+from tauslab.runner.job import FloatArray, Options, Record
+
+DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
+
+CountArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every rank runs its share of.
+
+    `initial` int32 ``[1 or n, species]`` in molecules; `constants` f64 ``[1 or n, constants]``.
+    """
+
+    network: Network
+    options: Options
+    lowered: LoweredNetwork
+    initial: CountArray
+    constants: FloatArray
+    record: Record
+    canonical: str
+    sha256: str
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return tuple(name for name, _ in self.lowered.observables)
+
+    @property
+    def selector(self) -> str:
+        """How the next reaction is found."""
+        return selector_of(self.lowered)
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of the samples of one trajectory."""
+        per_time = 4 * len(self.species) + 8 * len(self.observables)
+        return per_time * len(self.options.times)
+
+
+def prepare(network: Network, options: Options) -> Task:
+    """Check a model against the options and lower it.
+
+    Raises
+    ------
+    ModelError
+        A feature that the method cannot honour, a negative rate, a law that is not known.
+    ConfigError
+        A name in the options that the model does not have.
+    """
+    require_support(network, options.method)
+    for name in options.species or ():
+        if name not in network.species and name not in network.rules:
+            raise ConfigError(
+                f"--species {name}: not a species of {network.name}; "
+                f"it has {_some(network.species)}"
+            )
+    rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
+    network = _with_settings(network, options.set)
+    network.validate()
+    values = network.parameter_values()
+    check_rates(network, values)
+    counts = round_counts(network.initial_amounts(values))
+    initial = np.array([list(counts.values())], np.int32)
+    varying = dict(rows)
+    if rows:
+        columns = _initial_columns(network, rows, values, options.n)
+        initial = np.repeat(initial, options.n if columns else 1, axis=0)
+        for index, name in enumerate(counts):
+            if name in columns:
+                initial[:, index] = columns[name]
+                varying[name] = columns[name].astype(np.float64)
+    lowered = lower(
+        network,
+        parameters=values,
+        counts=counts,
+        varying=varying.keys(),
+        recorded=options.species,
+    )
+    if options.species is not None:
+        chosen = tuple(o for o in lowered.observables if o[0] in options.species)
+        lowered = replace(lowered, observables=chosen)
+    constants = _constant_rows(lowered, varying, options.n)
+    canonical = canonical_text(network)
+    digest = hashlib.sha256(canonical.encode())
+    for name in sorted(rows):
+        digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    task = Task(
+        network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
+    )
+    record = options.record or _default_record(task)
+    for histogram in record.histograms:
+        if histogram.species not in task.species:
+            raise ConfigError(
+                f"--record histogram of {histogram.species}: not a recorded species; "
+                f"recorded are {_some(task.species)}"
+            )
+    return replace(task, record=record)
+
+
+def _default_record(task: Task) -> Record:
+    small = task.sample_bytes * task.options.n < DEFAULT_TRAJECTORY_BYTES
+    return Record(trajectories=True) if small else Record(statistics=True, final=True)
+
+
+def _with_settings(network: Network, settings: Mapping[str, float | FloatArray]) -> Network:
+    """A copy in which parameters and initial amounts have the values that were set.
+
+    Of an array the first value stands in the copy, so that what is computed from it is right for
+    the first trajectory; rows replace it.
+    """
+    parameters: dict[str, Expression] = dict(network.parameters)
+    species = dict(network.species)
+    for name, given in settings.items():
+        value = float(np.asarray(given, np.float64).flat[0])
+        if name in parameters:
+            parameters[name] = Number(value)
+        elif name in species:
+            if np.min(given) < 0:
+                raise ConfigError(
+                    f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
+                )
+            species[name] = replace(species[name], initial=Number(value))
+        else:
+            raise ConfigError(
+                f"--set {name}: neither a parameter nor a species of {network.name}; "
+                f"parameters: {_some(parameters)}; species: {_some(network.species)}"
+            )
+    return replace(network, parameters=parameters, species=species)
+
+
+def _initial_columns(
+    network: Network, rows: Mapping[str, FloatArray], values: Mapping[str, float], n: int
+) -> dict[str, CountArray]:
+    """Initial counts per trajectory, of the species for which they vary."""
+    trees = {name: species.initial for name, species in network.species.items()}
+    trees |= network.rule_expressions() | network.parameters
+    unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
+    columns = {}
+    for name in network.species:
+        if name in rows:
+            columns[name] = _rounded(name, rows[name])
+            continue
+        used = sorted(symbols(unfolded[name]) & rows.keys())
+        if used:
+            each = ({u: float(rows[u][i]) for u in used} for i in range(n))
+            amounts = [evaluate(unfolded[name], {**values, **own}) for own in each]
+            columns[name] = _rounded(name, np.array(amounts))
+    return columns
+
+
+def _rounded(name: str, amounts: FloatArray) -> CountArray:
+    if not (np.isfinite(amounts) & (amounts >= 0) & (amounts <= 2**31 - 1)).all():
+        raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
+    whole = np.rint(amounts)
+    if (whole != amounts).any():
+        warnings.warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
+    return whole.astype(np.int32)
+
+
+def _constant_rows(
+    lowered: LoweredNetwork, columns: Mapping[str, FloatArray], n: int
+) -> FloatArray:
+    """Constants per trajectory; a mass-action constant must be finite and not negative."""
+    if not lowered.constants:
+        return np.zeros((1, 1))
+    table = lowered.constant_rows(columns, n)
+    for reaction in lowered.reactions:
+        if isinstance(reaction.constant, Constant):
+            column = table[:, reaction.constant.index]
+            good = np.isfinite(column) & (column >= 0)
+            if not good.all():
+                i = int(np.flatnonzero(~good)[0])
+                raise ModelError(
+                    f"reaction {reaction.name}: its rate constant is {column[i]:g} in trajectory "
+                    f"{i}; it must be finite and 0 or more"
+                )
+    return table
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return (", ".join(listed[:8]) or "none") + (", ..." if len(listed) > 8 else "")

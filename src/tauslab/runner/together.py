@@ -1,0 +1,46 @@
+"""What ranks do together: fail alike, take turns, end as one."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from tauslab.model.errors import TauslabError
+from tauslab.runner.mpi import Communicator
+
+T = TypeVar("T")
+
+
+def agree(comm: Communicator, action: Callable[[], T]) -> T:
+    """Do something on every rank; if it fails on any, all raise the same error. Collective."""
+    value: T | None = None
+    failure: TauslabError | None = None
+    try:
+        value = action()
+    except TauslabError as error:
+        failure = error
+    failures = [f for f in comm.allgather(failure) if f is not None]
+    if failures:
+        raise failures[0]
+    return value  # type: ignore[return-value]  # None only if the action returned it
+
+
+def in_turn(comm: Communicator, action: Callable[[], T]) -> T:
+    """Do something first on one rank of each node, so that the others find it in the cache."""
+    value = agree(comm, lambda: action() if comm.local_rank == 0 else None)
+    others = agree(comm, lambda: action() if comm.local_rank != 0 else None)
+    return value if comm.local_rank == 0 else others  # type: ignore[return-value]
+
+
+def end_all_ranks(comm: Communicator, error: BaseException) -> None:
+    """With several ranks, say what went wrong on this one and end them all; else do nothing."""
+    if comm.size == 1:
+        return
+    if isinstance(error, TauslabError):
+        print(f"tauslab: rank {comm.rank}: {error}", file=sys.stderr)
+    else:
+        print(f"tauslab: rank {comm.rank} failed:", file=sys.stderr)
+        traceback.print_exception(error)
+    comm.abort(error.exit_code if isinstance(error, TauslabError) else 1)

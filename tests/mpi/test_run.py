@@ -1,0 +1,100 @@
+"""`tauslab run` under mpirun: the same bits on any number of ranks, and errors that end all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tauslab.runner.digest import digest_lines
+from tauslab.runner.output.reader import open_result
+
+pytestmark = pytest.mark.mpi
+
+SBML = Path(__file__).parent.parent / "data" / "sbml"
+RUN = ["-m", "tauslab", "run", SBML / "schlogl.xml", "--t-end", "1", "--points", "6", "--seed", "5",
+       "--device", "cpu", "--threads", "1", "--species", "X"]  # fmt: skip
+
+
+def digests(path):
+    with open_result(path) as result:
+        return digest_lines(result, None)
+
+
+def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
+    kinds = ["--record", "trajectories,statistics,final,histogram:X:0:800:20"]
+    found = {}
+    for ranks, block in ((1, "64"), (2, "64"), (3, "7"), (4, "4096")):
+        path = tmp_path / f"{ranks}.h5"
+        done = mpirun(ranks, [*RUN, "-n", "500", *kinds, "--block", block, "-o", path])
+        assert done.stdout.count("500 trajectories") == 1, "one rank speaks for all"
+        found[ranks] = digests(path)
+    assert found[2] == found[1]
+    assert found[3] == found[1]
+    assert found[4] == found[1]
+    assert not list(tmp_path.glob("*.parts")), "small results are merged"
+
+
+def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
+    for ranks in (1, 3):
+        mpirun(ranks, [*RUN, "-n", "300", "--record", "statistics", "-o", tmp_path / f"{ranks}.h5"])
+    assert digests(tmp_path / "1.h5") == digests(tmp_path / "3.h5")
+
+
+def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
+    path, again = tmp_path / "a.h5", tmp_path / "b.h5"
+    run = [x for x in RUN if x not in ("--seed", "5")]
+    mpirun(3, [*run, "-n", "200", "-o", path])
+    with open_result(path) as result:
+        seed = result.seed
+    mpirun(1, [*run, "-n", "200", "--seed", str(seed), "-o", again])
+    assert digests(again) == digests(path)
+
+
+def test_fewer_blocks_than_ranks(mpirun, tmp_path):
+    mpirun(4, [*RUN, "-n", "2", "-o", tmp_path / "two.h5"])
+    mpirun(1, [*RUN, "-n", "2", "-o", tmp_path / "one.h5"])
+    assert digests(tmp_path / "two.h5") == digests(tmp_path / "one.h5")
+
+
+def test_bad_input_is_one_sentence_from_one_rank(mpirun, tmp_path):
+    path = tmp_path / "out.h5"
+    done = mpirun(3, [*RUN, "-n", "10", "--set", "nope=1", "-o", path], check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("nope") == 1
+    assert "Traceback" not in done.stderr
+    assert not path.exists()
+
+
+def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
+    """Rank 1's writer fails in the middle; the others must not wait for it."""
+    program = tmp_path / "fails.py"
+    program.write_text(
+        "import sys, tauslab\n"
+        "from tauslab.runner.output.parts import PartsWriter\n"
+        "from tauslab.runner.api import ranks\n"
+        "def write(self, chunk):\n"
+        "    raise tauslab.OutputError('no space left for out.h5')\n"
+        "if ranks().rank == 1:\n"
+        "    PartsWriter.write = write\n"
+        "tauslab.run(sys.argv[1], n=400, t_end=1.0, seed=1, device='cpu', threads=1, block=10,\n"
+        "            output=sys.argv[2])\n"
+    )
+    done = mpirun(3, [program, SBML / "schlogl.xml", tmp_path / "out.h5"], check=False, timeout=60)
+    assert done.returncode != 0
+    assert "rank 1: no space left" in done.stderr
+
+
+def test_python_runs_are_sharded_and_every_rank_gets_the_result(mpirun, tmp_path):
+    program = tmp_path / "everyone.py"
+    program.write_text(
+        "import numpy as np, tauslab as ts\n"
+        "from tauslab.runner.api import ranks\n"
+        "net = ts.Network('decay'); net.add_species('X', 50); net.add_reaction('X ->', rate=1.0)\n"
+        "x = ts.run(net, n=90, times=[0, 1], seed=2, device='cpu', block=10).counts('X')\n"
+        "everyone = ranks().allgather(x.tobytes())\n"
+        "assert x.shape == (90, 2) and (x[:, 0] == 50).all() and len(set(everyone)) == 1\n"
+        "print('rank', ranks().rank, 'agrees')\n"
+    )
+    done = mpirun(3, [program])
+    assert done.stdout.count("agrees") == 3

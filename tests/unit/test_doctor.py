@@ -1,0 +1,136 @@
+"""The doctor reports what there is, what is missing and what is broken, and never fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from tauslab.kernels.backends.compilers import find_compilers
+from tauslab.runner import doctor
+from tauslab.runner.doctor import doctor_json, doctor_report, gpu_of_rank
+from tauslab.runner.mpi import SerialCommunicator
+
+
+class TwoRanks(SerialCommunicator):
+    """Rank 0 of two; the other rank tells the same about itself."""
+
+    size = 2
+
+    def gather(self, value):
+        return [value, {**value, "rank": 1, "local_rank": 1}] if self.rank == 0 else None
+
+
+def fake_cupy(count, error=None):
+    """CuPy on a machine with `count` GPUs, or with a driver that raises."""
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    def device_count():
+        if error:
+            raise CUDARuntimeError(error)
+        return count
+
+    runtime = types.SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        driverGetVersion=lambda: 13010,
+        runtimeGetVersion=lambda: 13000,
+        getDeviceCount=device_count,
+        getDeviceProperties=lambda index: {
+            "name": f"Accelerator {index}".encode(),
+            "totalGlobalMem": 80 << 30,
+            "major": 9,
+            "minor": 0,
+        },
+    )
+    module = types.ModuleType("cupy")
+    module.__version__ = "14.2.0"
+    module.__spec__ = types.SimpleNamespace()
+    module.cuda = types.SimpleNamespace(runtime=runtime)
+    return module
+
+
+def line(report, label):
+    return next(text for text in report if text.startswith(label))
+
+
+def test_report_names_compilers_and_cores():
+    report = doctor_report(SerialCommunicator())
+    assert line(report, "compilers").split(maxsplit=1)[1].startswith(find_compilers()[0].name)
+    assert "cores allowed" in line(report, "CPU")
+    assert "takes" in line(report, "rank 0")
+
+
+def test_json_is_plain_data():
+    facts = doctor_json(SerialCommunicator())
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["mpi"]["ranks"] == 1
+    assert facts["hdf5"]["mpi"] in (True, False)
+    assert facts["packages"]["numpy"] == np.__version__
+
+
+def test_gpus_and_the_ranks_that_take_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
+    report = doctor_report(TwoRanks())
+    assert any("GPU 1: Accelerator 1, 80 GiB, compute capability 9.0" in text for text in report)
+    assert "driver 13.1, runtime 13.0" in line(report, "CUDA")
+    assert "takes GPU 0" in line(report, "rank 0")
+    assert "rank 1" in report[-1]
+
+
+def test_a_driver_that_refuses_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0, error="driver too old"))
+    report = doctor_report(SerialCommunicator())
+    assert "sees no device: driver too old" in line(report, "CUDA")
+    assert "the cpu device" in line(report, "rank 0")
+
+
+def test_only_rank_0_reports():
+    comm = TwoRanks()
+    comm.rank = 1
+    assert doctor_report(comm) == []
+
+
+@pytest.mark.parametrize("name", list(doctor._SECTIONS))
+def test_a_broken_section_leaves_the_others(monkeypatch, name):
+    def broken():
+        raise ImportError("libbroken.so: cannot open\nmore")
+
+    monkeypatch.setitem(doctor._SECTIONS, name, broken)
+    report = doctor_report(SerialCommunicator())
+    told = [text for text in report if "not usable: ImportError: libbroken.so: cannot open" in text]
+    assert len(told) == 1
+    assert len(report) > 8
+
+
+@pytest.mark.parametrize("package", ["cupy", "mpi4py"])
+def test_missing_packages_are_named(monkeypatch, package):
+    found = doctor.importlib.util.find_spec
+    monkeypatch.setattr(
+        doctor.importlib.util, "find_spec", lambda name: None if name == package else found(name)
+    )
+    report = doctor_report(SerialCommunicator())
+    assert any(text.startswith(("CUDA", "MPI")) and "pip install" in text for text in report)
+
+
+def test_no_compiler_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(doctor, "find_compilers", lambda: ())
+    assert "install g++" in line(doctor_report(SerialCommunicator()), "compilers")
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert "not writable" in line(doctor_report(SerialCommunicator()), "cache")
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "devices", "gpu"),
+    [(0, 0, None), (0, 4, 0), (3, 4, 3), (4, 4, None), (0, 1, 0), (3, 1, 0)],
+)
+def test_gpu_of_rank(local_rank, devices, gpu):
+    assert gpu_of_rank(local_rank, devices) == gpu
