@@ -243,3 +243,20 @@ def test_cuda_gives_the_bits_of_the_cpu(monkeypatch, model, unrolled):
         for name in ("cpu", "cuda")
     ]  # fmt: skip
     assert found[0] == found[1]
+
+
+def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp_path, monkeypatch):
+    """Also in a large file, whose rows are not filled beforehand."""
+    monkeypatch.setattr("tauslab.runner.output.schema.PREFILL_BYTES", 0)
+    path = tmp_path / "run.h5"
+    options = Options(
+        times=np.array(TIMES), n=100, seed=3, device="cpu", block=10, output=path, quiet=True
+    )
+    asked = iter([False, True])
+    with pytest.raises(ts.StoppedEarly):
+        run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
+    with ts.open(path) as unfinished:
+        done = np.repeat(unfinished.completed_blocks, 10)
+        assert (unfinished.counts("X")[~done] == -1).all()
+        assert (unfinished.counts()[done] >= 0).all()
+        assert 0 < done.sum() < 100

@@ -33,7 +33,7 @@ def doctor_json(comm: Communicator) -> Facts:
     Returns
     -------
     Sections ``tauslab``, ``python``, ``packages``, ``cpu``, ``compilers``, ``cuda``, ``mpi``,
-    ``hdf5``, ``cache`` and ``ranks`` (host, cores and GPU of each rank); a section that cannot be
+    ``hdf5``, ``cache`` and ``ranks`` (host, threads and GPU of each); a section that cannot be
     had holds ``error``.
     """
     facts: Facts = {name: _tried(section) for name, section in _SECTIONS.items()}
@@ -43,7 +43,7 @@ def doctor_json(comm: Communicator) -> Facts:
         "rank": comm.rank,
         "host": host_name(),
         "local_rank": comm.local_rank,
-        "cores": facts["cpu"].get("cores"),
+        "threads": max(1, facts["cpu"].get("cores", 1) // comm.local_size),
         "gpu": gpu_of_rank(comm.local_rank, len(devices)),
     }
     ranks = comm.gather(mine)
@@ -61,11 +61,20 @@ def doctor_report(comm: Communicator) -> list[str]:
         section = facts[name]
         found = [section["error"]] if "error" in section else describe(section)
         lines += [f"{label if k == 0 else '':10} {text}" for k, text in enumerate(found)]
-    for entry in facts["ranks"]:
-        gpu = "the cpu device" if entry["gpu"] is None else f"GPU {entry['gpu']}"
-        label = f"rank {entry['rank']}"
-        lines.append(f"{label:10} on {entry['host']}: takes {gpu}, may use {entry['cores']} cores")
-    return lines
+    devices = len(facts["cuda"].get("devices", []))
+    return lines + [_rank_line(entry, devices) for entry in facts["ranks"]]
+
+
+def _rank_line(entry: Facts, devices: int) -> str:
+    threads = f"{entry['threads']} thread{'s' if entry['threads'] > 1 else ''}"
+    if entry["gpu"] is not None:
+        takes = f"takes GPU {entry['gpu']}; with --device cpu {threads}"
+    elif devices == 0:
+        takes = f"takes the cpu device with {threads}"
+    else:
+        takes = f"finds no GPU of its own: {devices} ranks a node at most, or --device cpu"
+    label = f"rank {entry['rank']}"
+    return f"{label:10} on {entry['host']}: {takes}"
 
 
 def gpu_of_rank(local_rank: int, devices: int) -> int | None:

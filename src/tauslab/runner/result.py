@@ -128,7 +128,8 @@ class Result:
         Returns
         -------
         int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
-        the end of a trajectory that overflowed, met a NaN or reached its limit of steps.
+        the end of a trajectory that overflowed, met a NaN or reached its limit of steps, and where
+        a run that was broken off has not been yet.
 
         Raises
         ------
@@ -137,13 +138,14 @@ class Result:
         """
         dataset = self._recorded("counts", "trajectories")
         if species is None:
-            return np.asarray(dataset[()])
+            return self._with_sentinels(np.asarray(dataset[()]))
         names = [species] if isinstance(species, str) else species
         indices = [self._index(name, self.species) for name in names]
         chosen = np.empty((*dataset.shape[:2], len(indices)), np.int32)
         everything = np.ones_like(self.completed_blocks)
         for part in columns.rows(dataset.shape, dataset.dtype.itemsize, self.block, everything):
             chosen[part] = dataset[part][:, :, indices]
+        chosen = self._with_sentinels(chosen)
         return chosen[:, :, 0] if isinstance(species, str) else chosen
 
     def final(self, name: str) -> npt.NDArray[np.int32]:
@@ -335,6 +337,12 @@ class Result:
         )
 
     # --- helpers ---
+
+    def _with_sentinels(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Counts with -1 where a block is not complete: a large file holds zeros there."""
+        for b in np.flatnonzero(~self.completed_blocks):
+            counts[b * self.block : (b + 1) * self.block] = -1
+        return counts
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         self._check(name)

@@ -1,0 +1,210 @@
+"""The communicator under real ranks: each test starts its own small program with mpirun."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.mpi import SerialCommunicator, check_slurm, under_launcher, world
+
+mpi = pytest.mark.mpi
+RANKS = (1, 2, 3)
+
+HEAD = """
+import json, sys, threading, time
+import numpy as np
+from tauslab.runner.mpi import world
+
+comm = world()
+
+def tell(value):
+    everything = comm.gather(value)
+    if everything is not None:
+        print(json.dumps(everything))
+"""
+
+
+@pytest.fixture
+def ranks(mpirun):
+    """What each rank tells: ``ranks(3, program)`` is a list of three values."""
+
+    def run(n, program, **options):
+        done = mpirun(n, ["-c", HEAD + program], **options)
+        return json.loads(done.stdout)
+
+    return run
+
+
+@mpi
+@pytest.mark.parametrize("n", RANKS)
+def test_ranks_know_each_other(ranks, n):
+    told = ranks(n, "tell([comm.rank, comm.size, comm.local_rank, comm.local_size])")
+    assert told == [[rank, n, rank, n] for rank in range(n)]
+
+
+@mpi
+@pytest.mark.parametrize("n", RANKS)
+def test_collectives(ranks, n):
+    told = ranks(
+        n,
+        """
+comm.barrier()
+tell([
+    comm.bcast({"from": comm.rank}),
+    comm.allgather(comm.rank ** 2),
+    comm.gather("x") is not None,
+    comm.any(comm.rank == comm.size - 1),
+    comm.any(False),
+])
+""",
+    )
+    squares = [rank**2 for rank in range(n)]
+    assert told == [[{"from": 0}, squares, rank == 0, True, False] for rank in range(n)]
+
+
+@mpi
+@pytest.mark.parametrize("n", RANKS)
+def test_sums_are_exact_modulo_2_to_the_64(ranks, n):
+    told = ranks(
+        n,
+        """
+mine = np.full((2, 3), 2**64 - 1 - comm.rank, np.uint64)
+mine[1] = 2**53 + comm.rank + np.arange(3, dtype=np.uint64)
+kept = mine.copy()
+total = comm.sum_uint64(mine)
+assert total.dtype == np.uint64 and np.array_equal(mine, kept)
+tall = comm.sum_uint64(np.arange(200_000, dtype=np.uint64).reshape(2, -1).T)
+tell([total.tolist(), int(tall[99_999, 1]), list(tall.shape)])
+""",
+    )
+    extra = sum(range(n))
+    first = (n * (2**64 - 1) - extra) % 2**64
+    expected = [[first] * 3, [n * (2**53 + k) + extra for k in range(3)]]
+    assert told == [[expected, n * 199_999, [100_000, 2]]] * n
+
+
+@mpi
+@pytest.mark.parametrize("n", RANKS)
+def test_a_counter_gives_each_number_once(ranks, n):
+    told = ranks(
+        n,
+        """
+counter, other, mine = comm.counter(), comm.counter(), []
+comm.barrier()
+while not mine or mine[-1] < 3000:
+    mine.append(counter.next())
+first_of_other = other.next()
+counter.free()
+other.free()
+tell([mine, first_of_other])
+""",
+    )
+    taken = sorted(value for mine, _ in told for value in mine)
+    assert taken == list(range(3000 + n))  # each rank stops at the first number beyond the last
+    assert sorted(first for _, first in told) == list(range(n))
+    assert all(mine == sorted(mine) for mine, _ in told)
+
+
+@mpi
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_counter_serves_others_while_rank_0_computes(ranks, n):
+    # Rank 0 computes in a thread, as the cpu device does, and polls; the others take numbers.
+    # MPICH serves them through shared memory; MPIs that send messages need the poll.
+    told = ranks(
+        n,
+        """
+counter = comm.counter()
+comm.barrier()
+begin = time.monotonic()
+if comm.rank == 0:
+    x = np.random.default_rng(1).random(400_000)
+
+    def compute():
+        while time.monotonic() - begin < 2.0:
+            np.sort(x)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    while thread.is_alive():
+        comm.poll()
+        time.sleep(0.001)
+    mine = []
+else:
+    mine = [counter.next() for _ in range(200)]
+seconds = time.monotonic() - begin
+counter.free()
+tell([seconds, mine])
+""",
+    )
+    assert sorted(v for _, mine in told for v in mine) == list(range(200 * (n - 1)))
+    assert told[0][0] >= 2.0
+    for seconds, _ in told[1:]:
+        assert seconds < 1.5, "numbers came only when rank 0 had finished"
+
+
+@mpi
+@pytest.mark.parametrize("waiting", ["comm.barrier()", "time.sleep(100)", "comm.counter()"])
+def test_abort_ends_all_ranks(mpirun, waiting):
+    program = f"""
+if comm.rank == 1:
+    print("rank 1: the disk is full", file=sys.stderr)
+    comm.abort(3)
+{waiting}
+"""
+    begin = time.monotonic()
+    done = mpirun(3, ["-c", HEAD + program], check=False, timeout=60.0)
+    assert done.returncode != 0
+    assert "rank 1: the disk is full" in done.stderr
+    assert time.monotonic() - begin < 30.0
+
+
+@mpi
+def test_lone_ranks_in_a_slurm_job_are_refused(mpirun):
+    done = mpirun(1, ["-c", HEAD], check=False, env={"SLURM_NTASKS": "4"})
+    assert done.returncode != 0
+    assert "found 1 MPI rank(s) but SLURM_NTASKS is 4" in done.stderr
+
+
+def test_a_plain_process_starts_no_mpi(monkeypatch):
+    for name in ("PMI_RANK", "PMI_FD", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID",
+                 "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    assert isinstance(world(), SerialCommunicator)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, False),
+        ({"PMI_RANK": "0"}, True),
+        ({"OMPI_COMM_WORLD_RANK": "3"}, True),
+        ({"SLURM_JOB_ID": "7"}, False),  # a batch script itself, without srun
+        ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "0"}, True),
+    ],
+)
+def test_under_launcher(environment, expected):
+    assert under_launcher(environment) is expected
+
+
+@pytest.mark.parametrize("tasks", [None, "2", "4(x2)"])
+def test_slurm_tasks_that_fit(tasks):
+    check_slurm(2, {} if tasks is None else {"SLURM_NTASKS": tasks})
+
+
+def test_slurm_tasks_that_do_not_fit():
+    with pytest.raises(ConfigError, match=r"found 1 MPI rank\(s\) but SLURM_NTASKS is 8"):
+        check_slurm(1, {"SLURM_NTASKS": "8"})
+
+
+def test_one_rank_without_mpi():
+    comm = SerialCommunicator()
+    counter = comm.counter()
+    assert [counter.next() for _ in range(3)] == [0, 1, 2]
+    counter.free()
+    assert comm.allgather("x") == comm.gather("x") == ["x"]
+    assert comm.bcast(7) == 7
+    assert comm.any(True)
+    assert not comm.any(False)
