@@ -4,10 +4,12 @@
 #include "prelude.h"
 #include "streams.h"
 
+// clang-format off
 enum Function : u32 {
     EXPONENTIAL, LOG, LOG10, LOG1P, EXP, EXPM1, POW, CBRT, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH,
     COSH, TANH, FLOOR, CEIL, ABS, MIN, MAX, ROOT, N_FUNCTIONS
 };
+// clang-format on
 
 template <u32 FUNCTION>
 DEVICE double value_of(double x, [[maybe_unused]] double y) {

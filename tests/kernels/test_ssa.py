@@ -1,4 +1,4 @@
-"""The exact engine on the CPU device against exact solutions, and against itself where bits must be equal."""
+"""The exact engine on the CPU device: against exact solutions, and equal bits where due."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_birth_death_against_the_exact_mean_and_variance():
 
 
 def test_homodimers_have_half_of_n_n_minus_1():
-    """2 X -> with rate 2 from X = 3: the one event waits Exp(6), so P(no event by t) = exp(-6 t)."""
+    """2 X -> with rate 2 from X = 3: one event that waits Exp(6), P(none by t) = exp(-6 t)."""
     net = Network("pair")
     net.add_species("X", 3)
     net.add_reaction("2 X ->", rate=2.0)

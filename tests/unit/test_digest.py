@@ -7,8 +7,8 @@ import hashlib
 import h5py
 import numpy as np
 import pytest
-
 import result_factory as make
+
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
 from tauslab.runner.digest import digest_lines, digest_total

@@ -21,7 +21,7 @@ class TwoRanks(SerialCommunicator):
     size = 2
 
     def gather(self, value):
-        return [value, {**value, "rank": 1, "local_rank": 1}] if self.rank == 0 else None
+        return [value, {**value, "rank": 1, "local_rank": 1, "gpu": 1}] if self.rank == 0 else None
 
 
 def fake_cupy(count, error=None):
@@ -79,7 +79,21 @@ def test_gpus_and_the_ranks_that_take_them(monkeypatch):
     assert any("GPU 1: Accelerator 1, 80 GiB, compute capability 9.0" in text for text in report)
     assert "driver 13.1, runtime 13.0" in line(report, "CUDA")
     assert "takes GPU 0" in line(report, "rank 0")
-    assert "rank 1" in report[-1]
+    assert "takes GPU 1" in line(report, "rank 1")
+
+
+def test_a_rank_too_many_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
+    comm = SerialCommunicator()
+    comm.local_rank = 2
+    assert "no GPU of its own: 2 ranks a node at most" in doctor_report(comm)[-1]
+
+
+def test_ranks_share_the_cores(monkeypatch):
+    monkeypatch.setattr(doctor, "allowed_cores", lambda: 8)
+    comm = SerialCommunicator()
+    comm.local_size = 3
+    assert doctor_json(comm)["ranks"][0]["threads"] == 2
 
 
 def test_a_driver_that_refuses_is_told(monkeypatch):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import result_factory as make
+
 from tauslab.model.network import Network
 from tauslab.runner.info import describe, describe_model
 from tauslab.runner.output.reader import open_result

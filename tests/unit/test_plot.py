@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-
 import result_factory as make
+
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result

@@ -10,8 +10,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-
 import result_factory as make
+
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
 from tauslab.runner.output.layout import HistogramSpec, Layout

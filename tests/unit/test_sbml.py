@@ -607,8 +607,11 @@ def test_missing_file(tmp_path: Path) -> None:
             "circular dependencies",
         ),
         (
-            '<?xml version="1.0" encoding="UTF-8"?><sbml xmlns="http://www.sbml.org/sbml/level1" '
-            'level="1" version="2"><model name="m"/></sbml>',
+            (
+                '<?xml version="1.0" encoding="UTF-8"?>'
+                '<sbml xmlns="http://www.sbml.org/sbml/level1" level="1" version="2">'
+                '<model name="m"/></sbml>'
+            ),
             "level 1 is not supported",
         ),
     ],

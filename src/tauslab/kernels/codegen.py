@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tauslab.kernels.lowering import (
     Constant,
@@ -22,6 +23,7 @@ from tauslab.kernels.lowering import (
 from tauslab.model.expression import Number
 
 _HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
+_INCLUDES = '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n'
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
@@ -41,10 +43,9 @@ class Style:
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for the unrolled kernels."""
-    parts = [_HEADER, '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n']
-    parts.append(_sizes(network))
+    parts = [_HEADER, _INCLUDES, _sizes(network)]
     parts += [_propensity(j, reaction) for j, reaction in enumerate(network.reactions)]
-    parts.append(_all_propensities(network))
+    parts += [_check_constants(network), _all_propensities(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
     parts.append(_records(network))
     return "\n".join(parts)
@@ -52,8 +53,7 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
 
 def table_header(network: LoweredNetwork) -> str:
     """`model.h` for the table-driven kernels: general laws only, one switch."""
-    parts = [_HEADER, '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n']
-    parts.append(_sizes(network))
+    parts = [_HEADER, _INCLUDES, _sizes(network)]
     cases = [
         f"        case {j}: return {_guarded(reaction, 'x')};\n"
         for j, reaction in enumerate(network.reactions)
@@ -149,11 +149,11 @@ def _mass_action(reaction: LoweredReaction, state: str) -> str:
 
 
 def _guarded(reaction: LoweredReaction, state: str) -> str:
-    """The propensity; general laws turn negative values into NaN, which ends the trajectory."""
-    if reaction.law is not None:
-        text = f"not_negative({law_text(reaction.law, state)})"
-    else:
-        text = _mass_action(reaction, state)
+    """The propensity; where it may be negative, it turns into NaN, which ends the trajectory."""
+    text = _mass_action(reaction, state) if reaction.law is None else law_text(reaction.law, state)
+    constant = reaction.constant
+    if reaction.law is not None or (isinstance(constant, Number) and constant.value < 0):
+        text = f"not_negative({text})"
     if reaction.needs:
         enough = " && ".join(f"{state}[{index}] >= {count}" for index, count in reaction.needs)
         return f"({enough} ? {text} : 0.0)"
@@ -164,6 +164,16 @@ def _propensity(j: int, reaction: LoweredReaction) -> str:
     return (
         f"DEVICE double propensity_{j}([[maybe_unused]] const i32 *x, "
         f"[[maybe_unused]] const double *c) {{\n    return {_guarded(reaction, 'x')};\n}}\n"
+    )
+
+
+def _check_constants(network: LoweredNetwork) -> str:
+    constants = [r.constant for r in network.reactions]
+    indices = sorted({c.index for c in constants if isinstance(c, Constant)})
+    lines = [f"    c[{i}] = not_negative(c[{i}]);\n" for i in indices]
+    return (
+        "// Rate constants of mass action, once per trajectory.\n"
+        f"DEVICE void check_constants([[maybe_unused]] double *c) {{\n{''.join(lines)}}}\n"
     )
 
 
@@ -184,16 +194,22 @@ def _cumulate(reactions: Iterable[int]) -> str:
 
 
 def _fire_selects(network: LoweredNetwork) -> str:
-    """Fire without a branch: every count adds a choice over reactions, all is recomputed."""
-    changes: dict[int, list[str]] = {}
-    for j, reaction in enumerate(network.reactions):
-        for index, by in reaction.change:
-            changes.setdefault(index, []).append(f"(reaction == {j} ? {by} : 0)")
-    lines = [f"    x[{i}] = plus(x[{i}], {' + '.join(t)});\n" for i, t in sorted(changes.items())]
-    signs = " | ".join(f"x[{i}]" for i in sorted(changes)) or "0"
+    """Fire without a branch, and without the reaction's number.
+
+    Every count starts from the change of reaction 0; where a cumulative propensity is passed and
+    the next reaction changes the count otherwise, its change is chosen.  All is recomputed.
+    """
+    changes = [dict(reaction.change) for reaction in network.reactions]
+    changed = sorted(set().union(*changes))
+    lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
+    for j, (before, after) in enumerate(pairwise(changes)):
+        steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
+        lines += [f"    by_{i} = cumulative[{j}] <= target ? {by} : by_{i};\n" for i, by in steps]
+    lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    signs = " | ".join(f"x[{i}]" for i in changed) or "0"
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
-        "DEVICE i32 fire([[maybe_unused]] int reaction, i32 *x, const double *c, double *a, "
+        "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
         f"double *cumulative) {{\n{''.join(lines)}"
         f"    all_propensities(x, c, a, cumulative);\n    return {signs};\n}}\n"
     )
@@ -217,9 +233,10 @@ def _fire_branches(network: LoweredNetwork) -> str:
         cases.append(f"    case {j}:\n{lines}{sums}        break;\n")
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
-        "DEVICE i32 fire(int reaction, i32 *x, [[maybe_unused]] const double *c, "
+        "DEVICE i32 fire(double target, i32 *x, [[maybe_unused]] const double *c, "
         "[[maybe_unused]] double *a,\n"
-        "                [[maybe_unused]] double *cumulative) {\n    i32 signs = 0;\n    switch (reaction) {\n"
+        "                [[maybe_unused]] double *cumulative) {\n"
+        "    i32 signs = 0;\n    switch (first_above<N_REACTIONS>(cumulative, target)) {\n"
         f"{''.join(cases)}    }}\n    return signs;\n}}\n"
     )
 
@@ -227,8 +244,7 @@ def _fire_branches(network: LoweredNetwork) -> str:
 def _records(network: LoweredNetwork) -> str:
     counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
     values = "".join(
-        f"    out[{k}] = {law_text(law, 'x')};\n"
-        for k, (_, law) in enumerate(network.observables)
+        f"    out[{k}] = {law_text(law, 'x')};\n" for k, (_, law) in enumerate(network.observables)
     )
     return (
         "template <class State>\n"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import table_header, unrolled_header
@@ -64,6 +65,7 @@ class ExactSsa:
         self.selector = selector_of(network)
         self._times = backend.upload(np.asarray(times, np.float64))
         self._n_times = len(times)
+        self._round_keys: dict[int, Any] = {}
         self._tables: NetworkTables | None = None
         if self.selector == "linear":
             header = unrolled_header(network, backend.style)
@@ -104,16 +106,31 @@ class ExactSsa:
         backend.clear(buffers.row_counter, stream)
         backend.clear(buffers.events, stream)
         arguments = [
-            np.uint64(seed), np.uint32(0), launch.first, launch.rows, self._times, self._n_times,
+            self._key(seed), np.uint32(0), launch.first, launch.rows, self._times, self._n_times,
             launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
             buffers.final, buffers.status, buffers.events,
         ]  # fmt: skip
-        items = launch.rows
+        items = backend.taking_turns(launch.rows, self.program.resident(self.entry))
         if self._tables is not None:
             arguments += self._tables.arguments(buffers.scratch)
             items = min(items, int(buffers.scratch[0].shape[0]))
         self.program.launch(self.entry, items, arguments, stream)
+
+    def _key(self, seed: int) -> Any:
+        """The seed as the kernel takes it: `PhiloxKeys` on the device, or itself."""
+        if self._tables is not None:
+            return np.uint64(seed)
+        if seed not in self._round_keys:
+            self._round_keys = {seed: self.backend.upload(_philox_keys(seed))}
+        return self._round_keys[seed]
+
+
+def _philox_keys(seed: int) -> npt.NDArray[np.uint32]:
+    """`PhiloxKeys` of csrc/philox.h, uint32 ``[2, 10]``: low and high word of every round's key."""
+    rounds = np.arange(10, dtype=np.uint32)
+    low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
+    return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
 
 
 def _stride(rows: Any) -> int:

@@ -220,3 +220,9 @@ def _rank(n: IntArray, level: float) -> IntArray:
 
 def _valid(values: npt.NDArray[Any]) -> BoolArray:
     return np.isfinite(values) if values.dtype.kind == "f" else values >= 0
+
+
+def texts(dataset: Any) -> tuple[str, ...]:
+    """Strings of a text dataset or array."""
+    values = np.asarray(dataset[()]).ravel().tolist()
+    return tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)

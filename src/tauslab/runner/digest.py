@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
-from tauslab.runner.result import Result, texts
+from tauslab.runner.columns import texts
+from tauslab.runner.result import Result
 
 # What is covered, in order; a name that ends in / stands for all datasets under it, by name,
 # and a histogram for its cells and edges.

@@ -101,7 +101,7 @@ class Ensemble:
         self._lanes = [Lane(task, engine, statistics, rows, copies) for _ in range(LANES)]
         self._origin = copies.record()
         self._room = rows // block
-        fill = -(-engine.resident(LANES) // LANES)
+        fill = -(-2 * engine.resident(LANES) // LANES)  # two trajectories for each thread
         self._smallest = max(1, min(self._room, -(-fill // block)))
         self._largest = self._smallest
         self._free: queue.SimpleQueue[Lane | BaseException] = queue.SimpleQueue()

@@ -9,9 +9,10 @@ import numpy as np
 
 from tauslab.model.check import report
 from tauslab.model.network import Network
+from tauslab.runner.columns import texts
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.schema import PROFILE_COLUMNS, STATUS_VALUES
-from tauslab.runner.result import Result, texts
+from tauslab.runner.result import Result
 
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {

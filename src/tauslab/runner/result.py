@@ -88,12 +88,12 @@ class Result:
     @cached_property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
-        return texts(self.data["species"]) if "species" in self.data else ()
+        return columns.texts(self.data["species"]) if "species" in self.data else ()
 
     @cached_property
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
-        return texts(self.data["observable"]) if "observable" in self.data else ()
+        return columns.texts(self.data["observable"]) if "observable" in self.data else ()
 
     @property
     def status(self) -> npt.NDArray[np.uint8]:
@@ -390,12 +390,6 @@ class Result:
         if name not in names:
             raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
         return names.index(name)
-
-
-def texts(dataset: Any) -> tuple[str, ...]:
-    """Strings of a text dataset or array."""
-    values = np.asarray(dataset[()]).ravel().tolist()
-    return tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)
 
 
 def _plain(value: Any) -> Any:

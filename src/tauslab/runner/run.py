@@ -197,11 +197,13 @@ def _simulate(
                 task, layout, engine, statistics, comm, writer, progress=progress, stop=stop
             )
             tally = ensemble.run()
-        done = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
-        if done < layout.n_blocks:
+            blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
+            events = sum(comm.allgather(tally.events))
+            progress.update(min(blocks * layout.block, layout.n), events)
+        if blocks < layout.n_blocks:
             ensemble.checkpoint()
             writer.abort()
-            stopped = _stopped(done, layout.n_blocks, task.options.output)
+            stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
             row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}

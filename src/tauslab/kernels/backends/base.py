@@ -103,6 +103,9 @@ class Backend(Protocol):
     def free_memory(self) -> int:
         """Bytes of device memory that can still be taken."""
 
+    def taking_turns(self, rows: int, resident: int) -> int:
+        """Work items for `rows` trajectories that take turns, of `resident` that fit."""
+
     def launched_items(self, items: int) -> int:
         """Threads that a launch of at most `items` work items really starts."""
 

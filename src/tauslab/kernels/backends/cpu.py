@@ -181,6 +181,10 @@ class CpuBackend:
         """Bytes of memory that can be taken, at most half of what the machine reports free."""
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
+    def taking_turns(self, rows: int, resident: int) -> int:
+        """As many as there are threads."""
+        return min(rows, resident)
+
     def launched_items(self, items: int) -> int:
         """A launch takes no more threads than the pool has."""
         return max(1, min(items, self.threads))

@@ -25,14 +25,22 @@ DEVICE double butterfly_sum(const Group &group, i64 begin) {
     return lane[0] + lane[1];
 }
 
+template <int DISTANCE>
+DEVICE void scan_step(double *prefix) {
+    UNROLL for (int i = LANES - 1; i >= DISTANCE; --i) prefix[i] += prefix[i - DISTANCE];
+}
+
 // First of 32 values whose inclusive prefix sum exceeds `target`; then `target` is what is left for
 // that value. If rounding leaves none, the last value that is not zero.
 template <class Group>
 DEVICE int first_above(const Group &group, i64 begin, double &target) {
     double prefix[LANES];
     UNROLL for (int i = 0; i < LANES; ++i) prefix[i] = group[begin + i];
-    UNROLL for (int distance = 1; distance < LANES; distance *= 2)
-        UNROLL for (int i = LANES - 1; i >= distance; --i) prefix[i] += prefix[i - distance];
+    scan_step<1>(prefix);
+    scan_step<2>(prefix);
+    scan_step<4>(prefix);
+    scan_step<8>(prefix);
+    scan_step<16>(prefix);
     int chosen = 0;
     bool found = false;
     double before = 0;

@@ -20,6 +20,7 @@ typedef long long i64;
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define SQRT(a) __builtin_sqrt(a)
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
+#define TABLE static constexpr
 
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
 #define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))
@@ -35,6 +36,26 @@ DEVICE double from_bits(u64 bits) {
     double value;
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+DEVICE double from_words(u32 high, u32 low) {
+    return from_bits((u64)high << 32 | low);
+}
+
+DEVICE u32 high_word(double value) {
+    return (u32)(as_bits(value) >> 32);
+}
+
+DEVICE u32 low_word(double value) {
+    return (u32)as_bits(value);
+}
+
+DEVICE u64 wide_product(u32 a, u32 b) {
+    return (u64)a * b;
+}
+
+DEVICE double quotient(double a, double b) {
+    return a / b;
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

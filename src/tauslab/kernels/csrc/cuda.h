@@ -19,11 +19,15 @@ typedef long long i64;
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
-#define LIKELY(condition) (condition)
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
+
+// Numbers of the program text in constant memory, where an instruction finds them: a literal would
+// have to be put together first. For indices known at compile time only.
+#define TABLE static __constant__
 
 // A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
 // coalesce.
@@ -36,6 +40,38 @@ DEVICE u64 as_bits(double value) {
 
 DEVICE double from_bits(u64 bits) {
     return __longlong_as_double((i64)bits);
+}
+
+DEVICE double from_words(u32 high, u32 low) {
+    return __hiloint2double((int)high, (int)low);
+}
+
+DEVICE u32 high_word(double value) {
+    return (u32)__double2hiint(value);
+}
+
+DEVICE u32 low_word(double value) {
+    return (u32)__double2loint(value);
+}
+
+// 32 x 32 -> 64 bits. Written as a 64-bit product it costs an addition of zero more.
+DEVICE u64 wide_product(u32 a, u32 b) {
+    u64 product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+}
+
+// a / b, correctly rounded, where no step over- or underflows: b within 2^-900 .. 2^900, a zero or
+// within 2^-60 .. 2^60. The compiler's own sequence for such operands, without its tests for others.
+DEVICE double quotient(double a, double b) {
+    double estimate;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(b));
+    const double r0 = from_words(high_word(estimate), 1);
+    const double e0 = FMA(r0, -b, 1.0);
+    const double r1 = FMA(r0, FMA(e0, e0, e0), r0);
+    const double r = FMA(r1, FMA(r1, -b, 1.0), r1);
+    const double q = a * r;
+    return FMA(r, FMA(q, -b, a), q);
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

@@ -8,6 +8,14 @@ DEVICE i32 plus(i32 count, i32 change) {
     return (i32)((u32)count + (u32)change);
 }
 
+// The first reaction whose cumulative propensity exceeds the target.
+template <int N>
+DEVICE int first_above(const double *cumulative, double target) {
+    int reaction = 0;
+    UNROLL for (int j = 0; j < N - 1; ++j) reaction += cumulative[j] <= target;
+    return reaction;
+}
+
 // A negative propensity is an error of the model: NaN ends the trajectory with that status.
 DEVICE double not_negative(double propensity) {
     return propensity >= 0 ? propensity : from_bits(0x7ff8000000000000ull);

@@ -10,9 +10,10 @@
 
 constexpr double INVERSE_LN2 = 0x1.71547652b82fep+0;
 
-// 2^k (hi + lo), with 1/2 < hi < 4 and |k| < 1100: rounded once, also where it is subnormal.
+// 2^k (hi + lo), with 1/2 < hi < 4: rounded once, also where it is subnormal.
 DEVICE double scaled_sum(double hi, double lo, i32 k) {
     if (k >= -1021 && k <= 1022) return (hi + lo) * power_of_two(k);
+    if (k > 1100) return tl_infinity();
     if (k > 0) return (hi + lo) * power_of_two(k - 100) * 0x1p100;
     if (k < -1080) return 0.0;
     // The last place of `anchor` is the smallest subnormal, scaled: the sum is rounded there.

@@ -15,68 +15,101 @@ struct Counts {
     DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
 };
 
-KERNEL(ssa, u64 seed, u32 point, i64 first, i64 rows, const double *times, i64 n_times,
-       const i32 *initial, i64 initial_stride, const double *constants, i64 constants_stride,
-       u64 max_steps, u64 *next_row, i32 *counts, double *observables, i32 *final_counts,
-       u8 *status, u64 *events) {
+template <int N, class T>
+DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
+    UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
+}
+
+// The loop counts with the low half of the draw's number. It pauses at the value returned here: the
+// last draw before the high half grows, or the draw that `max_steps` forbids.
+DEVICE u32 next_pause(u64 step, u64 max_steps) {
+    return step >> 32 == max_steps >> 32 ? (u32)max_steps : 0xffffffffu;
+}
+
+// Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
+constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
+
+KERNEL(ssa, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const double *times,
+       i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
+       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
+       i32 *final_counts, u8 *status, u64 *events) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
-    i32 x[N_SPECIES];
-    double c[N_CONSTANTS + 1];
-    double a[N_REACTIONS];
-    double cumulative[N_REACTIONS];
+    i32 x[N_SPECIES] = {};
+    double c[N_CONSTANTS + 1] = {};
+    double a[N_REACTIONS] = {};
+    double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
-    TrajectoryStream stream = trajectory_stream(seed, STREAM_SSA, 0, point);
+    PhiloxSeries series = {};
+    const PhiloxKeys keys = *round_keys;  // in registers: loaded, so not made again in the loop
     i64 row = -1, k = 0;
-    u64 step = 0, fired = 0;
+    u64 fired = 0;
+    u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
     double t = 0, t_next = 0;
-    u8 ended = DONE;
+    i32 signs = 0;  // negative after an overflow
 
     for (;;) {
-        if (row < 0) {
-            row = (i64)atomic_add(next_row, 1);
-            if (row >= rows) break;
-            UNROLL for (int i = 0; i < N_SPECIES; ++i) x[i] = initial[row * initial_stride + i];
-            UNROLL for (int i = 0; i < N_CONSTANTS; ++i)
-                c[i] = constants[row * constants_stride + i];
-            stream = trajectory_stream(seed, STREAM_SSA, (u64)(first + row), point);
-            all_propensities(x, c, a, cumulative);
-            k = 0, step = 0, t = 0, t_next = times[0], ended = DONE;
-        }
-
         // When the next event happens.
-        const Philox4 bits = draw(stream, step);
+        const Philox4 bits = philox_draw(series, keys, step);
         const double a0 = cumulative[N_REACTIONS - 1];
-        double t_event = infinity();
-        if (LIKELY(a0 > 0 && a0 < infinity()))
-            t_event = t + tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
-        else if (ended == DONE)
-            ended = a0 == 0 ? ABSORBED : NOT_A_NUMBER;
+        const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1));
+        double t_event = t + quotient(waiting, a0);
 
-        // Samples before it, and the end of the trajectory.
-        if (t_event > t_next || ended > ABSORBED) {
-            const bool valid = ended <= ABSORBED;
-            for (; valid && k < n_times && times[k] < t_event; ++k)
-                record_sample(out, row, k, state, c);
-            if (!valid || k == n_times) {
-                if (!valid) record_missing(out, row, k);
-                record_end(out, row, ended, valid, state);
-                fired += step;
-                row = -1;
+        // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
+        // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
+        const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
+        const bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
+        if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
+            u8 ended = DONE;
+            if (!LIKELY(usual)) {
+                t_event = t + waiting / a0;
+                if (signs < 0)
+                    ended = OVERFLOWED;
+                else if (a0 == 0)
+                    ended = ABSORBED, t_event = infinity();
+                else if (!(a0 > 0 && a0 < infinity()))
+                    ended = NOT_A_NUMBER;
+            }
+
+            // Samples before the event.
+            bool valid = ended <= ABSORBED;
+            if (LIKELY(valid && row >= 0))
+                for (; k < n_times && times[k] < t_event; ++k) record_sample(out, row, k, state, c);
+
+            if (valid && k < n_times && step == pause) {
+                const u64 number = (u64)era << 32 | step;
+                if (number >= max_steps) {
+                    ended = STEP_LIMIT, valid = false;
+                } else {
+                    ++era;
+                    series = draw_series(keys, STREAM_SSA, (u64)(first + row), point, number + 1);
+                    pause = next_pause(number + 1, max_steps);
+                }
+            }
+
+            // The end of the trajectory, and the start of the next.
+            if (!valid || k == n_times || row < 0) {
+                if (row >= 0) {
+                    if (!valid) record_missing(out, row, k);
+                    record_end(out, row, ended, valid, state);
+                    fired += (u64)era << 32 | step;
+                }
+                row = (i64)atomic_add(next_row, 1);
+                if (row >= rows) break;
+                series = draw_series(keys, STREAM_SSA, (u64)(first + row), point, 0);
+                load<N_SPECIES>(x, initial + row * initial_stride);
+                load<N_CONSTANTS>(c, constants + row * constants_stride);
+                check_constants(c);
+                all_propensities(x, c, a, cumulative);
+                k = 0, era = 0, step = 0, pause = next_pause(0, max_steps);
+                t = 0, t_next = times[0], signs = 0;
                 continue;
             }
             t_next = times[k];
         }
 
-        if (step >= max_steps) {
-            ended = STEP_LIMIT;
-            continue;
-        }
-
-        // Which reaction it is: the first whose cumulative propensity exceeds the target.
-        const double target = unit_half_open(bits.x2, bits.x3) * a0;
-        int reaction = 0;
-        UNROLL for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
-        if (fire(reaction, x, c, a, cumulative) < 0) ended = OVERFLOWED;
+        // The reaction is the first whose cumulative propensity exceeds the target.
+        const double target = scaled_half_open(bits.x2, bits.x3, a0);
+        signs = fire(target, x, c, a, cumulative);
         t = t_event;
         ++step;
     }

@@ -70,8 +70,8 @@ KERNEL(count_histogram, const i32 *counts, i64 rows, i64 n_times, i64 n_species,
 // values [rows, columns], columns = n_times * n_observables; scales [n_observables].
 KERNEL(real_statistics, const double *values, i64 rows, i64 columns, i64 n_observables,
        const double *scales, u64 *n, u64 *sum_low, u64 *sum_high, u64 *sq0, u64 *sq1, u64 *sq2) {
-    constexpr double LIMIT = 140737488355328.0;    // 2^47
-    constexpr double ROUND = 6755399441055744.0;   // 1.5 * 2^52: adding it rounds to whole numbers
+    constexpr double LIMIT = 140737488355328.0;   // 2^47
+    constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers
     const i64 chunks = (rows + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM;
     for (i64 item = GLOBAL_ID; item < chunks * columns; item += GLOBAL_SIZE) {
         const i64 column = item % columns;

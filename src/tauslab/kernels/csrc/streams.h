@@ -42,13 +42,21 @@ DEVICE Philox4 draw(const TrajectoryStream &s, u64 number) {
     return philox4x32_10((u32)number, c1, s.c2, s.c3, s.k0, s.k1);
 }
 
+// The draws of one trajectory from `number` to the next multiple of 2^32, for kernels that draw in
+// their innermost loop: draw `number` is philox_draw(series, keys, (u32)number).
+DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, u64 trajectory, u32 point,
+                                u64 number) {
+    const TrajectoryStream s = trajectory_stream(0, stream, trajectory, point);
+    return philox_series(keys, ((u32)(number >> 32) & 0xffffu) | s.c1_stream, s.c2, s.c3);
+}
+
 // Uniform numbers are multiples of 2^-52, made from the upper 52 of 64 bits without a rounding:
 // set as the fraction of a double v in [1, 2), then v - 1 or 2 - v, both exact. With 52 bits the
 // largest u below 1 is 1 - 2^-52, so the rounded product u * a0 stays strictly below a0 (the
 // error, at most a0 * 2^-53, is less than what is missing): a search for the first cumulative sum
 // above u * a0 always ends.
 DEVICE double unit_one_to_two(u32 hi, u32 lo) {
-    return from_bits((((u64)hi << 32) | lo) >> 12 | 0x3ff0000000000000ull);
+    return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);
 }
 
 // In (0, 1]: never zero, so its logarithm is finite.
@@ -59,4 +67,9 @@ DEVICE double unit_open_low(u32 hi, u32 lo) {
 // In [0, 1).
 DEVICE double unit_half_open(u32 hi, u32 lo) {
     return unit_one_to_two(hi, lo) - 1.0;
+}
+
+// A number in [0, 1) times `scale`, rounded once: v * scale - scale is (v - 1) * scale.
+DEVICE double scaled_half_open(u32 hi, u32 lo, double scale) {
+    return FMA(unit_one_to_two(hi, lo), scale, -scale);
 }

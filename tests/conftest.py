@@ -1,0 +1,139 @@
+"""Fixtures for all tests: devices, models, ranks; and what is skipped where."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import tauslab
+from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
+
+DATA = Path(__file__).parent / "data"
+
+# Open MPI refuses root and more ranks than cores unless it is told; other MPIs ignore these.
+_MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
+
+Completed = subprocess.CompletedProcess[str]
+Mpirun = Callable[..., Completed]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip, with a reason, what this machine or this call does not offer."""
+    reasons = {}
+    if device_count("cuda") == 0:
+        reasons["gpu"] = "no CUDA device"
+    if _launcher() is None or importlib.util.find_spec("mpi4py") is None:
+        reasons["mpi"] = "no MPI (pip install tauslab[mpi])"
+    if "validate" not in config.option.markexpr:
+        reasons["validate"] = "long: run with -m validate"
+    for item in items:
+        for marker, reason in reasons.items():
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a cache of this session, so that what a user compiled before cannot help."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def data() -> Path:
+    """The folder of test models."""
+    return DATA
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Name of each device in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def backend(device: str) -> Iterator[Backend]:
+    """Each device in turn; the CPU one with two threads, so that races can show."""
+    opened = get_backend(device, BackendOptions(threads=2))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def mpirun(tmp_path: Path) -> Mpirun:
+    """Run Python under several ranks: ``mpirun(3, ["-m", "tauslab", ...])``.
+
+    Starts ranks in the test's own temporary folder and fails the test, with what they printed, if
+    they exit non-zero (unless `check` is false) or are not done after `timeout` seconds.
+    """
+
+    def run(
+        n: int,
+        arguments: Sequence[str | Path],
+        *,
+        timeout: float = 120.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        launcher = _launcher()
+        if launcher is None:
+            pytest.skip("no MPI (pip install tauslab[mpi])")
+        command = [launcher, "-n", str(n), sys.executable, *map(str, arguments)]
+        # The ranks start elsewhere: they must find the package that this session tests.
+        package = {"PYTHONPATH": str(Path(tauslab.__file__).parents[1])}
+        environment = {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+        done = _run(command, tmp_path, environment, timeout)
+        if check and done.returncode != 0:
+            pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    return run
+
+
+def _launcher() -> str | None:
+    """Prefer the launcher that was installed with this Python: it belongs to mpi4py's MPI."""
+    beside = str(Path(sys.executable).parent)
+    for folder in (beside, None):
+        for name in ("mpiexec", "mpirun"):
+            found = shutil.which(name, path=folder)
+            if found is not None:
+                return found
+    return None
+
+
+def _run(
+    command: list[str], folder: Path, environment: Mapping[str, str], timeout: float
+) -> Completed:
+    """As `subprocess.run`, but a timeout ends the ranks too, not only their launcher."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"not done after {timeout} s: {' '.join(command)}\n{out}\n{err}")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)

@@ -1,0 +1,167 @@
+"""Every CUDA kernel compiles without a GPU, stays in registers, and contracts nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
+from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.cache import CSRC, csrc_texts
+from tauslab.kernels.codegen import table_header, unrolled_header
+from tauslab.kernels.lowering import LoweredNetwork, lower
+from tauslab.model.errors import KernelCompileError
+from tauslab.model.network import Network
+from tauslab.model.sbml import read_sbml
+
+DATA = Path(__file__).parents[1] / "data" / "sbml"
+PROBE = Path(__file__).with_name("csrc_math_probe.cc")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+REGISTERS = 255  # that a thread may have
+
+# Whole powers, mass action, Hill terms, functions, and the largest that are still unrolled.
+UNROLLED = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "dimerization",
+            "lac_two_state", "heat_shock_mass_action", "BIOMD0000000012")  # fmt: skip
+TABLES = ("ras_camp_pka", "heat_shock_mass_action", "toggle_switch")
+
+Usage = dict[str, tuple[int, int, int, int]]  # by kernel: stack bytes, stores, loads, registers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc_version() -> tuple[int, int]:
+    """Version of NVRTC; skips the module where there is none, unless it is required."""
+    required = os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}
+    try:
+        from cupy.cuda import nvrtc
+
+        return nvrtc.getVersion()
+    except (ImportError, RuntimeError) as error:
+        if required:
+            pytest.fail(f"NVRTC is required here and cannot be loaded: {error}")
+        pytest.skip(f"no NVRTC (pip install tauslab[nvrtc]): {error}")
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def architecture(request) -> str:
+    from cupy.cuda import nvrtc
+
+    if int(request.param.removeprefix("sm_")) not in nvrtc.getSupportedArchs():
+        pytest.skip(f"this NVRTC knows no {request.param}")
+    return request.param
+
+
+def lowered(network: Network, varied: tuple[str, ...] = ()) -> LoweredNetwork:
+    values = network.parameter_values()
+    counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
+    return lower(network, parameters=values, counts=counts, varying=varied)
+
+
+def model(name: str) -> Network:
+    return read_sbml(DATA / f"{name}.xml")
+
+
+def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
+    """Compile as the device does; what ptxas says of each kernel."""
+    cubin, log = compile_cubin(file, texts, nvrtc_flags(architecture, THREADS_PER_BLOCK))
+    assert cubin.startswith(b"\x7fELF")
+    found = re.findall(
+        r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
+        r"(\d+) bytes spill loads.*?Used (\d+) registers",
+        log,
+        re.DOTALL,
+    )
+    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+
+
+def check(usage: Usage, kernels: set[str]) -> None:
+    assert set(usage) == kernels
+    for name, (stack, stores, loads, registers) in usage.items():
+        print(f"{name}: {registers} registers")
+        assert (stack, stores, loads) == (0, 0, 0), name
+        assert registers <= REGISTERS
+
+
+@pytest.mark.parametrize("name", UNROLLED)
+def test_unrolled_kernels_stay_in_registers(name, architecture):
+    header = unrolled_header(lowered(model(name)), CudaBackend.style)
+    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+
+
+def test_a_network_with_varying_constants_stays_in_registers(architecture):
+    network = model("vilar_oscillator")
+    network = lowered(network, tuple(network.parameter_values()))
+    assert len(network.constants) > 10
+    header = unrolled_header(network, CudaBackend.style)
+    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_table_kernels_need_little_local_memory(name, architecture):
+    # The prefix sums of a group of 32 (256 bytes) and the levels of the tree are indexed at run
+    # time, so they lie in local memory, which stays in the first cache.
+    texts = csrc_texts() | {"model.h": table_header(lowered(model(name)))}
+    usage = compile_usage("ssa_table.cc", texts, architecture)
+    stack, _, _, registers = usage["ssa_table"]
+    print(f"ssa_table: {registers} registers, {stack} bytes of local memory")
+    assert stack <= 512
+    assert registers <= REGISTERS
+
+
+def test_statistics_stay_in_registers(architecture):
+    usage = compile_usage("statistics.cc", csrc_texts(), architecture)
+    check(usage, {"count_statistics", "count_histogram", "real_statistics"})
+
+
+def test_portable_functions_stay_in_registers(architecture):
+    texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
+    kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
+    check(compile_usage(PROBE.name, texts, architecture), kernels)
+
+
+def test_every_kernel_file_is_compiled_here():
+    assert {path.name for path in CSRC.glob("*.cc")} == {"ssa.cc", "ssa_table.cc", "statistics.cc"}
+
+
+def ptx(source: str) -> str:
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(source, "contraction.cu", (), ())
+    nvrtc.compileProgram(program, nvrtc_flags("sm_80", THREADS_PER_BLOCK))
+    return str(nvrtc.getPTX(program).decode())
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a * b + c", {"mul.rn.f64", "add.rn.f64"}),
+        ("a * b - c", {"mul.rn.f64", "sub.rn.f64"}),
+        ("__fma_rn(a, b, c)", {"fma.rn.f64"}),
+        ("a / b + c", {"div.rn.f64", "add.rn.f64"}),
+        ("__dsqrt_rn(a) * b", {"sqrt.rn.f64", "mul.rn.f64"}),
+    ],
+)
+def test_the_flags_contract_nothing(expression, expected):
+    head = 'extern "C" __global__ void f(double *out, double a, double b, double c)'
+    text = ptx(f"{head} {{ *out = {expression}; }}")
+    assert set(re.findall(r"\b(?:mul|add|sub|fma|div|sqrt)\.\w+\.f64", text)) == expected
+
+
+def test_a_broken_kernel_names_file_line_and_flags():
+    with pytest.raises(
+        KernelCompileError, match=r"cannot compile broken\.cc .*sm_80.*broken\.cc\(2\)"
+    ):
+        compile_cubin(
+            "broken.cc",
+            {"broken.cc": "__device__ int x;\n__device__ int y = z;\n"},
+            nvrtc_flags("sm_80", 128),
+        )
+
+
+def test_kernels_include_no_header_of_the_system():
+    for name, text in csrc_texts().items():
+        assert not re.search(r"^\s*#\s*include\s*<", text, re.MULTILINE), name

@@ -1,0 +1,53 @@
+"""Every kernel compiles without a warning, with every compiler of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tauslab.kernels.backends.compilers import STRICT, find_compilers
+from tauslab.kernels.cache import CSRC
+from tauslab.kernels.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.lowering import lower
+from tauslab.model.network import round_counts
+from tauslab.model.sbml import read_sbml
+
+SBML = Path(__file__).parent.parent / "data" / "sbml"
+
+
+def lowered(model):
+    network = read_sbml(SBML / f"{model}.xml")
+    values = network.parameter_values()
+    counts = round_counts(network.initial_amounts(values))
+    return lower(network, parameters=values, counts=counts)
+
+
+def headers():
+    yield "statistics.cc", ""
+    for model in (
+        "schlogl",
+        "michaelis_menten",
+        "vilar_oscillator",
+        "toggle_switch",
+        "lac_two_state",
+    ):
+        network = lowered(model)
+        yield "ssa.cc", unrolled_header(network, Style(branches=True))
+        yield "ssa.cc", unrolled_header(network, Style(branches=False))
+        yield "ssa_table.cc", table_header(network)
+
+
+@pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    ("file", "header"), list(headers()), ids=lambda x: x if x.endswith(".cc") else ""
+)
+def test_no_warning(compiler, file, header, tmp_path):
+    (tmp_path / "model.h").write_text(header)
+    done = subprocess.run(
+        [*compiler.command, *compiler.flags(), *STRICT, f"-I{tmp_path}", f"-I{CSRC}",
+         str(CSRC / file), "-o", str(tmp_path / "kernel.so")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

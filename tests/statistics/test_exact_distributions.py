@@ -1,0 +1,91 @@
+"""Sampled distributions against the chemical master equation, and whether their check can fail."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+cme = importlib.import_module("validate_cme")
+
+PROBLEMS = {problem.name: problem for problem in cme.PROBLEMS}
+COSTLY = {"schlogl": 1000}  # 45,000 events a trajectory
+N_TESTS = sum(
+    len(cme.exact_distribution(problem.name, species)[0])
+    for problem in cme.PROBLEMS
+    for species in problem.columns
+)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_distributions(name):
+    """False alarms below 1e-3 in all models together (Bonferroni)."""
+    tests, _ = cme.validate(
+        PROBLEMS[name], n=COSTLY.get(name, 10_000), seed=1, device="cpu", threads=2
+    )
+    assert tests
+    assert all(test.bins >= 4 for test in tests)
+    assert min(test.p_value for test in tests) >= cme.smallest_p(N_TESTS)
+
+
+@pytest.mark.validate
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_distributions_at_length(name):
+    """As above, with 100,000 trajectories on the best device."""
+    tests, _ = cme.validate(PROBLEMS[name], n=100_000, seed=1, device="auto")
+    assert min(test.p_value for test in tests) >= cme.smallest_p(N_TESTS)
+
+
+def test_a_wrong_rate_fails():
+    """Death at 0.103 in place of 0.1 moves the Poisson mean by 0.3 of 10: 9 standard errors."""
+    wrong = replace(PROBLEMS["immigration_death"], values={"Mu": 0.103})
+    tests, _ = cme.validate(wrong, n=10_000, seed=1, device="cpu", threads=2)
+    assert tests[-1].p_value < 1e-9
+
+
+def test_counts_beyond_the_table_count():
+    """All samples at 9 where the table gives 0 and 1 half of the probability each."""
+    bins, statistic = cme.chi_square(np.full(100, 9, np.int32), np.array([0.5, 0.5]))
+    assert bins == 2
+    assert statistic >= 100
+
+
+def test_bins_expect_ten_and_lose_no_sample():
+    probability = scipy.stats.poisson.pmf(np.arange(60), 12.0)
+    samples = np.random.default_rng(2).poisson(12.0, 5000).astype(np.int32)
+    bins, statistic = cme.chi_square(samples, probability)
+    assert 20 <= bins <= 30
+    assert scipy.stats.chi2.sf(statistic, bins - 1) > 1e-4
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 10, 117, 700])
+@pytest.mark.parametrize("ratio", [0.1, 0.9, 1.0, 1.3, 4.0])
+def test_the_tail_agrees_with_scipy(freedom, ratio):
+    x = ratio * freedom
+    expected = scipy.stats.chi2.sf(x, freedom)
+    assert cme.chi_square_tail(x, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("alarms", "code"), [(1e-3, 0), (1e9, 1)])
+def test_the_script_writes_its_tables_and_tells_by_its_exit_code(
+    tmp_path, monkeypatch, alarms, code
+):
+    """With 1e9 false alarms asked for, every p-value is too small."""
+    monkeypatch.setattr(cme, "FALSE_ALARMS", alarms)
+    table = tmp_path / "table.csv"
+    command = ["validate_cme.py", "--n", "1000", "--device", "cpu", "--models", "telegraph"]
+    monkeypatch.setattr(sys, "argv", [*command, "-o", str(table)])
+    assert cme.main() == code
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["time"] for row in rows] == ["5", "20", "50"]
+    assert {row["verdict"] for row in rows} == {"FAIL" if code else "pass"}
+    assert "telegraph" in table.with_suffix(".md").read_text()
