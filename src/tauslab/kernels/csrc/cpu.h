@@ -6,6 +6,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
+// 32 random bits, in the type that makes the fastest products: vectors multiply 64-bit lanes.
+typedef u64 Word;
 
 #define DEVICE static inline __attribute__((always_inline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
@@ -15,6 +17,8 @@ typedef long long i64;
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
+// Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
+#define DRAWS_AHEAD 32u
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
@@ -50,8 +54,14 @@ DEVICE u32 low_word(double value) {
     return (u32)as_bits(value);
 }
 
-DEVICE u64 wide_product(u32 a, u32 b) {
-    return (u64)a * b;
+// The full product of two numbers below 2^32.
+DEVICE u64 wide_product(Word a, Word b) {
+    return a * b;
+}
+
+// 1 + the upper 52 of 64 bits / 2^52.
+DEVICE double from_fraction(Word hi, Word lo) {
+    return from_bits((hi << 32 | lo) >> 12 | 0x3ff0000000000000ull);
 }
 
 DEVICE double quotient(double a, double b) {

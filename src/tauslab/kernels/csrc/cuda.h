@@ -6,6 +6,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
+typedef u32 Word;  // 32 random bits, in the type that makes the fastest products
 
 // 128 threads a block leave the scheduler room at any register count; set by the backend.
 #ifndef THREADS_PER_BLOCK
@@ -19,6 +20,8 @@ typedef long long i64;
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+// Registers are worth more than draws in store.
+#define DRAWS_AHEAD 1u
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -76,4 +79,9 @@ DEVICE double quotient(double a, double b) {
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
+}
+
+// 1 + the upper 52 of 64 bits / 2^52.
+DEVICE double from_fraction(u32 hi, u32 lo) {
+    return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);
 }

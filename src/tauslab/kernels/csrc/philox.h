@@ -5,7 +5,7 @@
 #include "prelude.h"
 
 struct Philox4 {
-    u32 x0, x1, x2, x3;
+    Word x0, x1, x2, x3;
 };
 
 constexpr u32 PHILOX_M0 = 0xD2511F53u, PHILOX_M1 = 0xCD9E8D57u;
@@ -20,7 +20,7 @@ struct PhiloxKeys {
 DEVICE Philox4 philox_round(const Philox4 &c, u32 k0, u32 k1) {
     const u64 p0 = wide_product(c.x0, PHILOX_M0);
     const u64 p1 = wide_product(c.x2, PHILOX_M1);
-    return {(u32)(p1 >> 32) ^ c.x1 ^ k0, (u32)p1, (u32)(p0 >> 32) ^ c.x3 ^ k1, (u32)p0};
+    return {(Word)(p1 >> 32) ^ c.x1 ^ k0, (u32)p1, (Word)(p0 >> 32) ^ c.x3 ^ k1, (u32)p0};
 }
 
 DEVICE Philox4 philox4x32_10(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1) {
@@ -47,8 +47,8 @@ DEVICE PhiloxSeries philox_series(const PhiloxKeys &keys, u32 c1, u32 c2, u32 c3
 // philox4x32_10 of the series' counter with first word `c0`.
 DEVICE Philox4 philox_draw(const PhiloxSeries &series, const PhiloxKeys &keys, u32 c0) {
     const u64 p0 = wide_product(c0, PHILOX_M0);
-    const u64 p1 = wide_product((u32)(p0 >> 32) ^ series.x2, PHILOX_M1);
-    Philox4 c = {(u32)(p1 >> 32) ^ series.x0, (u32)p1, (u32)p0 ^ series.x2_next, series.x3_next};
+    const u64 p1 = wide_product((Word)(p0 >> 32) ^ series.x2, PHILOX_M1);
+    Philox4 c = {(Word)(p1 >> 32) ^ series.x0, (u32)p1, (u32)p0 ^ series.x2_next, series.x3_next};
     UNROLL for (int round = 2; round < PHILOX_ROUNDS; ++round)
         c = philox_round(c, keys.k0[round], keys.k1[round]);
     return c;

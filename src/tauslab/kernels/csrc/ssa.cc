@@ -15,6 +15,23 @@ struct Counts {
     DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
 };
 
+// The numbers that the next DRAWS_AHEAD steps use. A CPU makes many at a time, in loops that its
+// compiler turns into vector code: one by one, random bits and logarithm are half of a step's time.
+struct Draws {
+    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
+    double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
+};
+
+// Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
+DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, Draws &draws) {
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
+        const Philox4 bits = philox_draw(series, keys, step + i);
+        draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
+        draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
+    }
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+}
+
 template <int N, class T>
 DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
     UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
@@ -40,6 +57,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const 
     double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
     PhiloxSeries series = {};
+    Draws draws;
     const PhiloxKeys keys = *round_keys;  // in registers: loaded, so not made again in the loop
     i64 row = -1, k = 0;
     u64 fired = 0;
@@ -49,9 +67,10 @@ KERNEL(ssa, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const 
 
     for (;;) {
         // When the next event happens.
-        const Philox4 bits = philox_draw(series, keys, step);
+        const u32 next = step % DRAWS_AHEAD;
+        if (next == 0) draw_ahead(series, keys, step, draws);
         const double a0 = cumulative[N_REACTIONS - 1];
-        const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1));
+        const double waiting = draws.waiting[next];
         double t_event = t + quotient(waiting, a0);
 
         // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
@@ -108,7 +127,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const 
         }
 
         // The reaction is the first whose cumulative propensity exceeds the target.
-        const double target = scaled_half_open(bits.x2, bits.x3, a0);
+        const double target = scaled_half_open(draws.unit[next], a0);
         signs = fire(target, x, c, a, cumulative);
         t = t_event;
         ++step;

@@ -55,21 +55,21 @@ DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, u64 trajecto
 // largest u below 1 is 1 - 2^-52, so the rounded product u * a0 stays strictly below a0 (the
 // error, at most a0 * 2^-53, is less than what is missing): a search for the first cumulative sum
 // above u * a0 always ends.
-DEVICE double unit_one_to_two(u32 hi, u32 lo) {
-    return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);
+DEVICE double unit_one_to_two(Word hi, Word lo) {
+    return from_fraction(hi, lo);
 }
 
 // In (0, 1]: never zero, so its logarithm is finite.
-DEVICE double unit_open_low(u32 hi, u32 lo) {
+DEVICE double unit_open_low(Word hi, Word lo) {
     return 2.0 - unit_one_to_two(hi, lo);
 }
 
 // In [0, 1).
-DEVICE double unit_half_open(u32 hi, u32 lo) {
+DEVICE double unit_half_open(Word hi, Word lo) {
     return unit_one_to_two(hi, lo) - 1.0;
 }
 
-// A number in [0, 1) times `scale`, rounded once: v * scale - scale is (v - 1) * scale.
-DEVICE double scaled_half_open(u32 hi, u32 lo, double scale) {
-    return FMA(unit_one_to_two(hi, lo), scale, -scale);
+// v - 1 times `scale` for a v in [1, 2), rounded once: v * scale - scale is (v - 1) * scale.
+DEVICE double scaled_half_open(double v, double scale) {
+    return FMA(v, scale, -scale);
 }
