@@ -52,10 +52,15 @@ def next_share(remaining: int, n_ranks: int, lanes: int, smallest: int, largest:
     Guided self-scheduling (Polychronopoulos & Kuck 1987): a fixed fraction of what is left, so
     that shares shrink towards the end and ranks finish together; never less than `smallest`, which
     keeps a device busy, unless that would be more than an even share; never more than `largest`.
+    A rest of less than half of `smallest` is not left behind: it would run alone.
 
     >>> [next_share(n, 2, 3, 4, 20) for n in (1000, 100, 30, 5)]
     [20, 9, 4, 3]
+    >>> next_share(5, 1, 3, 4, 20)
+    5
     """
+    if remaining < smallest + -(-smallest // 2):
+        smallest = remaining
     guided = -(-remaining // (2 * n_ranks * lanes))
     even = -(-remaining // n_ranks)
     return max(1, min(max(guided, smallest), even, largest))

@@ -31,6 +31,7 @@ from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
 from tauslab.runner.together import agree
 
+_READ_AGAIN = 64 << 20  # bytes of samples
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -104,7 +105,9 @@ def summary(result: Result) -> list[str]:
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
-    if "statistics/sum" not in result.data and "counts" not in result.data:
+    """Means at the end, where they cost nothing: a large file is not read again for them."""
+    small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
+    if "statistics/sum" not in result.data and not small:
         return []
     lines = [
         f"  {name} at t = {result.times[-1]:g}: mean {result.mean(name)[-1]:.6g}, "

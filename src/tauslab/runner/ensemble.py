@@ -93,17 +93,19 @@ class Ensemble:
         self._taken = 0
         self._backend: Backend = engine.backend
         block = layout.block
-        rows = lane_rows(task, self._backend, block)
-        if len(self._todo):
-            share = -(-len(self._todo) // comm.size)
-            rows = min(rows, share * block)
-        copies = self._backend.stream()
-        self._lanes = [Lane(task, engine, statistics, rows, copies) for _ in range(LANES)]
-        self._origin = copies.record()
-        self._room = rows // block
         fill = -(-2 * engine.resident(LANES) // LANES)  # two trajectories for each thread
-        self._smallest = max(1, min(self._room, -(-fill // block)))
-        self._largest = self._smallest
+        self._smallest = -(-fill // block)
+        # A short job needs no more room than its launches, and pinned memory takes time to get.
+        share = -(-len(self._todo) // comm.size)
+        wanted = max(self._smallest * 3 // 2 + 1, -(-share // LANES))
+        self._room = max(1, min(lane_rows(task, self._backend, block) // block, share, wanted))
+        self._smallest = min(self._smallest, self._room)
+        self._largest = min(self._room, self._smallest * 3 // 2 + 1)
+        copies = self._backend.stream()
+        self._lanes = [
+            Lane(task, engine, statistics, self._room * block, copies) for _ in range(LANES)
+        ]
+        self._origin = copies.record()
         self._free: queue.SimpleQueue[Lane | BaseException] = queue.SimpleQueue()
         self._started: queue.SimpleQueue[Lane | None] = queue.SimpleQueue()
         # What was restored is in rank 0's sums.

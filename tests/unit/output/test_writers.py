@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dask.array
 import h5py
 import numpy as np
 import pytest
@@ -108,6 +107,7 @@ def test_axes_have_scales(job, tmp_path):
 
 @pytest.mark.parametrize("parts", [None, VIEW])
 def test_xarray_and_dask_open_the_file(job, tmp_path, parts):
+    dask_array = pytest.importorskip("dask.array")
     path = tmp_path / "a.h5"
     job.run(path, 1 if parts is None else 2, parts=parts)
     with xarray.open_dataset(path, engine="h5netcdf", chunks={}) as data:
@@ -123,7 +123,7 @@ def test_xarray_and_dask_open_the_file(job, tmp_path, parts):
     with xarray.open_dataset(path, engine="h5netcdf", group="statistics/histogram") as data:
         assert data["X"].dims == ("time", "X.bin")
     with h5py.File(path) as file:
-        lazy = dask.array.from_array(file["counts"], chunks=(5, 4, 2))
+        lazy = dask_array.from_array(file["counts"], chunks=(5, 4, 2))
         np.testing.assert_array_equal(lazy.sum(0).compute()[:, 1], expected)
 
 
