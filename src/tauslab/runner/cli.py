@@ -31,14 +31,21 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments.process(arguments)
     except TauslabError as error:
-        # Errors that get here are the same on all ranks; one of them speaks.
-        if ranks().rank == 0:
+        if _speaks():
             print(f"tauslab: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         sys.stderr.close()
         return 0
     return 0
+
+
+def _speaks() -> bool:
+    """Whether this rank tells the error: those that reach `main` are the same on all ranks."""
+    try:
+        return ranks().rank == 0
+    except TauslabError:  # the ranks did not find each other: each is alone
+        return True
 
 
 def _parser() -> argparse.ArgumentParser:
