@@ -61,8 +61,8 @@ def _species_limit(network: LoweredNetwork, species: int) -> str:
     variance = " + ".join(_times(by * by, j) for j, by in changes)
     lines = ["    {\n", f"        const double count = (double)x[{species}];\n"]
     lines.append("        double order = 1.0;\n")
-    for formula in _orders(readers, species):
-        lines.append(f"        order = larger(order, {formula});\n")
+    formulas = _orders(readers, species)
+    lines += [f"        order = larger(order, {formula});\n" for formula in formulas]
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
             lines.append(

@@ -36,7 +36,8 @@ class SampleBuffers:
 
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
     int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[4]`` as
-    `WORK` names it; scratch is the state of trajectories in flight, for networks that are not unrolled.
+    `WORK` names it; scratch is the state of trajectories in flight, for networks that are not
+    unrolled.
     """
 
     counts: Any

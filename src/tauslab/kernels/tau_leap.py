@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import LoweredNetwork
@@ -46,9 +44,6 @@ class TauLeap(ExactSsa):
         self.selector, self.entry = "linear", "tau_leap"
         header = leap_header(network, self.backend.style)
         return KernelSource("tau_leap.cc", (self.entry,), {"model.h": header})
-
-    def _key(self, seed: int) -> Any:
-        return np.uint64(seed)
 
     def _own_arguments(self) -> list[Any]:
         return [self._epsilon]

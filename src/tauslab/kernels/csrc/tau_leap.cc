@@ -1,8 +1,9 @@
 // Explicit tau-leaping (Cao, Gillespie & Petzold 2005, 2006; on GPUs Nobile et al. 2014): one thread
 // runs one trajectory and takes the next of the launch when it ends.
 //
-// A step is a leap or one exact event. Random bits come in order from the trajectory's stream: the
-// k-th draw of a trajectory is draw number k.
+// A step is a leap or one exact event. Poisson numbers have addresses of their own (poisson.h): every
+// attempt at a leap is numbered. Exact events and waiting times of critical reactions take their
+// bits one after the other from STREAM_TAU.
 #include "leaps.h"
 #include "model.h"
 #include "poisson.h"
@@ -14,15 +15,12 @@
 constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
 
-// Larger means belong to trajectories that overflow or cannot leap with 53 bits.
-constexpr double LARGEST_MEAN = 0x1p50;
-
 struct Counts {
     i32 *x;
     DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
 };
 
-// The draws of a trajectory, one after the other.
+// Draws of a trajectory, one after the other.
 struct Sequence {
     TrajectoryStream stream;
     u64 next;
@@ -52,14 +50,17 @@ struct Trajectory {
     double a[N_REACTIONS];
     double cumulative[N_REACTIONS];
     Sequence bits;
+    u64 id;
     double t;
     u64 steps;
+    u32 attempts;
     int exact_left;
     bool overflowed;
 };
 
 // A leap towards `t_next` at most. False, with nothing changed but the draws, if it would not pay.
-DEVICE bool leap(Trajectory &s, double t_next, double epsilon, Work &work) {
+DEVICE bool leap(Trajectory &s, const PhiloxKeys &keys, u32 point, double t_next, double epsilon,
+                 Work &work) {
     double leaping[N_REACTIONS];
     i64 firings[N_REACTIONS];
     i32 after[N_SPECIES];
@@ -75,7 +76,8 @@ DEVICE bool leap(Trajectory &s, double t_next, double epsilon, Work &work) {
         waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / critical_sum;
         target = unit_half_open(bits.x2, bits.x3) * critical_sum;
     }
-    while (limit * a0 >= WORTH_EVENTS) {
+    while (limit * a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP) {
+        const PhiloxSeries series = leap_series(keys, s.id, point, s.attempts++);
         // The leap ends at its limit, at the critical event or at the sample, whichever is first.
         bool fires = waiting < limit, cut = false;
         double tau = fires ? waiting : limit;
@@ -87,8 +89,10 @@ DEVICE bool leap(Trajectory &s, double t_next, double epsilon, Work &work) {
         bool possible = true;
         for (int j = 0; j < N_REACTIONS; ++j) {
             const double mean = leaping[j] * tau;
-            possible = possible && mean <= LARGEST_MEAN;
-            firings[j] = mean > 0 && mean <= LARGEST_MEAN ? poisson(mean, s.bits) : 0;
+            possible = possible && mean <= POISSON_LARGEST_MEAN;
+            firings[j] = 0;
+            if (mean > 0 && mean <= POISSON_LARGEST_MEAN)
+                firings[j] = poisson(mean, LeapBits{series, keys, (u32)j});
         }
         if (fires) firings[choose_critical(s.a, leaping, target)] += 1;
         const int outcome = apply_firings(s.x, firings, after);
@@ -125,13 +129,15 @@ DEVICE u8 state_of(const Trajectory &s, u64 max_steps) {
     if (s.overflowed) return OVERFLOWED;
     if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
     if (a0 == 0) return ABSORBED;
-    return s.steps >= max_steps ? STEP_LIMIT : DONE;
+    return s.steps >= max_steps || s.attempts > LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
-KERNEL(tau_leap, u64 seed, u32 point, i64 first, i64 rows, const double *times, i64 n_times,
-       const i32 *initial, i64 initial_stride, const double *constants, i64 constants_stride,
-       u64 max_steps, u64 *next_row, i32 *counts, double *observables, i32 *final_counts,
-       u8 *status, u64 *events, double epsilon) {
+KERNEL(tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const double *times,
+       i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
+       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
+       i32 *final_counts, u8 *status, u64 *events, double epsilon) {
+    const PhiloxKeys &keys = *round_keys;
+    const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
     const Recorder out = {counts, observables, final_counts, status, n_times};
     Trajectory s = {};
     const Counts state = {s.x};
@@ -145,8 +151,9 @@ KERNEL(tau_leap, u64 seed, u32 point, i64 first, i64 rows, const double *times, 
             for (int i = 0; i < N_CONSTANTS; ++i) s.c[i] = constants[row * constants_stride + i];
             check_constants(s.c);
             all_propensities(s.x, s.c, s.a, s.cumulative);
-            s.bits = {trajectory_stream(seed, STREAM_TAU, (u64)(first + row), point), 0};
-            s.t = 0, s.steps = 0, s.exact_left = 0, s.overflowed = false;
+            s.id = (u64)(first + row);
+            s.bits = {trajectory_stream(seed, STREAM_TAU, s.id, point), 0};
+            s.t = 0, s.steps = 0, s.attempts = 0, s.exact_left = 0, s.overflowed = false;
             k = 0;
         }
 
@@ -165,7 +172,7 @@ KERNEL(tau_leap, u64 seed, u32 point, i64 first, i64 rows, const double *times, 
 
         if (s.exact_left == 0) {
             ++s.steps;
-            if (leap(s, times[k], epsilon, work)) continue;
+            if (leap(s, keys, point, times[k], epsilon, work)) continue;
             s.exact_left = EXACT_EVENTS;
         }
         const Exact event = next_event(s);
