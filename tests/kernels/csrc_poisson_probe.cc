@@ -2,7 +2,8 @@
 #include "poisson.h"
 
 // Draws `first` to `first + n - 1` with one mean: reaction i of leap 0, 2^26 reactions a leap.
-KERNEL(probe_poisson, PhiloxKeys keys, double mean, i64 first, i64 n, i64 *out) {
+KERNEL(probe_poisson, const PhiloxKeys *round_keys, double mean, i64 first, i64 n, i64 *out) {
+    const PhiloxKeys keys = *round_keys;
     for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {
         const PhiloxSeries series = leap_series(keys, 7, 1, (u32)((first + i) >> 26));
         out[i] = poisson(mean, LeapBits{series, keys, (u32)(first + i) & LARGEST_LEAP_REACTION});
@@ -10,7 +11,8 @@ KERNEL(probe_poisson, PhiloxKeys keys, double mean, i64 first, i64 n, i64 *out) 
 }
 
 // As `probe_poisson`, with a mean for every draw: 2^-10 .. 2^50, its logarithm uniform.
-KERNEL(probe_poisson_means, PhiloxKeys keys, i64 first, i64 n, i64 *out) {
+KERNEL(probe_poisson_means, const PhiloxKeys *round_keys, i64 first, i64 n, i64 *out) {
+    const PhiloxKeys keys = *round_keys;
     for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {
         const PhiloxSeries means = draw_series(keys, STREAM_PILOT, 7, 1, 0);
         const Philox4 x = philox_draw(means, keys, (u32)(first + i));
@@ -25,13 +27,15 @@ KERNEL(probe_poisson_means, PhiloxKeys keys, i64 first, i64 n, i64 *out) {
 KERNEL(probe_poisson_bits, i64 n, const double *means, const u32 *words, i64 *out) {
     for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {
         const u32 *w = words + 4 * i;
-        out[i] = poisson(means[i], [w](u32) { return Philox4{w[0], w[1], w[2], w[3]}; });
+        const Philox4 same = {w[0], w[1], w[2], w[3]};
+        out[i] = poisson(means[i], [&](u32) { return same; });
     }
 }
 
 // 128 bits of one attempt, as four words.
-KERNEL(probe_leap_bits, PhiloxKeys keys, u64 trajectory, u32 point, u32 leap, u32 reaction,
-       u32 attempt, u32 *out) {
+KERNEL(probe_leap_bits, const PhiloxKeys *round_keys, u64 trajectory, u32 point, u32 leap,
+       u32 reaction, u32 attempt, u32 *out) {
+    const PhiloxKeys keys = *round_keys;
     const PhiloxSeries series = leap_series(keys, trajectory, point, leap);
     const Philox4 x = LeapBits{series, keys, reaction}(attempt);
     if (GLOBAL_ID == 0)

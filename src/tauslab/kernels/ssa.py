@@ -120,11 +120,15 @@ class ExactSsa:
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
             buffers.final, buffers.status, buffers.work, *self._own_arguments(),
         ]  # fmt: skip
-        items = backend.taking_turns(launch.rows, self.program.resident(self.entry))
+        items = self._items(launch.rows)
         if self._tables is not None:
             arguments += self._tables.arguments(buffers.scratch)
             items = min(items, int(buffers.scratch[0].shape[0]))
         self.program.launch(self.entry, items, arguments, stream)
+
+    def _items(self, rows: int) -> int:
+        """Work items that take turns at `rows` trajectories."""
+        return self.backend.taking_turns(rows, self.program.resident(self.entry))
 
     def _own_arguments(self) -> list[Any]:
         """Kernel arguments that only this engine has."""

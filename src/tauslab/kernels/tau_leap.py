@@ -45,5 +45,9 @@ class TauLeap(ExactSsa):
         header = leap_header(network, self.backend.style)
         return KernelSource("tau_leap.cc", (self.entry,), {"model.h": header})
 
+    def _items(self, rows: int) -> int:
+        """All that fit: the device waits for memory and for lanes that do something else."""
+        return min(rows, self.program.resident(self.entry))
+
     def _own_arguments(self) -> list[Any]:
         return [self._epsilon]

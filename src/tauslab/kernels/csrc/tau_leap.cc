@@ -12,8 +12,9 @@
 #include "sampling.h"
 #include "streams.h"
 
-constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
-constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr int EXACT_EVENTS = 100;         // after a leap that would not pay
+constexpr int EXACT_EVENTS_AT_ONCE = 20;  // what a leap costs: lanes that leap wait for these
+constexpr double WORTH_EVENTS = 10.0;     // a leap pays if it spans this many events
 
 struct Counts {
     i32 *x;
@@ -87,12 +88,17 @@ DEVICE bool leap(Trajectory &s, const PhiloxKeys &keys, u32 point, double t_next
             cut = true;
         }
         bool possible = true;
-        for (int j = 0; j < N_REACTIONS; ++j) {
+        u32 attempt = 0;
+        for (int j = 0; j < N_REACTIONS;) {  // a lane goes on when its own attempt succeeds
             const double mean = leaping[j] * tau;
-            possible = possible && mean <= POISSON_LARGEST_MEAN;
-            firings[j] = 0;
-            if (mean > 0 && mean <= POISSON_LARGEST_MEAN)
-                firings[j] = poisson(mean, LeapBits{series, keys, (u32)j});
+            i64 number = 0;
+            bool found = true;
+            if (mean > POISSON_LARGEST_MEAN)
+                possible = false;
+            else if (mean > 0)
+                found = poisson_attempt(mean, LeapBits{series, keys, (u32)j}, attempt, number);
+            ++attempt;
+            if (found) firings[j] = number, ++j, attempt = 0;
         }
         if (fires) firings[choose_critical(s.a, leaping, target)] += 1;
         const int outcome = apply_firings(s.x, firings, after);
@@ -175,17 +181,19 @@ KERNEL(tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, c
             if (leap(s, keys, point, times[k], epsilon, work)) continue;
             s.exact_left = EXACT_EVENTS;
         }
-        const Exact event = next_event(s);
-        for (; k < n_times && times[k] < event.t; ++k) record_sample(out, row, k, state, s.c);
-        if (k == n_times) {
-            record_end(out, row, DONE, true, state);
-            row = -1;
-            continue;
+        for (int i = 0; i < EXACT_EVENTS_AT_ONCE && s.exact_left > 0; ++i, --s.exact_left) {
+            const Exact event = next_event(s);
+            // What ends the trajectory after the last event is seen at the head of the loop.
+            if (!(event.t <= times[k])) {
+                for (; k < n_times && times[k] < event.t; ++k)
+                    record_sample(out, row, k, state, s.c);
+                if (k == n_times) break;
+            }
+            s.overflowed = fire(event.target, s.x, s.c, s.a, s.cumulative) < 0;
+            s.t = event.t;
+            ++s.steps, ++work.exact, ++work.firings;
+            if (state_of(s, max_steps) != DONE) break;
         }
-        s.overflowed = fire(event.target, s.x, s.c, s.a, s.cumulative) < 0;
-        s.t = event.t;
-        ++s.steps, ++work.exact, ++work.firings;
-        --s.exact_left;
     }
     atomic_add(events, work.firings);
     atomic_add(events + 1, work.leaps);
