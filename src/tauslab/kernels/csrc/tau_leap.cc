@@ -138,10 +138,13 @@ DEVICE u8 state_of(const Trajectory &s, u64 max_steps) {
     return s.steps >= max_steps || s.attempts > LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
-KERNEL(tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows, const double *times,
-       i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
-       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
-       i32 *final_counts, u8 *status, u64 *events, double epsilon) {
+// A chain of 20 species on an H200: 0.050 s with 4 blocks a processor, 0.066 s with the 2 that fit
+// without local memory for registers, 0.059 s with 6.
+KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows,
+                 const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+                 const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
+                 i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
+                 double epsilon) {
     const PhiloxKeys &keys = *round_keys;
     const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
     const Recorder out = {counts, observables, final_counts, status, n_times};
