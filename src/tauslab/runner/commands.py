@@ -66,6 +66,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         set=dict(_assignment(text) for text in arguments.set),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
+        epsilon=arguments.epsilon,
         max_steps=arguments.max_steps,
         device=arguments.device,
         threads=arguments.threads,
@@ -97,11 +98,22 @@ def summary(result: Result) -> list[str]:
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
     what = f"{result.path}: {result.n} trajectories, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.method == "tau":
+        lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status, minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:
             lines.append(f"  {count} of {result.n} trajectories ended early: {name}")
     return lines + _last_values(result)
+
+
+def _leaps(result: Result) -> str:
+    """How the steps of tau-leaping divide, so that a model for which it is useless shows."""
+    names = ("leaps", "exact_events", "halved")
+    leaps, exact, halved = (int(result.data[f"profile/{name}"][()].sum()) for name in names)
+    share = 100 * exact / max(1, leaps + exact)
+    exactly = f"{exact:.4g} exact events ({share:.1f} % of steps)"
+    return f"{leaps:.4g} leaps ({halved:.3g} halved), {exactly}"
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:

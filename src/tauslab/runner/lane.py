@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
-from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.kernels.statistics import Statistics
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
@@ -51,7 +51,7 @@ class Delivery:
 
     chunk: Chunk
     sums: Accumulators
-    events: int
+    work: npt.NDArray[np.uint64]
 
 
 class Lane:
@@ -82,12 +82,12 @@ class Lane:
             final=backend.empty((rows, len(task.species)), np.int32) if record.final else None,
             status=backend.empty((rows,), np.uint8),
             row_counter=backend.empty((1,), np.uint64),
-            events=backend.empty((1,), np.uint64),
+            work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
         )
         self._sums = statistics.accumulators() if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "status", "events"]
+        wanted += [*(["final"] if record.final else []), "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
         self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
@@ -122,7 +122,7 @@ class Lane:
         copies.wait_for(computed)
         copying = copies.record()
         for name, (buffer, mirror) in self._copied.items():
-            backend.download(buffer, mirror, 1 if name == "events" else rows, copies)
+            backend.download(buffer, mirror, len(mirror) if name == "work" else rows, copies)
         for buffer, mirror in self._copied_sums.values():
             backend.download(buffer, mirror, len(mirror), copies)
         self._marks = [begun, computed, copying, copies.record()]
@@ -136,10 +136,9 @@ class Lane:
         assert self._launch is not None
         self._marks[-1].wait()
         rows = self._launch.rows
-        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "events"}
+        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "work"}
         sums = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
-        events = int(self._copied["events"][1][0])
-        return Delivery(Chunk(self._launch.first, arrays), sums, events)
+        return Delivery(Chunk(self._launch.first, arrays), sums, self._copied["work"][1].copy())
 
     def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
         """When the last launch computed and copied, in seconds since `origin`."""

@@ -23,6 +23,7 @@ from tauslab.kernels.backends import (
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.kernels.statistics import Statistics
+from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -109,7 +110,10 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
 def _engine(task: Task, comm: Communicator) -> ExactSsa:
     """The compiled kernels on this rank's device."""
     backend = open_backend(task.options.device, task.options.threads, comm)
-    return ExactSsa(backend, task.lowered, task.options.times.tolist())
+    times, options = task.options.times.tolist(), task.options
+    if options.method == "tau" and task.lowered.reactions:
+        return TauLeap(backend, task.lowered, times, options.epsilon)
+    return ExactSsa(backend, task.lowered, times)
 
 
 def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
@@ -153,13 +157,16 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
     Blocks(options.n, block)
     attributes: dict[str, str | int | float] = {
         "method": options.method,
-        "selector": task.selector,
         "seed": options.seed,
         "precision": "double",
         "max_steps": options.max_steps,
         "model_sha256": task.sha256,
         "command": options.command,
     }
+    if options.method == "tau":
+        attributes["epsilon"] = options.epsilon
+    else:
+        attributes["selector"] = task.selector
     return Layout(
         n=options.n,
         times=options.times,
@@ -204,7 +211,7 @@ def _simulate(
             )
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
-            events = sum(comm.allgather(tally.events))
+            events = sum(comm.allgather(tally.work["events"]))
             progress.update(min(blocks * layout.block, layout.n), events)
         if blocks < layout.n_blocks:
             ensemble.checkpoint()

@@ -18,10 +18,11 @@
 
 enum Stream : u32 {
     STREAM_SSA = 1,         // waiting times and reactions of exact trajectories
-    STREAM_TAU = 2,         // leaps: Poisson and binomial numbers of events
+    STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     STREAM_RDME = 4,        // lattice: hops and reactions of sites
     STREAM_PILOT = 5,       // short runs that choose a method or a scale
+    // 0x4000 .. 0x7fff: Poisson numbers of leaps, see poisson.h
 };
 
 // The key and the fixed part of the counter of one trajectory in one stream.
