@@ -55,19 +55,39 @@ def process_run(arguments: argparse.Namespace) -> None:
     result.close()
 
 
+def _from_result(arguments: argparse.Namespace) -> None:
+    """A result file reruns from itself: what the command does not say is as in the file."""
+    if arguments.model.suffix.lower() != ".h5":
+        return
+    with open_result(arguments.model) as result:
+        stored = result.attributes
+        if arguments.t_end is arguments.points is arguments.times is None:
+            arguments.times = result.times
+        if arguments.species is None and arguments.record is None:
+            arguments.species = ",".join(result.species + result.observables)
+        for name, value in (
+            ("n", result.n),
+            ("seed", result.seed),
+            ("method", result.method),
+            ("epsilon", stored.get("epsilon")),
+            ("record", stored.get("record")),
+            ("max_steps", stored.get("max_steps")),
+        ):
+            if getattr(arguments, name) is None:
+                setattr(arguments, name, value)
+
+
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
-    given = None if arguments.times is None else read_times(arguments.times)
+    _from_result(arguments)
+    own = {k: getattr(arguments, k) for k in ("n", "method", "epsilon", "max_steps")}
+    given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
         times=times,
-        n=arguments.n,
         seed=arguments.seed,
-        method=arguments.method,
         set=dict(_assignment(text) for text in arguments.set),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
-        epsilon=arguments.epsilon,
-        max_steps=arguments.max_steps,
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
@@ -76,6 +96,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         resume=arguments.resume,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
+        **{k: v for k, v in own.items() if v is not None},
     )
 
 

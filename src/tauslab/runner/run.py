@@ -42,7 +42,7 @@ from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _PILOT_TRAJECTORIES = 32
-_PILOT_ROOM = 8  # doublings by which an observable may exceed the pilot's largest value
+_PILOT_ROOM = 16  # doublings by which an observable may exceed the pilot's largest value
 
 
 def run_network(
@@ -153,7 +153,10 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
     recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
-    block = min(block or storage_block_size(options.n, recorded_bytes), options.n)
+    block = min(
+        block or storage_block_size(options.n, recorded_bytes, fine=not record.trajectories),
+        options.n,
+    )
     Blocks(options.n, block)
     attributes: dict[str, str | int | float] = {
         "method": options.method,
@@ -180,8 +183,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,
-        model_source=task.network.source_text or task.canonical,
-        model_canonical=task.canonical,
+        model_source=task.network.source_text or task.stored_model,
+        model_canonical=task.stored_model,
     )
 
 
