@@ -47,8 +47,11 @@ class Statistics:
             for name, (column, edges) in histograms.items()
         }
 
-    def accumulators(self) -> dict[str, Any]:
-        """New device accumulators, all uint64, named as the writers know them."""
+    def accumulators(self, points: int = 1) -> dict[str, Any]:
+        """New device accumulators, all uint64, named as the writers know them.
+
+        Each has room for `points` points of a sweep, its first axis.
+        """
         times, species, observables = self._times, self._species, self._observables
         shapes: dict[str, tuple[int, ...]] = {}
         if self._counts:
@@ -59,7 +62,7 @@ class Statistics:
                 shapes |= {f"obs_{name}": (times, observables) for name in names}
         for name, (_, bins, _) in self._histograms.items():
             shapes[f"histogram/{name}"] = (times, bins + 2)
-        return {k: self._backend.empty(shape, np.uint64) for k, shape in shapes.items()}
+        return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
 
     def add(
         self,
@@ -68,18 +71,28 @@ class Statistics:
         rows: int,
         into: Mapping[str, Any],
         stream: Stream,
+        *,
+        per_point: int = 0,
+        offset: int = 0,
     ) -> None:
-        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order."""
+        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order.
+
+        In a sweep every point has `per_point` trajectories, `offset` of which came before the
+        launch at its first point; its points go to the first rows of the accumulators.
+        """
         for buffer in into.values():
             self._backend.clear(buffer, stream)
-        chunks = -(-rows // _ROWS_PER_ITEM)
+        if not per_point:
+            per_point, offset = rows, 0
+        cut = (rows, per_point, offset)
+        chunks = -(-min(rows, per_point) // _ROWS_PER_ITEM) * -(-(offset + rows) // per_point)
         times, species = self._times, self._species
         if self._counts and species:
             sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
             self._program.launch(
                 "count_statistics",
                 chunks * times * species,
-                [counts, rows, times, species, *sums],
+                [counts, *cut, times, species, *sums],
                 stream,
             )
         if self._counts and self._scales is not None:
@@ -89,13 +102,13 @@ class Statistics:
             self._program.launch(
                 "real_statistics",
                 chunks * columns,
-                [observables, rows, columns, self._observables, self._scales, *sums],
+                [observables, *cut, columns, self._observables, self._scales, *sums],
                 stream,
             )
         for name, (column, bins, edges) in self._histograms.items():
             self._program.launch(
                 "count_histogram",
                 chunks * times,
-                [counts, rows, times, species, column, edges, bins, into[f"histogram/{name}"]],
+                [counts, *cut, times, species, column, edges, bins, into[f"histogram/{name}"]],
                 stream,
             )

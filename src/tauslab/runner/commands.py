@@ -24,11 +24,12 @@ from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe
-from tauslab.runner.job import Options, Record, read_times, sample_times
+from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -64,6 +65,11 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         seed=arguments.seed,
         method=arguments.method,
         set=dict(_assignment(text) for text in arguments.set),
+        sweep=choose_points(
+            parse_sweep(arguments.sweep),
+            arguments.table,
+            None if arguments.design is None else parse_design(arguments.design),
+        ),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
         max_steps=arguments.max_steps,
@@ -95,12 +101,15 @@ def summary(result: Result) -> list[str]:
     on = f"{n_ranks} ranks, {', '.join(devices)}" if n_ranks > 1 else devices[0]
     rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
-    what = f"{result.path}: {result.n} trajectories, seed {result.seed}, {events:.4g} events"
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
-    ends = np.bincount(result.status, minlength=len(_STATUS))
+    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:
-            lines.append(f"  {count} of {result.n} trajectories ended early: {name}")
+            lines.append(
+                f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
+            )
     return lines + _last_values(result)
 
 
@@ -109,13 +118,20 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
     if "statistics/sum" not in result.data and not small:
         return []
-    lines = [
-        f"  {name} at t = {result.times[-1]:g}: mean {result.mean(name)[-1]:.6g}, "
-        f"sd {result.std(name)[-1]:.6g}"
-        for name in (result.species + result.observables)[:most]
-    ]
+    lines = []
+    for name in (result.species + result.observables)[:most]:
+        means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
+        lines.append(f"  {name} at t = {result.times[-1]:g}: mean {_span(means)}, sd {_span(sds)}")
     more = len(result.species + result.observables) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
+
+
+def _span(values: FloatArray) -> str:
+    """A number, or the smallest and largest over the points of a sweep."""
+    known = values[~np.isnan(values)]
+    if len(values) == 1 or not len(known):
+        return f"{values[0]:.6g}"
+    return f"{known.min():.6g} to {known.max():.6g}"
 
 
 def process_info(arguments: argparse.Namespace) -> None:

@@ -24,6 +24,24 @@ enum Stream : u32 {
     STREAM_PILOT = 5,       // short runs that choose a method or a scale
 };
 
+// Which point of a sweep a trajectory belongs to, its number within the point, and which row of a
+// launch's inputs it takes where they are not shared.
+struct Place {
+    u32 point;
+    u64 trajectory;
+    i64 input;
+};
+
+// Of a launch that begins at trajectory `first` of the run. A run is flat: points of `per_point`
+// trajectories follow each other, and inputs have a row per point of the launch. Without a sweep
+// `per_point` is 0, and inputs have a row per trajectory.
+DEVICE Place place_of(i64 first, i64 row, i64 per_point) {
+    const u64 flat = (u64)(first + row);
+    if (per_point == 0) return {0, flat, row};
+    const u64 point = flat / (u64)per_point;
+    return {(u32)point, flat - point * (u64)per_point, (i64)(point - (u64)first / (u64)per_point)};
+}
+
 // The key and the fixed part of the counter of one trajectory in one stream.
 struct TrajectoryStream {
     u32 k0, k1;
@@ -44,9 +62,9 @@ DEVICE Philox4 draw(const TrajectoryStream &s, u64 number) {
 
 // The draws of one trajectory from `number` to the next multiple of 2^32, for kernels that draw in
 // their innermost loop: draw `number` is philox_draw(series, keys, (u32)number).
-DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, u64 trajectory, u32 point,
+DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, const Place &place,
                                 u64 number) {
-    const TrajectoryStream s = trajectory_stream(0, stream, trajectory, point);
+    const TrajectoryStream s = trajectory_stream(0, stream, place.trajectory, place.point);
     return philox_series(keys, ((u32)(number >> 32) & 0xffffu) | s.c1_stream, s.c2, s.c3);
 }
 
