@@ -84,7 +84,8 @@ def histogram(
 
 def _table(values: npt.NDArray[Any], edges: FloatArray) -> UintArray:
     own = Column(lambda: iter([values[:, None]]), 1, whole=True)
-    return columns.table(own, edges)[0]
+    counted: UintArray = columns.table(own, edges)[0]
+    return counted
 
 
 def on_grid(result: Result, values: npt.ArrayLike) -> npt.NDArray[Any]:

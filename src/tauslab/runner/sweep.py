@@ -214,22 +214,27 @@ def _axis(name: str, given: str | Values) -> FloatArray:
     where = f"--sweep {name}={given}"
     kind, _, rest = given.partition(":")
     parts = rest.split(":")
+    if kind == "list":
+        return _numbers("--sweep", name, _floats(where, rest.split(",")))
+    if kind not in ("lin", "log") or len(parts) != 3:
+        hint = "; a range without N needs --design" if len(parts) == 2 else ""
+        raise ConfigError(f"{where}: write {_FORMS}{hint}")
+    ends = _range(where, kind, parts[:2])
+    if not parts[2].strip().isdecimal() or not 1 <= int(parts[2]) <= MOST_POINTS:
+        raise ConfigError(f"{where}: N must be a whole number, 1 to {MOST_POINTS}")
+    count = int(parts[2])
+    return ends.at(np.arange(count, dtype=np.float64), max(1, count - 1))
+
+
+def _floats(where: str, texts: Sequence[str]) -> list[float]:
     try:
-        if kind == "list":
-            return _numbers("--sweep", name, [float(part) for part in rest.split(",")])
-        if kind not in ("lin", "log") or len(parts) != 3:
-            hint = "; a range without N needs --design" if len(parts) == 2 else ""
-            raise ConfigError(f"{where}: write {_FORMS}{hint}")
-        scale, count = _range(where, kind, parts[:2]), int(parts[2])
+        return [float(text) for text in texts]
     except ValueError:
-        raise ConfigError(f"{where}: write {_FORMS} with numbers") from None
-    if not 1 <= count <= MOST_POINTS:
-        raise ConfigError(f"{where}: N must be 1 to {MOST_POINTS}")
-    return scale.at(np.arange(count, dtype=np.float64), max(1, count - 1))
+        raise ConfigError(f"{where}: {', '.join(texts)!r} must be numbers") from None
 
 
 def _range(where: str, scale: str, ends: Sequence[str]) -> Range:
-    low, high = (float(end) for end in ends)
+    low, high = _floats(where, ends)
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise ConfigError(f"{where}: LO and HI must be finite")
     if scale == "log" and not (low > 0 and high > 0 and 0 < high / low < math.inf):
@@ -249,10 +254,7 @@ def _design(sweep: Mapping[str, str | Values], kind: str, points: int) -> Design
         where = f"--sweep {name}={':'.join(parts)}"
         if len(parts) != 3 or parts[0] not in ("lin", "log"):
             raise ConfigError(f"{where}: with --design write lin:LO:HI or log:LO:HI")
-        try:
-            ranges[name] = _range(where, parts[0], parts[1:])
-        except ValueError:
-            raise ConfigError(f"{where}: LO and HI must be numbers") from None
+        ranges[name] = _range(where, parts[0], parts[1:])
         if not ranges[name].low < ranges[name].high:
             raise ConfigError(f"{where}: LO must be less than HI")
     return Design(kind, points, ranges)

@@ -224,7 +224,7 @@ def _rounded(name: str, amounts: FloatArray) -> CountArray:
 def _constant_rows(
     lowered: LoweredNetwork, columns: Mapping[str, FloatArray], n: int, each: str
 ) -> FloatArray:
-    """Constants per trajectory or point, whichever `each` says; a mass-action constant must be finite and not negative."""
+    """Constants per trajectory or point (`each`); those of mass action must be 0 or more."""
     if not lowered.constants:
         return np.zeros((1, 1))
     table = lowered.constant_rows(columns, n)
