@@ -16,6 +16,7 @@ from tauslab.runner.job import Options, Record
 from tauslab.runner.mpi import SerialCommunicator
 from tauslab.runner.run import run_network
 from tauslab.runner.sweep import choose_points
+from tauslab.runner.task import prepare
 
 TIMES = [0.0, 0.5, 1.0, 2.0]
 ALL = "trajectories,statistics,final,histogram:X:0:20:10"
@@ -326,3 +327,12 @@ def test_a_table_from_the_command_line(tmp_path, capsys):
     table.write_text("X,nope\n1,1\n")
     assert main([*COMMAND, "--table", str(table), "-o", str(tmp_path / "b.h5")]) == 2
     assert f"--table {table} nope: neither a parameter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("points", "kept"), [(1000, True), (200_000, False)])
+def test_the_default_counts_the_samples_of_all_points(points, kept):
+    options = Options(
+        times=np.linspace(0, 1, 101), n=10, seed=1, sweep=choose_points({"k": np.ones(points)})
+    )
+    record = prepare(pairs(), options).record
+    assert record == Record(trajectories=kept, statistics=not kept, final=not kept)

@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_statistics")
+_REAL_SUMS = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
 _ROWS_PER_ITEM = 256  # as in csrc/statistics.cc
 
 
@@ -58,8 +59,7 @@ class Statistics:
             shapes |= {"n": (times,)}
             shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
             if self._scales is not None:
-                names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
-                shapes |= {f"obs_{name}": (times, observables) for name in names}
+                shapes |= {f"obs_{name}": (times, observables) for name in _REAL_SUMS}
         for name, (_, bins, _) in self._histograms.items():
             shapes[f"histogram/{name}"] = (times, bins + 2)
         return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
@@ -89,16 +89,11 @@ class Statistics:
         times, species = self._times, self._species
         if self._counts and species:
             sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
-            self._program.launch(
-                "count_statistics",
-                chunks * times * species,
-                [counts, *cut, times, species, *sums],
-                stream,
-            )
+            arguments = [counts, *cut, times, species, *sums]
+            self._program.launch("count_statistics", chunks * times * species, arguments, stream)
         if self._counts and self._scales is not None:
             columns = times * self._observables
-            names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
-            sums = [into[f"obs_{name}"] for name in names]
+            sums = [into[f"obs_{name}"] for name in _REAL_SUMS]
             self._program.launch(
                 "real_statistics",
                 chunks * columns,

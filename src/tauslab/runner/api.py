@@ -18,7 +18,7 @@ from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network
-from tauslab.runner.sweep import choose_points, parse_design
+from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
@@ -149,11 +149,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         seed=seed,
         method=method,
         set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
-        sweep=choose_points(
-            sweep,
-            Path(table) if isinstance(table, str | os.PathLike) else table,
-            parse_design(design) if isinstance(design, str) else design,
-        ),
+        sweep=_points(sweep, table, design),
         species=_names(species),
         record=None if record is None else Record.parse(record),
         max_steps=max_steps,
@@ -167,6 +163,17 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         command="tauslab.run",
     )
     return run_network(network, options, ranks())
+
+
+def _points(
+    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
+    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
+    design: tuple[str, int] | str | None,
+) -> Sweep | Design | None:
+    columns = Path(table) if isinstance(table, str | os.PathLike) else table
+    return choose_points(
+        sweep, columns, parse_design(design) if isinstance(design, str) else design
+    )
 
 
 def _names(species: Sequence[str] | str | None) -> tuple[str, ...] | None:

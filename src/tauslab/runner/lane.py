@@ -129,15 +129,9 @@ class Lane:
             max_steps=task.options.max_steps,
         )
         if statistics is not None:
-            statistics.add(
-                buffers.counts,
-                buffers.observables,
-                rows,
-                self._sums,
-                stream,
-                per_point=per_point,
-                offset=first % per_point if per_point else 0,
-            )
+            offset = first % per_point if per_point else 0
+            samples = (buffers.counts, buffers.observables, rows)
+            statistics.add(*samples, self._sums, stream, per_point=per_point, offset=offset)
         computed = stream.record()
         copies, backend = self._copies, engine.backend
         copies.wait_for(computed)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner import columns
-from tauslab.runner.columns import Column, FloatArray, UintArray
+from tauslab.runner.columns import FloatArray, IntArray, UintArray
 from tauslab.runner.output.statistics import count_moments
 
 if TYPE_CHECKING:
@@ -70,22 +70,30 @@ def histogram(
     bins
         As `numpy.histogram` takes them; None for a bin per whole number where values are whole.
     """
-    each = [result.column(name, point).at(time) for point in range(result.n_points)]
-    values = np.concatenate(each)
+    points, values = _samples_at(result, name, time)
     if bins is None and np.all(values == np.round(values)):
         low, high = (values.min(), values.max()) if values.size else (0, 0)
         most = max(1, _MOST_WHOLE_BINS // result.n_points)
         edges = columns.whole_edges(float(low), float(high), most)
-        return np.array([_table(own, edges) for own in each]), edges
-    edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
-    counted: UintArray = np.array([np.histogram(own, edges)[0] for own in each], np.uint64)
-    return counted, edges
+    else:
+        edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
+    cells = np.searchsorted(edges, values, side="right") - 1
+    cells[values == edges[-1]] -= 1  # the last bin holds its upper edge
+    size = len(edges) - 1
+    inside = (cells >= 0) & (cells < size)
+    counted = np.bincount((points * size + cells)[inside], minlength=result.n_points * size)
+    return counted.reshape(result.n_points, size).astype(np.uint64), edges
 
 
-def _table(values: npt.NDArray[Any], edges: FloatArray) -> UintArray:
-    own = Column(lambda: iter([values[:, None]]), 1, whole=True)
-    counted: UintArray = columns.table(own, edges)[0]
-    return counted
+def _samples_at(result: Result, name: str, time: int) -> tuple[IntArray, npt.NDArray[Any]]:
+    """Points and values of all valid samples at one sample time."""
+    starts, pieces = [], []
+    for start, piece in result.numbered(name):
+        starts.append(np.arange(start, start + len(piece)))
+        pieces.append(piece[:, time].copy())
+    values, rows = np.concatenate(pieces), np.concatenate(starts)
+    valid = np.isfinite(values) if values.dtype.kind == "f" else values >= 0
+    return rows[valid] // result.n, values[valid]
 
 
 def on_grid(result: Result, values: npt.ArrayLike) -> npt.NDArray[Any]:

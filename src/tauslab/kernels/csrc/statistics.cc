@@ -100,7 +100,8 @@ KERNEL(count_histogram, const i32 *counts, i64 rows, i64 per_point, i64 offset, 
 // values [rows, columns], columns = n_times * n_observables; scales [n_observables]; accumulators
 // [points, columns].
 KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
-       i64 n_observables, const double *scales, u64 *n, u64 *sum_low, u64 *sum_high, u64 *sq0, u64 *sq1, u64 *sq2) {
+       i64 n_observables, const double *scales, u64 *n, u64 *sum_low, u64 *sum_high, u64 *sq0,
+       u64 *sq1, u64 *sq2) {
     constexpr double LIMIT = 140737488355328.0;   // 2^47
     constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers
     const Cut cut = cut_rows(rows, per_point, offset);
