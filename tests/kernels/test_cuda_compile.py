@@ -12,6 +12,7 @@ from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
 from tauslab.kernels.cache import CSRC, csrc_texts
 from tauslab.kernels.codegen import table_header, unrolled_header
+from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
 from tauslab.model.network import Network
@@ -120,6 +121,19 @@ def test_table_kernels_need_little_local_memory(name, architecture):
     assert registers <= REGISTERS
 
 
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
+def test_leaps_of_small_networks_do_not_spill(name, architecture):
+    # Propensities and firings are indexed at run time: 16 bytes of local memory a reaction.
+    network = lowered(model(name))
+    texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style)}
+    usage = compile_usage("tau_leap.cc", texts, architecture)
+    stack, stores, loads, registers = usage["tau_leap"]
+    print(f"tau_leap: {registers} registers, {stack} bytes of local memory")
+    assert (stores, loads) == (0, 0)
+    assert stack <= 16 * len(network.reactions)
+    assert registers <= 128
+
+
 def test_statistics_stay_in_registers(architecture):
     usage = compile_usage("statistics.cc", csrc_texts(), architecture)
     check(usage, {"count_statistics", "count_histogram", "real_statistics"})
@@ -132,7 +146,9 @@ def test_portable_functions_stay_in_registers(architecture):
 
 
 def test_every_kernel_file_is_compiled_here():
-    assert {path.name for path in CSRC.glob("*.cc")} == {"ssa.cc", "ssa_table.cc", "statistics.cc"}
+    assert {path.name for path in CSRC.glob("*.cc")} == {
+        "ssa.cc", "ssa_table.cc", "statistics.cc", "tau_leap.cc"
+    }  # fmt: skip
 
 
 def ptx(source: str) -> str:

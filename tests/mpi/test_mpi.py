@@ -164,6 +164,15 @@ if comm.rank == 1:
 
 
 @mpi
+def test_an_exception_on_one_rank_ends_all(mpirun):
+    """Not one of ours, and nobody catches it: the others wait in a collective call."""
+    program = "if comm.rank == 1:\n    raise MemoryError('none left')\ncomm.barrier()"
+    done = mpirun(3, ["-c", HEAD + program], check=False, timeout=60.0)
+    assert done.returncode != 0
+    assert "MemoryError: none left" in done.stderr
+
+
+@mpi
 def test_lone_ranks_in_a_slurm_job_are_refused(mpirun):
     done = mpirun(1, ["-c", HEAD], check=False, env={"SLURM_NTASKS": "4"})
     assert done.returncode != 0

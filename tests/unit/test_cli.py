@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
+from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
 
 MODEL = str(next((Path(__file__).parent.parent / "data").rglob("schlogl.xml")))
@@ -56,3 +61,39 @@ def test_an_existing_file_is_refused(tmp_path, capsys):
     assert main(["run", MODEL, "--t-end", "1", "-o", str(out)]) == 2
     assert out.read_text() == "precious"
     assert "--overwrite" in capsys.readouterr().err
+
+
+def test_ranks_that_did_not_find_each_other_are_told_in_one_sentence(monkeypatch, capsys):
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    ranks.cache_clear()
+    try:
+        assert main(["run", MODEL, "--t-end", "1"]) == 2
+        assert main(["digest", "nothing.h5"]) == 2
+    finally:
+        ranks.cache_clear()
+    first, second = capsys.readouterr().err.strip().split("\n")
+    assert "SLURM_NTASKS is 4" in first
+    assert "nothing.h5" in second
+
+
+def test_a_second_interrupt_ends_a_run_whose_kernel_goes_on(tmp_path):
+    model = tmp_path / "endless.toml"
+    model.write_text('[species]\nX = 1\n[[reactions]]\nequation = "X -> X"\nrate = 1e9\n')
+    out = tmp_path / "out.h5"
+    command = [sys.executable, "-m", "tauslab", "run", model, "--t-end", "1e6", "-n", "1",
+               "--device", "cpu", "-o", out]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while not out.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):  # the first waits for the kernel
+            process.wait(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT
+    finally:
+        process.kill()
+        process.communicate()
+    assert main(["info", str(out)]) == 0

@@ -261,3 +261,26 @@ def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp
         assert (unfinished.counts("X")[~done] == -1).all()
         assert (unfinished.counts()[done] >= 0).all()
         assert 0 < done.sum() < 100
+
+
+def test_a_resumed_run_without_a_seed_goes_on_with_the_seed_of_the_file(run, tmp_path):
+    path = tmp_path / "a.h5"
+    with run(n=20, output=path, seed=None) as first:
+        seed = first.seed
+    with run(n=20, output=path, seed=None, resume=True) as again:
+        assert again.seed == seed
+
+
+def test_samples_that_statistics_cannot_hold_are_told(run):
+    """Rare bursts: the first trajectories, which choose the scale of `total`, know none."""
+    net = ts.Network("bursts")
+    net.add_species("S", 1)
+    net.add_species("Y", 1)
+    net.add_reaction("S -> 1000000 Y", rate=0.005)
+    net.add_rule("total", "Y + 0")
+    options = {"n": 4000, "times": [0.0, 1.0], "record": "statistics"}
+    with pytest.warns(UserWarning, match=r"statistics of total leave out \d+ samples") as caught:
+        result = run(net, **options)
+    left_out = 4000 - int(result.data["statistics/observables/n"][1, 0])
+    assert left_out > 0
+    assert f"leave out {left_out} samples" in str(caught[0].message)

@@ -74,6 +74,22 @@ def test_the_first_point_is_a_plain_run(run, model):
     assert not np.array_equal(swept.counts()[0], swept.counts()[1])
 
 
+def test_leaps_of_every_point_are_its_own(run):
+    """Tau-leaping too: point 0 is a plain run, and cuts of the job change nothing."""
+    net = ts.Network("flow")
+    net.add_parameter("k", 1e4)
+    net.add_species("X", 10_000)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate=1.0)
+    options = {"method": "tau", "record": "trajectories,statistics"}
+    swept, plain = run(net, sweep={"k": [1e4, 1e4, 2e4]}, **options), run(net, **options)
+    x = swept.counts("X")
+    assert np.array_equal(x[0], plain.counts("X"))
+    assert (x[0, :, -1] != x[1, :, -1]).mean() > 0.9
+    assert x[2, :, -1].min() > x[0, :, -1].max()
+    assert total(run(net, sweep={"k": [1e4, 1e4, 2e4]}, block=7, **options)) == total(swept)
+
+
 def test_points_with_the_same_values_draw_anew(run):
     result = run(sweep={"k": [5.0, 5.0]})
     x = result.counts("X")

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tauslab.model.errors import OutputError, TauslabError
+
 # Raise when the format of entries or what they are compiled from changes in a way the key misses.
 CACHE_VERSION = 1
 
@@ -21,7 +23,13 @@ CSRC = Path(__file__).parent / "csrc"
 
 
 def cache_directory() -> Path:
-    """``$TAUSLAB_CACHE_DIR``, else the user's cache folder, else one under the temporary folder."""
+    """``$TAUSLAB_CACHE_DIR``, else the user's cache folder, else one under the temporary folder.
+
+    Raises
+    ------
+    OutputError
+        The one under the temporary folder belongs to another user, whose code we would run.
+    """
     chosen = os.environ.get("TAUSLAB_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -30,10 +38,27 @@ def cache_directory() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
-    if os.access(folder, os.W_OK):
-        return folder
-    return Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+        return _temporary_folder()
+    return folder if os.access(folder, os.W_OK) else _temporary_folder()
+
+
+def _temporary_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        owner = folder.lstat().st_uid
+    except OSError as error:
+        raise _unusable(folder, error.strerror) from None
+    if owner != os.getuid():
+        raise _unusable(folder, "it belongs to another user")
+    return folder
+
+
+def _unusable(folder: Path, reason: str | None) -> OutputError:
+    return OutputError(
+        f"compiled kernels cannot be kept in {folder}: {reason}; set TAUSLAB_CACHE_DIR to a "
+        "folder that can be written"
+    )
 
 
 def content_key(parts: Iterable[str]) -> str:
@@ -56,20 +81,30 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     """Path of the entry `key`, and whether it was there.
 
     `build` writes the binary to the path it is given.
+
+    Raises
+    ------
+    OutputError
+        The folder of the cache cannot be written.
     """
     folder = cache_directory() / key[:2]
     path = folder / f"{key}{suffix}"
     check = path.with_suffix(".sha256")
     if _intact(path, check):
         return path, True
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
-        fresh = Path(scratch) / path.name
-        build(fresh)
-        digest = Path(scratch) / check.name
-        digest.write_text(hashlib.sha256(fresh.read_bytes()).hexdigest())
-        fresh.replace(path)
-        digest.replace(check)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+            fresh = Path(scratch) / path.name
+            build(fresh)
+            digest = Path(scratch) / check.name
+            digest.write_text(hashlib.sha256(fresh.read_bytes()).hexdigest())
+            fresh.replace(path)
+            digest.replace(check)
+    except TauslabError:
+        raise
+    except OSError as error:
+        raise _unusable(folder, error.strerror or str(error)) from None
     return path, False
 
 

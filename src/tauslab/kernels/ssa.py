@@ -20,6 +20,10 @@ LARGEST_UNROLLED = 64
 
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 
+# What a launch counts: reactions that fired; of tau-leaping also leaps, exact events, and leaps
+# that were halved because a count would have fallen below zero.
+WORK = ("events", "leaps", "exact_events", "halved")
+
 
 def selector_of(network: LoweredNetwork) -> str:
     """How the next reaction is found; a function of the network alone."""
@@ -31,8 +35,9 @@ class SampleBuffers:
     """Device buffers of one launch; those not recorded are None.
 
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
-    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter and events u64 ``[1]``; scratch is
-    the state of trajectories in flight, for networks that are not unrolled.
+    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[4]`` as
+    `WORK` names it; scratch is the state of trajectories in flight, for networks that are not
+    unrolled.
     """
 
     counts: Any
@@ -40,7 +45,7 @@ class SampleBuffers:
     final: Any
     status: Any
     row_counter: Any
-    events: Any
+    work: Any
     scratch: Any = None
 
 
@@ -71,15 +76,19 @@ class ExactSsa:
         self._n_times = len(times)
         self._round_keys: dict[int, Any] = {}
         self._tables: NetworkTables | None = None
+        self.entry = ""
+        self.program: Program = backend.compile(self._source(network))
+
+    def _source(self, network: LoweredNetwork) -> KernelSource:
+        """The kernel for the network; sets `entry` and makes the tables it reads."""
         if self.selector == "linear":
-            header = unrolled_header(network, backend.style)
+            header = unrolled_header(network, self.backend.style)
             self.entry, file = "ssa", "ssa.cc"
         else:
             header = table_header(network)
             self.entry, file = "ssa_table", "ssa_table.cc"
-            self._tables = NetworkTables(backend, network)
-        source = KernelSource(file, (self.entry,), {"model.h": header})
-        self.program: Program = backend.compile(source)
+            self._tables = NetworkTables(self.backend, network)
+        return KernelSource(file, (self.entry,), {"model.h": header})
 
     def resident(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
@@ -108,19 +117,27 @@ class ExactSsa:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         backend = self.backend
         backend.clear(buffers.row_counter, stream)
-        backend.clear(buffers.events, stream)
+        backend.clear(buffers.work, stream)
         arguments = [
             self._key(seed), launch.per_point, launch.first, launch.rows,
             self._times, self._n_times,
             launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
-            buffers.final, buffers.status, buffers.events,
+            buffers.final, buffers.status, buffers.work, *self._own_arguments(),
         ]  # fmt: skip
-        items = backend.taking_turns(launch.rows, self.program.resident(self.entry))
+        items = self._items(launch.rows)
         if self._tables is not None:
             arguments += self._tables.arguments(buffers.scratch)
             items = min(items, int(buffers.scratch[0].shape[0]))
         self.program.launch(self.entry, items, arguments, stream)
+
+    def _items(self, rows: int) -> int:
+        """Work items that take turns at `rows` trajectories."""
+        return self.backend.taking_turns(rows, self.program.resident(self.entry))
+
+    def _own_arguments(self) -> list[Any]:
+        """Kernel arguments that only this engine has."""
+        return []
 
     def _key(self, seed: int) -> Any:
         """The seed as the kernel takes it: `PhiloxKeys` on the device, or itself."""

@@ -13,7 +13,7 @@ from tauslab.model.mass_action import MassAction, recognise
 from tauslab.model.network import Feature, Network, Reaction
 
 # Kinds of feature (see `tauslab.model.network.Feature`) that each method can honour.
-SUPPORTED: Mapping[str, frozenset[str]] = {"ssa": frozenset()}
+SUPPORTED: Mapping[str, frozenset[str]] = {"ssa": frozenset(), "tau": frozenset()}
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {

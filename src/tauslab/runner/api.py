@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
 from tauslab.model.network import Network
-from tauslab.runner.job import Options, Record, sample_times
+from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
@@ -60,6 +60,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     t_end: float | None = None,
     points: int | None = None,
     method: str = "ssa",
+    epsilon: float = DEFAULT_EPSILON,
     seed: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - the option is called --set
     sweep: Mapping[str, str | Sequence[float] | FloatArray] | None = None,
@@ -87,6 +88,11 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     times
         Sample times ``[time]`` in the model's unit; or `t_end` and `points` (101 by default) from
         0 to `t_end`.
+    method
+        ``ssa``, exact; ``tau``, tau-leaping with step control: approximate, and faster where many
+        molecules react often.
+    epsilon
+        Of ``tau``: bound on the expected relative change of every propensity in a leap.
     seed
         64 bits: the same seed gives the same bits on any device and any number of ranks. Drawn
         and stored in the result by default.
@@ -108,7 +114,8 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         list or separated by commas. By default trajectories while they stay below 1 GiB, else
         statistics and final.
     max_steps
-        Events after which a trajectory is given up (status ``step_limit``).
+        Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
+        ``step_limit``).
     device
         ``auto``, ``cpu`` or ``cuda``.
     threads
@@ -152,6 +159,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         sweep=_points(sweep, table, design),
         species=_names(species),
         record=None if record is None else Record.parse(record),
+        epsilon=epsilon,
         max_steps=max_steps,
         device=device,
         threads=threads,

@@ -12,7 +12,7 @@ from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
-from tauslab.runner.job import METHODS
+from tauslab.runner.job import DEFAULT_EPSILON, METHODS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -31,14 +31,21 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments.process(arguments)
     except TauslabError as error:
-        # Errors that get here are the same on all ranks; one of them speaks.
-        if ranks().rank == 0:
+        if _speaks():
             print(f"tauslab: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         sys.stderr.close()
         return 0
     return 0
+
+
+def _speaks() -> bool:
+    """Whether this rank tells the error: those that reach `main` are the same on all ranks."""
+    try:
+        return ranks().rank == 0
+    except TauslabError:  # the ranks did not find each other: each is alone
+        return True
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,7 +73,10 @@ def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
     run.add_argument("-n", type=int, default=1000, help="trajectories (1000), at each point")
-    run.add_argument("--method", choices=METHODS, default="ssa", help="exact SSA")
+    run.add_argument("--method", choices=METHODS, default="ssa", help="ssa: exact; tau: leaping")
+    run.add_argument(
+        "--epsilon", type=float, default=DEFAULT_EPSILON, metavar="E", help="error of a leap (0.03)"
+    )
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")

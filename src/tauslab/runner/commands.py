@@ -72,6 +72,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         ),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
+        epsilon=arguments.epsilon,
         max_steps=arguments.max_steps,
         device=arguments.device,
         threads=arguments.threads,
@@ -104,6 +105,8 @@ def summary(result: Result) -> list[str]:
     where = f" at each of {result.n_points} points" if result.swept else ""
     what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.method == "tau":
+        lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:
@@ -111,6 +114,15 @@ def summary(result: Result) -> list[str]:
                 f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
             )
     return lines + _last_values(result)
+
+
+def _leaps(result: Result) -> str:
+    """How the steps of tau-leaping divide, so that a model for which it is useless shows."""
+    names = ("leaps", "exact_events", "halved")
+    leaps, exact, halved = (int(result.data[f"profile/{name}"][()].sum()) for name in names)
+    share = 100 * exact / max(1, leaps + exact)
+    exactly = f"{exact:.4g} exact events ({share:.1f} % of steps)"
+    return f"{leaps:.4g} leaps ({halved:.3g} halved), {exactly}"
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
@@ -202,7 +214,8 @@ def stop_on_signals() -> Callable[[], bool]:
     def ask(number: int, frame: FrameType | None) -> None:
         del frame
         asked.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Python would wait for the kernel that runs; the file stays good without that.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
         signal.signal(number, ask)

@@ -50,6 +50,7 @@ _PER_SPECIES = {
 }
 # Axes of the arrays with a row per trajectory, without the points of a sweep.
 _AXES = {"status": 1, "counts": 3, "observables": 3, "final": 2}
+_OBSERVABLES = ("observables", "statistics/observables/")
 _DERIVED = ("mean", "variance")
 
 Lines = list[tuple[str, str]]
@@ -61,7 +62,8 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
     Parameters
     ----------
     species
-        Cover these only, so that a run which recorded just them has the same lines.
+        Cover these only, so that a run which recorded just them has the same lines; observables
+        are left out, since such a run has none.
 
     Raises
     ------
@@ -78,7 +80,7 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
         )
     chosen = _choose(result, species)
     lines: Lines = []
-    for name in _names(result, chosen):
+    for name in _names(result, chosen, species_only=species is not None):
         dataset = result.data[name]
         if name == "species":
             lines.append((name, _text_digest(name, chosen)))
@@ -109,11 +111,13 @@ def _choose(result: Result, species: Sequence[str] | None) -> list[str]:
     return [name for name in result.species if species is None or name in species]
 
 
-def _names(result: Result, chosen: list[str]) -> Iterator[str]:
+def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator[str]:
     for covered in _COVERED:
         if covered == "statistics/histogram":
             for key in [f"{covered}/{species}" for species in chosen]:
                 yield from [key, f"{key}_edges"] if key in result.data else []
+        elif species_only and covered in _OBSERVABLES:
+            continue
         elif covered.endswith("/"):
             names = [name for name in result.data if name.startswith(covered)]
             yield from sorted(name for name in names if name.split("/")[-1] not in _DERIVED)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.ssa import WORK, ExactSsa
 from tauslab.kernels.statistics import Statistics
 from tauslab.runner.lane import LANES, Lane, add_sums, lane_rows
 from tauslab.runner.mpi import Communicator
@@ -37,8 +37,8 @@ class Tally:
     sums: Accumulators = field(default_factory=dict)
     rows: int = 0
     blocks: int = 0
-    events: int = 0
     launches: int = 0
+    work: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WORK, 0))
     computing: list[tuple[float, float]] = field(default_factory=list)
     copying: list[tuple[float, float]] = field(default_factory=list)
     write: float = 0.0
@@ -49,7 +49,7 @@ class Tally:
         compute, copy = covered(self.computing), covered(self.copying)
         wait = max(0.0, self.wall - compute)
         times = {"compute": compute, "copy": copy, "write": self.write, "wait": wait}
-        return {**times, "wall": self.wall, "events": self.events, "launches": self.launches}
+        return {**times, "wall": self.wall, "launches": self.launches, **self.work}
 
 
 def covered(intervals: list[tuple[float, float]]) -> float:
@@ -198,7 +198,8 @@ class Ensemble:
         tally.copying.append(copy)
         tally.rows += delivery.chunk.rows
         tally.blocks += blocks
-        tally.events += delivery.events
+        for name, count in zip(WORK, delivery.work.tolist(), strict=True):
+            tally.work[name] += count
         tally.launches += 1
         self._adapt()
         self._show()
@@ -226,5 +227,5 @@ class Ensemble:
         done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
         before = int(self._writer.completed.sum()) * self._layout.block
         done = min(done + before, self._layout.total)
-        events = self.tally.events * (done - before) // max(1, own)
-        self._progress.update(done, max(events, self.tally.events))
+        events = self.tally.work["events"]
+        self._progress.update(done, max(events, events * (done - before) // max(1, own)))

@@ -19,7 +19,8 @@ from tauslab.runner.sweep import Design, Sweep
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
-METHODS = ("ssa",)
+METHODS = ("ssa", "tau")
+DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
 _WORDS = ("trajectories", "statistics", "final")
@@ -93,8 +94,11 @@ class Options:
         Names of the species to record; None for all.
     record
         What to keep; None decides by size.
+    epsilon
+        Of ``tau``: bound on the expected relative change of every propensity in a leap.
     max_steps
-        Events after which a trajectory is given up (status ``step_limit``).
+        Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
+        ``step_limit``).
     threads
         CPU threads of this rank; 0 for all it may use.
     block
@@ -116,6 +120,7 @@ class Options:
     sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None
     record: Record | None = None
+    epsilon: float = DEFAULT_EPSILON
     max_steps: int = MAX_STEPS
     device: str = "auto"
     threads: int = 0
@@ -136,6 +141,8 @@ class Options:
         if self.block is not None:
             _within("--block", self.block, 1, 2**31 - 1)
         _one_of("--method", self.method, METHODS)
+        if not 0 < self.epsilon <= 1:
+            raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
         _one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")

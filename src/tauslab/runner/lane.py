@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
-from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.kernels.statistics import Statistics
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
@@ -61,7 +61,7 @@ class Delivery:
     chunk: Chunk
     sums: Accumulators
     points: slice
-    events: int
+    work: npt.NDArray[np.uint64]
 
 
 class Lane:
@@ -92,13 +92,13 @@ class Lane:
             final=backend.empty((rows, len(task.species)), np.int32) if record.final else None,
             status=backend.empty((rows,), np.uint8),
             row_counter=backend.empty((1,), np.uint64),
-            events=backend.empty((1,), np.uint64),
+            work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
         )
         points = (rows - 2) // task.per_point + 2 if task.per_point and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "status", "events"]
+        wanted += [*(["final"] if record.final else []), "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
         self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
@@ -137,7 +137,7 @@ class Lane:
         copies.wait_for(computed)
         copying = copies.record()
         for name, (buffer, mirror) in self._copied.items():
-            backend.download(buffer, mirror, 1 if name == "events" else rows, copies)
+            backend.download(buffer, mirror, len(mirror) if name == "work" else rows, copies)
         for buffer, mirror in self._copied_sums.values():
             points = inputs.stop - inputs.start if per_point else 1
             backend.download(buffer, mirror, points, copies)
@@ -152,15 +152,15 @@ class Lane:
         assert self._launch is not None
         self._marks[-1].wait()
         rows = self._launch.rows
-        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "events"}
-        events = int(self._copied["events"][1][0])
+        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "work"}
+        work = self._copied["work"][1].copy()
         chunk = Chunk(self._launch.first, arrays)
         held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
         if not self._task.per_point:
-            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), events)
+            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work)
         points = self._task.points_of(chunk.start, chunk.start + rows)
         count = points.stop - points.start
-        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, events)
+        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work)
 
     def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
         """When the last launch computed and copied, in seconds since `origin`."""

@@ -9,15 +9,17 @@ import importlib.util
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, TauslabError
 
 Uint64Array = npt.NDArray[np.uint64]
+ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
@@ -239,7 +241,19 @@ def world() -> Communicator:
 
         comm = MpiCommunicator(MPI.COMM_WORLD)
     check_slurm(comm.size)
+    if comm.size > 1:
+        sys.excepthook = ending_all(comm, sys.excepthook)
     return comm
+
+
+def ending_all(comm: Communicator, usual: ExceptionHook) -> ExceptionHook:
+    """An exception hook that ends all ranks, so that none waits for one that failed."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        usual(kind, error, trace)
+        comm.abort(error.exit_code if isinstance(error, TauslabError) else 1)
+
+    return hook
 
 
 def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from tauslab.kernels.backends import (
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.kernels.statistics import Statistics
+from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -29,10 +32,10 @@ from tauslab.runner.lane import Lane, build_statistics
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_block_size
+from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
@@ -86,10 +89,14 @@ def run_network(
 
 
 def with_seed(options: Options, comm: Communicator) -> Options:
-    """The options with a seed: the one given, or one that rank 0 draws."""
+    """The options with a seed: the one given, that of the run to resume, or one drawn."""
     if options.seed is not None:
         return options
-    return replace(options, seed=comm.bcast(secrets.randbits(64)))
+    output = options.output
+    stored: int | None = None
+    if options.resume and output is not None:
+        stored = on_root(comm, lambda: existing_attribute(output, "seed"))
+    return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -104,7 +111,10 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
 def _engine(task: Task, comm: Communicator) -> ExactSsa:
     """The compiled kernels on this rank's device."""
     backend = open_backend(task.options.device, task.options.threads, comm)
-    return ExactSsa(backend, task.lowered, task.options.times.tolist())
+    times, options = task.options.times.tolist(), task.options
+    if options.method == "tau" and task.lowered.reactions:
+        return TauLeap(backend, task.lowered, times, options.epsilon)
+    return ExactSsa(backend, task.lowered, times)
 
 
 def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
@@ -148,19 +158,22 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
     block = options.block
     if block is None and options.resume and options.output is not None:
         output: Path = options.output
-        block = on_root(comm, lambda: existing_block_size(output))
+        block = on_root(comm, lambda: existing_attribute(output, "block"))
     recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
         "method": options.method,
-        "selector": task.selector,
         "seed": options.seed,
         "precision": "double",
         "max_steps": options.max_steps,
         "model_sha256": task.sha256,
         "command": options.command,
     }
+    if options.method == "tau":
+        attributes["epsilon"] = options.epsilon
+    else:
+        attributes["selector"] = task.selector
     return Layout(
         n=options.n,
         times=options.times,
@@ -213,7 +226,7 @@ def _simulate(
             )
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
-            events = sum(comm.allgather(tally.events))
+            events = sum(comm.allgather(tally.work["events"]))
             progress.update(min(blocks * layout.block, layout.total), events)
         if blocks < layout.n_blocks:
             ensemble.checkpoint()
@@ -223,12 +236,30 @@ def _simulate(
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
             row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
+            if comm.rank == 0:
+                _warn_of_left_out(layout, totals)
     except BaseException as error:
         writer.abort()
         end_all_ranks(comm, error)
         raise
     if stopped is not None:
         raise stopped
+
+
+def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
+    """Say which observables have samples that their sums cannot hold: means lack these."""
+    if "obs_n" not in totals:
+        return
+    samples = totals["n"] if layout.species else np.full_like(totals["obs_n"][..., 0], layout.n)
+    for index, name in enumerate(layout.observables):
+        summed = totals["obs_n"][..., index]
+        if (summed < samples).any():
+            limit = math.ldexp(1.0, 47 - layout.observable_scale[index])
+            warnings.warn(
+                f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
+                f"not finite or not below {limit:g} in size; record trajectories to have them all",
+                stacklevel=2,
+            )
 
 
 def _stopped(done: int, blocks: int, output: Path | None) -> StoppedEarly:

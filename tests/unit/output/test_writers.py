@@ -20,7 +20,7 @@ from tauslab.runner.output.base import open_writer
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.parts import PartsOptions
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_block_size
+from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.output.schema import PROFILE_COLUMNS
 
 # Parts of two blocks or so, and no merging: a view of many parts.
@@ -196,10 +196,10 @@ def test_resume_without_a_file_starts_one(job, tmp_path):
     job.check(tmp_path / "a.h5")
 
 
-def test_existing_block_size(job, tmp_path):
-    assert existing_block_size(tmp_path / "a.h5") is None
+def test_existing_attribute(job, tmp_path):
+    assert existing_attribute(tmp_path / "a.h5", "block") is None
     job.run(tmp_path / "a.h5")
-    assert existing_block_size(tmp_path / "a.h5") == 3
+    assert existing_attribute(tmp_path / "a.h5", "block") == 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

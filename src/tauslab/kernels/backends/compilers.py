@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tauslab.kernels.cache import cache_directory
 from tauslab.model.errors import DeviceError
 
 # -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
@@ -39,17 +42,22 @@ class Compiler:
 @cache
 def find_compilers() -> tuple[Compiler, ...]:
     """Usable compilers, best first: g++, clang++, then the compiler of the ``zig`` extra."""
-    found = []
+    return tuple(_each_compiler())
+
+
+def _each_compiler() -> Iterator[Compiler]:
     for name in ("g++", "clang++"):
         path = shutil.which(name)
         if path is not None:
-            found.append(Compiler(name, (path,), _version((path, "--version"))))
+            yield Compiler(name, (path,), _version((path, "--version")))
     if importlib.util.find_spec("ziglang") is not None:
+        if not os.access(Path.home(), os.W_OK | os.X_OK):  # zig without a cache never ends
+            os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_directory() / "zig"))
         zig = (sys.executable, "-m", "ziglang", "cc")
-        found.append(Compiler("zig", zig, _version((*zig, "--version"))))
-    return tuple(found)
+        yield Compiler("zig", zig, _version((*zig, "--version")))
 
 
+@cache
 def host_compiler() -> Compiler:
     """The best compiler of this machine.
 
@@ -58,12 +66,13 @@ def host_compiler() -> Compiler:
     DeviceError
         There is none.
     """
-    if not find_compilers():
+    best = next(_each_compiler(), None)
+    if best is None:
         raise DeviceError(
             "the cpu device needs a C++ compiler: install g++ or clang++, "
             "or `pip install tauslab[zig]`, which brings one"
         )
-    return find_compilers()[0]
+    return best
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Argument, Array, BackendOptions, KernelSource
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
-from tauslab.kernels.cache import compiled, content_key, csrc_texts
+from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError
 
@@ -214,6 +215,8 @@ def count() -> int:
     """CUDA devices this process sees; 0 where CuPy or the driver is missing."""
     if importlib.util.find_spec("cupy") is None:
         return 0
+    if not os.access(Path.home(), os.W_OK | os.X_OK):  # where CuPy makes a folder on import
+        os.environ.setdefault("CUPY_CACHE_DIR", str(cache_directory() / "cupy"))
     import cupy
 
     try:

@@ -14,6 +14,7 @@ typedef u64 Word;
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \
         [[maybe_unused]] i64 global_id_, [[maybe_unused]] i64 global_size_, __VA_ARGS__)
+#define KERNEL_IN_BLOCKS(blocks, name, ...) KERNEL(name, __VA_ARGS__)
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")

@@ -17,6 +17,9 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
+// With room on a processor for `blocks` of them at least, at the price of local memory.
+#define KERNEL_IN_BLOCKS(blocks, name, ...) \
+    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, blocks) name(__VA_ARGS__)
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")

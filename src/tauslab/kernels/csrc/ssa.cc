@@ -101,7 +101,8 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows, co
                 } else {
                     ++era;
                     const Place place = place_of(first, row, per_point);
-                    series = draw_series(keys, STREAM_SSA, place, number + 1);
+                    series =
+                        draw_series(keys, STREAM_SSA, place.trajectory, place.point, number + 1);
                     pause = next_pause(number + 1, max_steps);
                 }
             }
@@ -116,7 +117,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows, co
                 row = (i64)atomic_add(next_row, 1);
                 if (row >= rows) break;
                 const Place place = place_of(first, row, per_point);
-                series = draw_series(keys, STREAM_SSA, place, 0);
+                series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
                 load<N_SPECIES>(x, initial + place.input * initial_stride);
                 load<N_CONSTANTS>(c, constants + place.input * constants_stride);
                 check_constants(c);

@@ -18,10 +18,11 @@
 
 enum Stream : u32 {
     STREAM_SSA = 1,         // waiting times and reactions of exact trajectories
-    STREAM_TAU = 2,         // leaps: Poisson and binomial numbers of events
+    STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     STREAM_RDME = 4,        // lattice: hops and reactions of sites
     STREAM_PILOT = 5,       // short runs that choose a method or a scale
+    // 0x4000 .. 0x7fff: Poisson numbers of leaps, see poisson.h
 };
 
 // Which point of a sweep a trajectory belongs to, its number within the point, and which row of a
@@ -64,9 +65,9 @@ DEVICE Philox4 draw(const TrajectoryStream &s, u64 number) {
 
 // The draws of one trajectory from `number` to the next multiple of 2^32, for kernels that draw in
 // their innermost loop: draw `number` is philox_draw(series, keys, (u32)number).
-DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, const Place &place,
+DEVICE PhiloxSeries draw_series(const PhiloxKeys &keys, u32 stream, u64 trajectory, u32 point,
                                 u64 number) {
-    const TrajectoryStream s = trajectory_stream(0, stream, place.trajectory, place.point);
+    const TrajectoryStream s = trajectory_stream(0, stream, trajectory, point);
     return philox_series(keys, ((u32)(number >> 32) & 0xffffu) | s.c1_stream, s.c2, s.c3);
 }
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 # Root attributes that decide the numbers of a run.
-_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps")
+_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         return Existing(**attributes, complete=bool(file["progress/complete"][()] == 1))
 
 
-def existing_block_size(path: Path) -> int | None:
-    """Trajectories in a storage block of the result at `path`; None if there is no file.
+def existing_attribute(path: Path, name: str) -> int | None:
+    """A whole number among the root attributes of the result at `path`; None without a file.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def existing_block_size(path: Path) -> int | None:
     if not path.exists():
         return None
     with _open(path) as file:
-        return int(file.attrs["block"])
+        return int(file.attrs[name])
 
 
 def _open(path: Path) -> h5py.File:

@@ -1,0 +1,71 @@
+"""The compile cache on machines whose folders cannot be written, or not be trusted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tauslab.kernels.backends import compilers
+from tauslab.kernels.cache import cache_directory, compiled
+from tauslab.model.errors import OutputError
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.raises(OutputError, match="TAUSLAB_CACHE_DIR") as caught:
+        compiled("0" * 64, ".so", lambda out: out.touch())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def no_home(tmp_path, monkeypatch):
+    """No cache in the home directory: it cannot even be made."""
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.delenv("TAUSLAB_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    return tmp_path / f"tauslab-{os.getuid()}"
+
+
+def test_the_temporary_folder_is_ours_alone(no_home):
+    assert cache_directory() == no_home
+    assert no_home.stat().st_mode & 0o777 == 0o700
+    assert cache_directory() == no_home
+
+
+def test_a_temporary_folder_of_another_user_is_refused(no_home, monkeypatch):
+    no_home.mkdir()
+    owner = os.getuid()
+    monkeypatch.setattr("os.getuid", lambda: owner + 1)
+    no_home.rename(no_home.with_name(f"tauslab-{owner + 1}"))
+    with pytest.raises(OutputError, match="belongs to another user"):
+        cache_directory()
+
+
+def test_devices_are_counted_where_the_home_cannot_be_written(tmp_path):
+    """CuPy, where it is installed, makes a folder in the home directory when it is imported."""
+    (tmp_path / "home").write_text("not a folder")
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "TAUSLAB_CACHE_DIR": str(tmp_path)}
+    environment.pop("CUPY_CACHE_DIR", None)
+    program = "from tauslab.kernels.backends import device_count; print(device_count('cuda'))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 0
+
+
+def test_only_the_compiler_that_is_used_is_asked_for_its_version(monkeypatch):
+    """Starting a compiler that is not needed costs time; zig without a cache never ends."""
+    asked = []
+    monkeypatch.setattr(compilers, "_version", lambda command: asked.append(command) or "1")
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    compilers.host_compiler.cache_clear()
+    try:
+        assert compilers.host_compiler().name == "g++"
+    finally:
+        compilers.host_compiler.cache_clear()
+    assert asked == [("/bin/g++", "--version")]

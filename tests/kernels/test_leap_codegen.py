@@ -1,0 +1,155 @@
+"""The generated step selection of tau-leaping against the formulas of Cao, Gillespie & Petzold."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tauslab.kernels.backends.compilers import STRICT, host_compiler
+from tauslab.kernels.cache import CSRC
+from tauslab.kernels.codegen import Style
+from tauslab.kernels.leap_codegen import leap_header
+from tauslab.kernels.lowering import lower
+from tauslab.model.network import Network
+
+PROBE = Path(__file__).with_name("csrc_leap_probe.cc")
+EPSILON = 0.03
+
+
+def lowered(network):
+    counts = {name: int(v) for name, v in network.initial_amounts().items()}
+    return lower(network, parameters=network.parameter_values(), counts=counts)
+
+
+def probe(network, states, folder):
+    """Step limits [n] and propensities left to leap with [n, reactions]."""
+    (folder / "model.h").write_text(leap_header(lowered(network), Style(branches=True)))
+    compiler = host_compiler()
+    library = folder / "probe.so"
+    command = [*compiler.command, *compiler.flags(), *STRICT, f"-I{folder}", f"-I{CSRC}"]
+    done = subprocess.run(
+        [*command, str(PROBE), "-o", str(library)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    limits = np.empty(len(states))
+    leaping = np.empty((len(states), len(network.reactions)))
+    pointer = [ctypes.c_void_p(a.ctypes.data) for a in (states, limits, leaping)]
+    ctypes.CDLL(str(library)).leap_probe(
+        ctypes.c_longlong(0), ctypes.c_longlong(1), pointer[0], ctypes.c_longlong(len(states)),
+        ctypes.c_double(EPSILON), pointer[1], pointer[2],
+    )  # fmt: skip
+    return limits, leaping
+
+
+def by_hand(x, reactions, orders):
+    """Step limit from the paper: `reactions` of (rate, reactants, change), g from `orders`.
+
+    `orders` gives for each species that reacts a function of its count.
+    """
+    a = []
+    for rate, reactants, _ in reactions:
+        a.append(rate * math.prod(math.comb(int(x[i]), k) for i, k in reactants.items()))
+    critical = [
+        any(by < 0 and x[i] // -by < 10 for i, by in change.items()) for _, _, change in reactions
+    ]
+    leaping = [0.0 if c else value for c, value in zip(critical, a, strict=True)]
+    limit = math.inf
+    for i, g in orders.items():
+        changes = [
+            (change.get(i, 0), value)
+            for (_, _, change), value in zip(reactions, leaping, strict=True)
+        ]
+        mean = sum(by * value for by, value in changes)
+        variance = sum(by * by * value for by, value in changes)
+        most = max(EPSILON * x[i] / g(x[i]), 1.0)
+        if mean:
+            limit = min(limit, most / abs(mean))
+        if variance:
+            limit = min(limit, most**2 / variance)
+    return limit, leaping
+
+
+CASES = {
+    # A + B -> C, C -> A + B, first and second order
+    "bimolecular": (
+        [(0.001, {0: 1, 1: 1}, {0: -1, 1: -1, 2: 1}), (0.5, {2: 1}, {0: 1, 1: 1, 2: -1})],
+        {0: lambda x: 2.0, 1: lambda x: 2.0, 2: lambda x: 1.0},
+    ),
+    # 2 A -> B, A -> 0: both molecules of an order of 2
+    "pair": (
+        [(0.002, {0: 2}, {0: -2, 1: 1}), (0.1, {0: 1}, {0: -1}), (0.3, {1: 1}, {1: -1})],
+        {0: lambda x: 2 + 1 / (x - 1), 1: lambda x: 1.0},
+    ),
+    # 3 A -> B and 2 A + B -> 3 B: three of three; two of three; one of three
+    "triple": (
+        [(1e-6, {0: 3}, {0: -3, 1: 1}), (1e-6, {0: 2, 1: 1}, {0: -2, 1: 2})],
+        {
+            0: lambda x: max(3 + 1 / (x - 1) + 2 / (x - 2), 1.5 * (2 + 1 / (x - 1))),
+            1: lambda x: 3.0,
+        },
+    ),
+    # Schlögl: A and B are held constant and bound nothing
+    "schlogl": (
+        [
+            (0.03, {0: 2}, {0: 1}),
+            (1e-4, {0: 3}, {0: -1}),
+            (200.0, {}, {0: 1}),
+            (3.5, {0: 1}, {0: -1}),
+        ],
+        {0: lambda x: max(3 + 1 / (x - 1) + 2 / (x - 2), 2 + 1 / (x - 1))},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_step_limit(name, tmp_path):
+    reactions, orders = CASES[name]
+    n_species = 1 + max(i for _, reactants, change in reactions for i in (*reactants, *change))
+    network = Network(name)
+    for i in range(n_species):
+        network.add_species(f"S{i}", 100)
+    for rate, reactants, change in reactions:
+        products = {i: reactants.get(i, 0) + change.get(i, 0) for i in {*reactants, *change}}
+        sides = [
+            " + ".join(f"{k} S{i}" for i, k in side.items() if k) for side in (reactants, products)
+        ]
+        network.add_reaction(" -> ".join(sides), rate=rate)
+    rng = np.random.default_rng(5)
+    states = rng.integers(3, 3000, (200, n_species)).astype(np.int32)
+    states[:50] = rng.integers(3, 40, (50, n_species))
+    limits, leaping = probe(network, states, tmp_path)
+    for row, x in enumerate(states):
+        limit, expected = by_hand(x, reactions, orders)
+        np.testing.assert_allclose(leaping[row], expected, rtol=1e-12)
+        np.testing.assert_allclose(limits[row], limit, rtol=1e-12)
+
+
+def test_a_law_of_another_form_has_the_order_of_its_slope(tmp_path):
+    """Death at rate 5 X^2 / (400 + X^2): elasticity 2 at X << 20 and 0 at X >> 20, at least 1."""
+    network = Network("hill")
+    network.add_species("X", 100)
+    network.add_reaction("X ->", law="5 * X ^ 2 / (400 + X ^ 2)")
+    states = np.array([[15], [50], [100000]], np.int32)
+    limits, _ = probe(network, states, tmp_path)
+
+    def law(x):
+        return 5 * x**2 / (400 + x**2)
+
+    for (x,), limit in zip(states.tolist(), limits, strict=True):
+        order = max(1.0, x * (law(x + 1) - law(x)) / law(x))
+        most = max(EPSILON * x / order, 1.0)
+        assert limit == pytest.approx(min(most, most**2) / law(x), rel=1e-9)
+
+
+def test_nothing_limits_a_birth_that_no_law_reads(tmp_path):
+    network = Network("birth")
+    network.add_species("X", 0)
+    network.add_reaction("-> X", rate=2.0)
+    limits, leaping = probe(network, np.array([[0], [5]], np.int32), tmp_path)
+    assert np.isinf(limits).all()
+    assert (leaping == 2.0).all()
