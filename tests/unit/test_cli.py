@@ -14,6 +14,8 @@ import pytest
 
 from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
+from tauslab.runner.digest import digest_lines
+from tauslab.runner.output.reader import open_result
 
 MODEL = str(next((Path(__file__).parent.parent / "data").rglob("schlogl.xml")))
 
@@ -97,3 +99,16 @@ def test_a_second_interrupt_ends_a_run_whose_kernel_goes_on(tmp_path):
         process.kill()
         process.communicate()
     assert main(["info", str(out)]) == 0
+
+
+def test_a_result_reruns_from_itself_without_options(tmp_path):
+    first, again = str(tmp_path / "first.h5"), str(tmp_path / "again.h5")
+    assert main(["run", MODEL, "-n", "30", "--t-end", "0.5", "--points", "4", "--species", "X",
+                 "--seed", "9", "--record", "trajectories,final", "--device", "cpu",
+                 "-o", first]) == 0  # fmt: skip
+    assert main(["run", first, "--device", "cpu", "-o", again]) == 0
+    with open_result(first) as one, open_result(again) as two:
+        assert digest_lines(one) == digest_lines(two)
+    assert main(["run", first, "-n", "5", "--device", "cpu", "-o", again, "--overwrite"]) == 0
+    with open_result(again) as five:
+        assert five.n == 5

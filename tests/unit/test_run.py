@@ -284,3 +284,28 @@ def test_samples_that_statistics_cannot_hold_are_told(run):
     left_out = 4000 - int(result.data["statistics/observables/n"][1, 0])
     assert left_out > 0
     assert f"leave out {left_out} samples" in str(caught[0].message)
+
+
+def test_a_run_with_values_per_trajectory_does_not_rerun_as_another(tmp_path):
+    """The file does not hold the values, so its model is refused by name."""
+    path = tmp_path / "varied.h5"
+    options = {"n": 3, "times": TIMES, "seed": 1, "device": "cpu"}
+    ts.run(pairs(), set={"k": np.array([1.0, 2.0, 3.0])}, output=path, **options).close()
+    with pytest.raises(ts.ModelError, match="values per trajectory"):
+        ts.run(path, **options)
+
+
+def test_statistics_of_observables_alone_are_refused():
+    with pytest.raises(ts.ConfigError, match="not observables only"):
+        ts.run(pairs(), n=5, times=TIMES, species="total", record="statistics", device="cpu")
+
+
+def test_a_model_without_species_is_refused():
+    with pytest.raises(ts.ModelError, match="no species"):
+        ts.run(ts.Network("empty"), n=5, times=TIMES, device="cpu")
+
+
+@pytest.mark.parametrize("options", [{"n": 2.5}, {"seed": "x"}, {"seed": 1.5}, {"record": []}])
+def test_values_of_a_wrong_type_are_refused_in_one_sentence(options):
+    with pytest.raises(ts.ConfigError):
+        ts.run(pairs(), **{"times": TIMES, "device": "cpu", **options})

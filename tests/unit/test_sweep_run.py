@@ -333,6 +333,16 @@ def test_bad_options_exit_2_and_write_nothing(tmp_path, capsys, options, word):
     assert not path.exists()
 
 
+def test_a_sweep_reruns_from_its_file(tmp_path):
+    path, again = tmp_path / "a.h5", tmp_path / "b.h5"
+    sweep = ["--sweep", "c3=lin:6.9e-4:1.4e-3:3", "--sweep", "X=list:100,250", "--quiet"]
+    assert main([*COMMAND, *sweep, "-o", str(path)]) == 0
+    assert main(["run", str(path), "--device", "cpu", "--quiet", "-o", str(again)]) == 0
+    with ts.open(path) as first, ts.open(again) as second:
+        assert total(second) == total(first)
+        assert second.attributes["grid"] == "3,2"
+
+
 def test_a_table_from_the_command_line(tmp_path, capsys):
     table, path = tmp_path / "points.csv", tmp_path / "a.h5"
     table.write_text("X,c3\n100,1e-3\n200,9e-4\n300,8e-4\n")

@@ -32,6 +32,7 @@ _PLURAL = {
     "conversion factor": "conversion factors",
     "package": "required SBML packages",
     "missing value": "missing values",
+    "values per trajectory": "values per trajectory, which the file does not hold,",
     "concentration": "concentrations in place of numbers of molecules",
 }
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
-from tauslab.runner.job import DEFAULT_EPSILON, METHODS
+from tauslab.runner.job import METHODS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -72,11 +71,9 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
-    run.add_argument("-n", type=int, default=1000, help="trajectories (1000), at each point")
-    run.add_argument("--method", choices=METHODS, default="ssa", help="ssa: exact; tau: leaping")
-    run.add_argument(
-        "--epsilon", type=float, default=DEFAULT_EPSILON, metavar="E", help="error of a leap (0.03)"
-    )
+    run.add_argument("-n", type=int, help="trajectories (1000), at each point")
+    run.add_argument("--method", choices=METHODS, help="ssa: exact (default); tau: leaping")
+    run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
@@ -99,7 +96,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--table", type=Path, metavar="FILE", help="a point per row, CSV or Parquet")
     run.add_argument("--species", metavar="A,B", help="record these only")
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
-    run.add_argument("--max-steps", type=int, default=MAX_STEPS, metavar="N", help="events at most")
+    run.add_argument("--max-steps", type=int, metavar="N", help="events at most")
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")

@@ -29,7 +29,7 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
-from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
+from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -56,24 +56,57 @@ def process_run(arguments: argparse.Namespace) -> None:
     result.close()
 
 
+def _from_result(arguments: argparse.Namespace) -> Sweep | None:
+    """A result file reruns from itself: what the command does not say is as in the file.
+
+    Returns the points of its sweep, if the command gives no others.
+    """
+    if arguments.model.suffix.lower() != ".h5":
+        return None
+    with open_result(arguments.model) as result:
+        stored = result.attributes
+        if arguments.t_end is arguments.points is arguments.times is None:
+            arguments.times = result.times
+        if arguments.species is None and arguments.record is None:
+            arguments.species = ",".join(result.species + result.observables)
+        for name, value in (
+            ("n", result.n),
+            ("seed", result.seed),
+            ("method", result.method),
+            ("epsilon", stored.get("epsilon")),
+            ("record", stored.get("record")),
+            ("max_steps", stored.get("max_steps")),
+        ):
+            if getattr(arguments, name) is None:
+                setattr(arguments, name, value)
+        if not result.swept or arguments.sweep or arguments.design or arguments.table:
+            return None
+        grid = stored.get("grid")
+        return Sweep(
+            tuple(result.points),
+            np.stack(list(result.points.values()), axis=1),
+            None if grid is None else tuple(map(int, str(grid).split(","))),
+            str(arguments.model),
+        )
+
+
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
-    given = None if arguments.times is None else read_times(arguments.times)
+    stored_sweep = _from_result(arguments)
+    own = {k: getattr(arguments, k) for k in ("n", "method", "epsilon", "max_steps")}
+    given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
         times=times,
-        n=arguments.n,
         seed=arguments.seed,
-        method=arguments.method,
         set=dict(_assignment(text) for text in arguments.set),
-        sweep=choose_points(
+        sweep=stored_sweep
+        or choose_points(
             parse_sweep(arguments.sweep),
             arguments.table,
             None if arguments.design is None else parse_design(arguments.design),
         ),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
-        epsilon=arguments.epsilon,
-        max_steps=arguments.max_steps,
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
@@ -82,6 +115,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         resume=arguments.resume,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
+        **{k: v for k, v in own.items() if v is not None},
     )
 
 

@@ -19,6 +19,7 @@ from tauslab.runner.sweep import Design, Sweep
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
+MOST_POINTS = 10_000_000
 METHODS = ("ssa", "tau")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
@@ -44,7 +45,7 @@ class Record:
         ConfigError
             A word that is not one of these, or a histogram without a range.
         """
-        words = text.split(",") if isinstance(text, str) else list(text)
+        words = text.split(",") if isinstance(text, str) else list(text) or [""]
         histograms = tuple(_histogram(w) for w in words if w.startswith("histogram"))
         for word in words:
             if word not in _WORDS and not word.startswith("histogram"):
@@ -207,7 +208,7 @@ def sample_times(
     if not (math.isfinite(end) and end > 0):
         raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
-    _within("--points", count, 2, 2**31 - 1)
+    _within("--points", count, 2, MOST_POINTS)
     return np.linspace(0.0, end, count)
 
 
@@ -258,8 +259,8 @@ def read_times(path: Path) -> FloatArray:
 
 
 def _within(option: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ConfigError(f"{option} {value} is not allowed: {low} to {high}")
+    if not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _PILOT_TRAJECTORIES = 32
 _PILOT_POINTS = 64
-_PILOT_ROOM = 8  # doublings by which an observable may exceed the pilot's largest value
+_PILOT_ROOM = 16  # doublings by which an observable may exceed the pilot's largest value
 
 
 def run_network(
@@ -187,17 +187,18 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,
-        model_source=task.network.source_text or task.canonical,
-        model_canonical=task.canonical,
+        model_source=task.network.source_text or task.stored_model,
+        model_canonical=task.stored_model,
         sweep=None if task.sweep is None else task.sweep.columns(),
         grid=None if task.sweep is None else task.sweep.grid,
     )
 
 
 def _block_size(task: Task, recorded_bytes: int) -> int:
+    fine = not task.record.trajectories
     if task.sweep is None:
-        return storage_block_size(task.options.n, recorded_bytes)
-    return sweep_block_size(task.sweep.points, task.options.n, recorded_bytes)
+        return storage_block_size(task.options.n, recorded_bytes, fine=fine)
+    return sweep_block_size(task.sweep.points, task.options.n, recorded_bytes, fine=fine)
 
 
 def _simulate(

@@ -17,7 +17,7 @@ from tauslab.model.check import check_rates, require_support
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, Number, symbols
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network, round_counts, unfold
+from tauslab.model.network import Feature, Network, round_counts, unfold
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.sweep import Design, Sweep
 
@@ -40,7 +40,7 @@ class Task:
     initial: CountArray
     constants: FloatArray
     record: Record
-    canonical: str
+    stored_model: str
     sha256: str
 
     @property
@@ -90,13 +90,7 @@ def prepare(network: Network, options: Options) -> Task:
     ConfigError
         A name in the options that the model does not have.
     """
-    require_support(network, options.method)
-    for name in options.species or ():
-        if name not in network.species and name not in network.rules:
-            raise ConfigError(
-                f"--species {name}: not a species of {network.name}; "
-                f"it has {_some(network.species)}"
-            )
+    _check_names(network, options)
     network, options, rows, n_rows = _choose_values(network, options)
     network.validate()
     values = network.parameter_values()
@@ -130,17 +124,43 @@ def prepare(network: Network, options: Options) -> Task:
         digest.update(b"sweep\0")
     for name in sorted(rows):
         digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    # The file holds no values per trajectory, so it must not rerun without them.
+    if rows and options.sweep is None:
+        feature = Feature(
+            "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
+        )
+        canonical = canonical_text(replace(network, features=[feature]))
     task = Task(
         network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
     )
-    record = options.record or _default_record(task)
+    return replace(task, record=_checked_record(task))
+
+
+def _check_names(network: Network, options: Options) -> None:
+    require_support(network, options.method)
+    if not network.species:
+        raise ModelError(f"{network.name} has no species: there is nothing to simulate")
+    for name in options.species or ():
+        if name not in network.species and name not in network.rules:
+            raise ConfigError(
+                f"--species {name}: not a species of {network.name}; "
+                f"it has {_some(network.species)}"
+            )
+
+
+def _checked_record(task: Task) -> Record:
+    record = task.options.record or _default_record(task)
+    if record.statistics and not task.species:
+        raise ConfigError(
+            "--species needs a species, not observables only, for --record statistics"
+        )
     for histogram in record.histograms:
         if histogram.species not in task.species:
             raise ConfigError(
                 f"--record histogram of {histogram.species}: not a recorded species; "
                 f"recorded are {_some(task.species)}"
             )
-    return replace(task, record=record)
+    return record
 
 
 def _choose_values(

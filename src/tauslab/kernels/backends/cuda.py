@@ -217,8 +217,10 @@ def count() -> int:
         return 0
     if not os.access(Path.home(), os.W_OK | os.X_OK):  # where CuPy makes a folder on import
         os.environ.setdefault("CUPY_CACHE_DIR", str(cache_directory() / "cupy"))
-    import cupy
-
+    try:
+        import cupy
+    except ImportError:  # for another CUDA, or with a library that is gone: doctor says so
+        return 0
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
