@@ -33,6 +33,7 @@ from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
 _READ_AGAIN = 64 << 20  # bytes of samples
+_READ_POINTS = 256
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -162,6 +163,7 @@ def _leaps(result: Result) -> str:
 def _last_values(result: Result, most: int = 8) -> list[str]:
     """Means at the end, where they cost nothing: a large file is not read again for them."""
     small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
+    small = small and result.n_points <= _READ_POINTS
     if "statistics/sum" not in result.data and not small:
         return []
     lines = []
