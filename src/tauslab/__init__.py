@@ -14,5 +14,6 @@ from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read
 from tauslab.runner.api import run as run
 from tauslab.runner.result import Result as Result
+from tauslab.runner.simulator import simulator as simulator
 
 __version__ = "0.1.0"
