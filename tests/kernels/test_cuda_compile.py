@@ -101,6 +101,14 @@ def test_a_network_with_varying_constants_stays_in_registers(architecture):
     check(usage, {"ssa"})
 
 
+def test_a_swept_rate_costs_no_registers(architecture):
+    """A register more than 72 would mean fewer threads at a time."""
+    header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style)
+    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+    assert usage["ssa"][-1] <= 72
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_table_kernels_need_little_local_memory(name, architecture):
     # The prefix sums of a group of 32 (256 bytes) and the levels of the tree are indexed at run

@@ -98,3 +98,20 @@ def test_python_runs_are_sharded_and_every_rank_gets_the_result(mpirun, tmp_path
     )
     done = mpirun(3, [program])
     assert done.stdout.count("agrees") == 3
+
+
+def test_ranks_do_not_change_a_sweep(mpirun, tmp_path):
+    """Every point's sums come from several ranks, which share blocks and not points."""
+    kinds = "trajectories,statistics,histogram:X:0:800:20"
+    sweep = ["--sweep", "c3=lin:7e-4:1.2e-3:3", "--sweep", "X=list:100,400"]
+    found, alone = {}, {}
+    for ranks, block in ((1, "50"), (2, "25"), (3, "100")):
+        run = [*RUN, "-n", "50", *sweep, "--block", block]
+        path = tmp_path / f"{ranks}.h5"
+        done = mpirun(ranks, [*run, "--record", kinds, "-o", path])
+        assert done.stdout.count("50 trajectories at each of 6 points") == 1
+        found[ranks] = digests(path)
+        mpirun(ranks, [*run, "--record", "statistics", "-o", tmp_path / f"s{ranks}.h5"])
+        alone[ranks] = [line for line in digests(tmp_path / f"s{ranks}.h5") if "sum" in line[0]]
+    assert found[2] == found[3] == found[1]
+    assert alone[1] == alone[2] == alone[3] == [line for line in found[1] if "sum" in line[0]]

@@ -52,6 +52,22 @@ def storage_block_size(n: int, row_bytes: int, *, fine: bool = False) -> int:
     return max(1, min(by_size, -(-n // blocks)))
 
 
+def sweep_block_size(points: int, n: int, row_bytes: int, *, fine: bool = False) -> int:
+    """Trajectories in a storage block of a sweep: as without one, but so that points fit.
+
+    Whole points, or an even fraction of one; where `n` has no divisor of about the right size the
+    points are cut anywhere.
+
+    >>> [sweep_block_size(100, n, 1 << 12) for n in (10, 1000, 1009)]
+    [10, 250, 256]
+    """
+    size = storage_block_size(points * n, row_bytes, fine=fine)
+    if size >= n:
+        return size // n * n
+    divisor = next(d for d in range(size, 0, -1) if n % d == 0)
+    return divisor if 4 * divisor >= size else size
+
+
 def next_share(remaining: int, n_ranks: int, lanes: int, smallest: int, largest: int) -> int:
     """Storage blocks that a rank should take now, of `remaining` that nobody has taken.
 

@@ -95,9 +95,14 @@ class LoweredNetwork:
                 table[:, column] = rows[constant.name]
                 continue
             names = sorted(symbols(constant))
-            for row in range(n_rows):
-                values = {name: float(rows[name][row]) for name in names}
-                table[row, column] = evaluate(constant, values)
+            # Rows with the same bits, of which a grid has many, are evaluated once.
+            inputs = np.stack([rows[name] for name in names], axis=1).view(np.uint64)
+            unique, which = np.unique(inputs, axis=0, return_inverse=True)
+            found = [
+                evaluate(constant, dict(zip(names, own, strict=True)))
+                for own in unique.view(np.float64).tolist()
+            ]
+            table[:, column] = np.array(found)[which.ravel()]
         return table
 
 

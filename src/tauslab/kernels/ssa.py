@@ -53,13 +53,17 @@ class SampleBuffers:
 class Launch:
     """Trajectories ``first .. first + rows - 1`` and their inputs on the device.
 
-    `initial` int32 ``[1 or rows, species]``; `constants` f64 ``[1 or rows, constants]``.
+    `initial` int32 ``[inputs, species]`` and `constants` f64 ``[inputs, constants]``, with one
+    input for all trajectories or, without a sweep, one for each. In a sweep `per_point`
+    trajectories of every point follow each other; it has one input for each of the points that
+    the launch touches.
     """
 
     first: int
     rows: int
     initial: Any
     constants: Any
+    per_point: int = 0
 
 
 class ExactSsa:
@@ -115,7 +119,8 @@ class ExactSsa:
         backend.clear(buffers.row_counter, stream)
         backend.clear(buffers.work, stream)
         arguments = [
-            self._key(seed), np.uint32(0), launch.first, launch.rows, self._times, self._n_times,
+            self._key(seed), launch.per_point, launch.first, launch.rows,
+            self._times, self._n_times,
             launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
             buffers.final, buffers.status, buffers.work, *self._own_arguments(),

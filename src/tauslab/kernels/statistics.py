@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_statistics")
+_REAL_SUMS = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
 _ROWS_PER_ITEM = 256  # as in csrc/statistics.cc
 
 
@@ -47,19 +48,21 @@ class Statistics:
             for name, (column, edges) in histograms.items()
         }
 
-    def accumulators(self) -> dict[str, Any]:
-        """New device accumulators, all uint64, named as the writers know them."""
+    def accumulators(self, points: int = 1) -> dict[str, Any]:
+        """New device accumulators, all uint64, named as the writers know them.
+
+        Each has room for `points` points of a sweep, its first axis.
+        """
         times, species, observables = self._times, self._species, self._observables
         shapes: dict[str, tuple[int, ...]] = {}
         if self._counts:
             shapes |= {"n": (times,)}
             shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
             if self._scales is not None:
-                names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
-                shapes |= {f"obs_{name}": (times, observables) for name in names}
+                shapes |= {f"obs_{name}": (times, observables) for name in _REAL_SUMS}
         for name, (_, bins, _) in self._histograms.items():
             shapes[f"histogram/{name}"] = (times, bins + 2)
-        return {k: self._backend.empty(shape, np.uint64) for k, shape in shapes.items()}
+        return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
 
     def add(
         self,
@@ -68,34 +71,39 @@ class Statistics:
         rows: int,
         into: Mapping[str, Any],
         stream: Stream,
+        *,
+        per_point: int = 0,
+        offset: int = 0,
     ) -> None:
-        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order."""
+        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order.
+
+        In a sweep every point has `per_point` trajectories, `offset` of which came before the
+        launch at its first point; its points go to the first rows of the accumulators.
+        """
         for buffer in into.values():
             self._backend.clear(buffer, stream)
-        chunks = -(-rows // _ROWS_PER_ITEM)
+        if not per_point:
+            per_point, offset = rows, 0
+        cut = (rows, per_point, offset)
+        chunks = -(-min(rows, per_point) // _ROWS_PER_ITEM) * -(-(offset + rows) // per_point)
         times, species = self._times, self._species
         if self._counts and species:
             sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
-            self._program.launch(
-                "count_statistics",
-                chunks * times * species,
-                [counts, rows, times, species, *sums],
-                stream,
-            )
+            arguments = [counts, *cut, times, species, *sums]
+            self._program.launch("count_statistics", chunks * times * species, arguments, stream)
         if self._counts and self._scales is not None:
             columns = times * self._observables
-            names = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
-            sums = [into[f"obs_{name}"] for name in names]
+            sums = [into[f"obs_{name}"] for name in _REAL_SUMS]
             self._program.launch(
                 "real_statistics",
                 chunks * columns,
-                [observables, rows, columns, self._observables, self._scales, *sums],
+                [observables, *cut, columns, self._observables, self._scales, *sums],
                 stream,
             )
         for name, (column, bins, edges) in self._histograms.items():
             self._program.launch(
                 "count_histogram",
                 chunks * times,
-                [counts, rows, times, species, column, edges, bins, into[f"histogram/{name}"]],
+                [counts, *cut, times, species, column, edges, bins, into[f"histogram/{name}"]],
                 stream,
             )

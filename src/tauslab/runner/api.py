@@ -18,6 +18,7 @@ from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network
+from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
@@ -62,6 +63,9 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     epsilon: float = DEFAULT_EPSILON,
     seed: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - the option is called --set
+    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None = None,
+    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None = None,
+    design: tuple[str, int] | str | None = None,
     species: Sequence[str] | str | None = None,
     record: str | Sequence[str] | None = None,
     max_steps: int = MAX_STEPS,
@@ -80,7 +84,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     model
         A network, or a model file.
     n
-        Number of trajectories.
+        Number of trajectories; with a sweep, at each of its points.
     times
         Sample times ``[time]`` in the model's unit; or `t_end` and `points` (101 by default) from
         0 to `t_end`.
@@ -95,6 +99,14 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     set
         Values of parameters and initial amounts (molecules) of species: a number for all
         trajectories, or an array ``[n]`` with one for each.
+    sweep
+        Values of parameters and initial amounts by name; the points are all combinations, the
+        first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, ``list:a,b,c``.
+    table
+        Points one by one: a column of values for each name, or a CSV or Parquet file of them.
+    design
+        ``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each
+        ``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.
     species
         Names to record; all by default.
     record
@@ -144,6 +156,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         seed=seed,
         method=method,
         set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
+        sweep=_points(sweep, table, design),
         species=_names(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
@@ -158,6 +171,17 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         command="tauslab.run",
     )
     return run_network(network, options, ranks())
+
+
+def _points(
+    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
+    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
+    design: tuple[str, int] | str | None,
+) -> Sweep | Design | None:
+    columns = Path(table) if isinstance(table, str | os.PathLike) else table
+    return choose_points(
+        sweep, columns, parse_design(design) if isinstance(design, str) else design
+    )
 
 
 def _names(species: Sequence[str] | str | None) -> tuple[str, ...] | None:

@@ -71,7 +71,7 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
-    run.add_argument("-n", type=int, help="trajectories (1000)")
+    run.add_argument("-n", type=int, help="trajectories (1000), at each point")
     run.add_argument("--method", choices=METHODS, help="ssa: exact (default); tau: leaping")
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
@@ -85,6 +85,15 @@ def _run(subparsers: Commands) -> None:
         metavar="NAME=VALUE",
         help="value of a parameter, or initial amount of a species",
     )
+    run.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="NAME=FORM",
+        help="values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+    )
+    run.add_argument("--design", metavar="KIND:N", help="N points in the ranges: sobol:N, lhs:N")
+    run.add_argument("--table", type=Path, metavar="FILE", help="a point per row, CSV or Parquet")
     run.add_argument("--species", metavar="A,B", help="record these only")
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
     run.add_argument("--max-steps", type=int, metavar="N", help="events at most")
@@ -108,7 +117,9 @@ def _plot(subparsers: Commands) -> None:
     kinds = ("auto", "trajectories", "mean", "histogram", "heatmap")
     plot.add_argument("--kind", choices=kinds, default="auto")
     plot.add_argument("--species", metavar="A,B")
-    plot.add_argument("--t", type=float, metavar="T", help="sample time of a histogram")
+    plot.add_argument(
+        "--t", type=float, metavar="T", help="sample time of a histogram, or of a sweep"
+    )
     plot.add_argument("-o", "--output", type=Path, help="PNG or SVG; the file's stem + .png")
     plot.add_argument("--overwrite", action="store_true")
 

@@ -42,24 +42,35 @@ class Column:
         return values[_valid(values)]
 
 
-def rows(shape: Sequence[int], itemsize: int, block: int, done: BoolArray) -> Iterator[slice]:
+def rows(
+    shape: Sequence[int],
+    itemsize: int,
+    block: int,
+    done: BoolArray,
+    only: slice = slice(None),
+) -> Iterator[slice]:
     """Runs of trajectories in completed blocks, each about `READ_BYTES` of a dataset.
+
+    `only` restricts them to some trajectories.
 
     >>> list(rows((10, 1), READ_BYTES // 8, 4, np.ones(3, bool)))
     [slice(0, 8, None), slice(8, 10, None)]
+    >>> list(rows((10, 1), 1, 4, np.ones(3, bool), slice(5, 9)))
+    [slice(5, 9, None)]
     """
+    start, stop, _ = only.indices(shape[0])
     row_bytes = max(1, itemsize * math.prod(shape[1:]))
     per_read = max(1, READ_BYTES // (row_bytes * block))
-    first = end = 0
-    for index in np.flatnonzero(done).tolist():
+    first = end = before = start // block
+    for index in (before + np.flatnonzero(done[before : -(-stop // block)])).tolist():
         if index == end and index - first < per_read:
             end += 1
             continue
         if end > first:
-            yield slice(first * block, end * block)
+            yield slice(max(start, first * block), end * block)
         first, end = index, index + 1
     if end > first:
-        yield slice(first * block, min(shape[0], end * block))
+        yield slice(max(start, first * block), min(stop, end * block))
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,16 @@ from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe
-from tauslab.runner.job import Options, Record, read_times, sample_times
+from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
 _READ_AGAIN = 64 << 20  # bytes of samples
+_READ_POINTS = 256
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -55,10 +57,13 @@ def process_run(arguments: argparse.Namespace) -> None:
     result.close()
 
 
-def _from_result(arguments: argparse.Namespace) -> None:
-    """A result file reruns from itself: what the command does not say is as in the file."""
+def _from_result(arguments: argparse.Namespace) -> Sweep | None:
+    """A result file reruns from itself: what the command does not say is as in the file.
+
+    Returns the points of its sweep, if the command gives no others.
+    """
     if arguments.model.suffix.lower() != ".h5":
-        return
+        return None
     with open_result(arguments.model) as result:
         stored = result.attributes
         if arguments.t_end is arguments.points is arguments.times is None:
@@ -75,10 +80,19 @@ def _from_result(arguments: argparse.Namespace) -> None:
         ):
             if getattr(arguments, name) is None:
                 setattr(arguments, name, value)
+        if not result.swept or arguments.sweep or arguments.design or arguments.table:
+            return None
+        grid = stored.get("grid")
+        return Sweep(
+            tuple(result.points),
+            np.stack(list(result.points.values()), axis=1),
+            None if grid is None else tuple(map(int, str(grid).split(","))),
+            str(arguments.model),
+        )
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
-    _from_result(arguments)
+    stored_sweep = _from_result(arguments)
     own = {k: getattr(arguments, k) for k in ("n", "method", "epsilon", "max_steps")}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
@@ -86,6 +100,12 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         times=times,
         seed=arguments.seed,
         set=dict(_assignment(text) for text in arguments.set),
+        sweep=stored_sweep
+        or choose_points(
+            parse_sweep(arguments.sweep),
+            arguments.table,
+            None if arguments.design is None else parse_design(arguments.design),
+        ),
         species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
         record=None if arguments.record is None else Record.parse(arguments.record),
         device=arguments.device,
@@ -117,14 +137,17 @@ def summary(result: Result) -> list[str]:
     on = f"{n_ranks} ranks, {', '.join(devices)}" if n_ranks > 1 else devices[0]
     rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
-    what = f"{result.path}: {result.n} trajectories, seed {result.seed}, {events:.4g} events"
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
-    ends = np.bincount(result.status, minlength=len(_STATUS))
+    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:
-            lines.append(f"  {count} of {result.n} trajectories ended early: {name}")
+            lines.append(
+                f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
+            )
     return lines + _last_values(result)
 
 
@@ -140,15 +163,23 @@ def _leaps(result: Result) -> str:
 def _last_values(result: Result, most: int = 8) -> list[str]:
     """Means at the end, where they cost nothing: a large file is not read again for them."""
     small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
+    small = small and result.n_points <= _READ_POINTS
     if "statistics/sum" not in result.data and not small:
         return []
-    lines = [
-        f"  {name} at t = {result.times[-1]:g}: mean {result.mean(name)[-1]:.6g}, "
-        f"sd {result.std(name)[-1]:.6g}"
-        for name in (result.species + result.observables)[:most]
-    ]
+    lines = []
+    for name in (result.species + result.observables)[:most]:
+        means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
+        lines.append(f"  {name} at t = {result.times[-1]:g}: mean {_span(means)}, sd {_span(sds)}")
     more = len(result.species + result.observables) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
+
+
+def _span(values: FloatArray) -> str:
+    """A number, or the smallest and largest over the points of a sweep."""
+    known = values[~np.isnan(values)]
+    if len(values) == 1 or not len(known):
+        return f"{values[0]:.6g}"
+    return f"{known.min():.6g} to {known.max():.6g}"
 
 
 def process_info(arguments: argparse.Namespace) -> None:

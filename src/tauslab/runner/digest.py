@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
 from tauslab.runner.columns import texts
+from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.result import Result
 
 # What is covered, in order; a name that ends in / stands for all datasets under it, by name,
@@ -47,6 +48,8 @@ _PER_SPECIES = {
     "statistics/sumsq_hi",
     "statistics/sumsq_lo",
 }
+# Axes of the arrays with a row per trajectory, without the points of a sweep.
+_AXES = {"status": 1, "counts": 3, "observables": 3, "final": 2}
 _OBSERVABLES = ("observables", "statistics/observables/")
 _DERIVED = ("mean", "variance")
 
@@ -126,7 +129,7 @@ def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str
     """A line per species, all from one pass over the dataset; species is its last axis."""
     shape = dataset.shape[:-1]
     hashes: list[Any] = [_begin(f"{name}/{species}", dataset.dtype, shape) for species in chosen]
-    for piece in _pieces(dataset):
+    for piece in _pieces(name, dataset):
         for sha, index in zip(hashes, indices, strict=True):
             sha.update(_canonical(piece[..., index]))
     return [(f"{name}/{s}", sha.hexdigest()) for s, sha in zip(chosen, hashes, strict=True)]
@@ -136,7 +139,7 @@ def _digest(name: str, dataset: Any) -> str:
     if _is_text(dataset.dtype):
         return _text_digest(name, texts(dataset))
     sha = _begin(name, dataset.dtype, dataset.shape)
-    for piece in _pieces(dataset):
+    for piece in _pieces(name, dataset):
         sha.update(_canonical(piece))
     return str(sha.hexdigest())
 
@@ -153,11 +156,13 @@ def _begin(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     return hashlib.sha256(f"{name}\n{text}\n{[int(size) for size in shape]}\n".encode())
 
 
-def _pieces(dataset: Any) -> Iterator[npt.NDArray[Any]]:
-    """A dataset in runs along its first axis."""
+def _pieces(name: str, dataset: Any) -> Iterator[npt.NDArray[Any]]:
+    """A dataset in runs along its first axis; of a sweep, in runs of trajectories."""
     if not dataset.shape:
         yield np.asarray(dataset[()])
         return
+    if len(dataset.shape) > _AXES.get(name, len(dataset.shape)):
+        dataset = FlatRows(dataset)
     row_bytes = dataset.dtype.itemsize * math.prod(dataset.shape[1:])
     rows = columns.READ_BYTES // max(1, row_bytes)
     chunk = (getattr(dataset, "chunks", None) or (1,))[0]

@@ -184,7 +184,7 @@ class Ensemble:
     def _finish(self, lane: Lane) -> None:
         delivery = lane.wait()
         tally, begun = self.tally, time.perf_counter()
-        add_sums(tally.sums, delivery.sums)
+        add_sums(tally.sums, delivery.sums, delivery.points)
         self._writer.write(delivery.chunk)
         first = delivery.chunk.start // self._layout.block
         blocks = -(-delivery.chunk.rows // self._layout.block)
@@ -226,6 +226,6 @@ class Ensemble:
         own = self.tally.rows
         done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
         before = int(self._writer.completed.sum()) * self._layout.block
-        done = min(done + before, self._layout.n)
+        done = min(done + before, self._layout.total)
         events = self.tally.work["events"]
         self._progress.update(done, max(events, events * (done - before) // max(1, own)))

@@ -54,8 +54,10 @@ def to_dask(result: Result, name: str) -> dask.array.Array:
     result.require_samples()
     data = result.data[name]
     shape: tuple[int, ...] = tuple(data.shape)
-    per_trajectory = name in _DIMENSIONS and _DIMENSIONS[name][0] == "trajectory"
-    chunks = (result.block, *shape[1:]) if per_trajectory else shape
+    chunks = shape
+    if name in _DIMENSIONS and _DIMENSIONS[name][0] == "trajectory":
+        rows = (result.block,) if not result.swept else _rows_of_chunk(result)
+        chunks = (*rows, *shape[len(rows) :])
     from_array: Any = dask.array.from_array
     array: dask.array.Array
     if result.path is None:
@@ -69,6 +71,11 @@ def to_dask(result: Result, name: str) -> dask.array.Array:
     return array
 
 
+def _rows_of_chunk(result: Result) -> tuple[int, int]:
+    """Points and trajectories of about a storage block."""
+    return max(1, result.block // result.n), min(result.block, result.n)
+
+
 def to_xarray(result: Result) -> xarray.Dataset:
     """All of a result with named dimensions; see `Result.to_xarray`."""
     import xarray
@@ -79,13 +86,23 @@ def to_xarray(result: Result) -> xarray.Dataset:
         coordinates["observable"] = list(result.observables)
     if result.path is not None:
         dataset = _open(result)
-        return dataset.assign_coords({k: v for k, v in coordinates.items() if k in dataset.dims})
+        known = {k: v for k, v in coordinates.items() if k in dataset.dims}
+        return _with_points(dataset.assign_coords(known), result)
+    lead = ("point",) if result.swept else ()
     variables = {
-        name.removeprefix("statistics/"): (dims, np.asarray(result.data[name]))
+        name.removeprefix("statistics/"): ((*lead, *dims), np.asarray(result.data[name]))
         for name, dims in _DIMENSIONS.items()
         if name in result.data
     }
-    return xarray.Dataset(variables, coordinates, dict(result.attributes))
+    dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
+    return _with_points(dataset, result)
+
+
+def _with_points(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+    """With the swept values as coordinates of the points; ``NAME_swept`` where NAME is taken."""
+    taken = {*dataset.variables, *dataset.dims}
+    names = {name: f"{name}_swept" if name in taken else name for name in result.points}
+    return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
 
 
 def _open(result: Result) -> xarray.Dataset:

@@ -17,7 +17,7 @@ from tauslab.runner.result import Result
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
-    "created", "n", "block", "record", "storage", "run",
+    "created", "n", "block", "record", "storage", "run", "sweep", "grid",
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8
@@ -29,7 +29,9 @@ def describe(result: Result) -> list[str]:
     lines = [_file_line(result)]
     lines.append(_model_line(result))
     lines.append(f"method: {result.method}, seed {result.seed}")
-    lines.append(f"trajectories: {result.n} in blocks of {result.block}")
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    lines.append(f"trajectories: {result.n}{where} in blocks of {result.block}")
+    lines += [_sweep_line(result)] if result.swept else []
     lines.append(_times_line(result))
     lines += _name_lines(result)
     lines.append(f"recorded: {', '.join(_recorded(result)) or 'nothing'}")
@@ -79,6 +81,15 @@ def _times_line(result: Result) -> str:
     return f"times: {len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
 
 
+def _sweep_line(result: Result) -> str:
+    ranges = []
+    for name, values in result.points.items():
+        distinct = len(np.unique(values))
+        ranges.append(f"{name} {distinct} values from {values.min():g} to {values.max():g}")
+    grid = str(result.attributes.get("grid", "")).replace(",", " x ")
+    return f"sweep: {f'grid {grid}, ' if grid else ''}{_listed(ranges)}"
+
+
 def _name_lines(result: Result) -> list[str]:
     lines = [f"species: {len(result.species)} ({_listed(result.species)})"]
     if result.observables:
@@ -99,7 +110,7 @@ def _recorded(result: Result) -> list[str]:
 
 
 def _statuses(result: Result) -> str:
-    numbers = np.bincount(result.status, minlength=256).tolist()
+    numbers = np.bincount(result.status.ravel(), minlength=256).tolist()
     return ", ".join(f"{numbers[v]} {name}" for name, v in STATUS_VALUES.items() if numbers[v])
 
 

@@ -14,6 +14,7 @@ from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.layout import HistogramSpec
+from tauslab.runner.sweep import Design, Sweep
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -22,6 +23,7 @@ MOST_POINTS = 10_000_000
 METHODS = ("ssa", "tau")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
+MOST_TOTAL = 2**53  # of all points together
 _WORDS = ("trajectories", "statistics", "final")
 
 
@@ -79,7 +81,7 @@ class Options:
     Parameters
     ----------
     n
-        Number of trajectories.
+        Number of trajectories; with a sweep, at each of its points.
     times
         Sample times ``[time]``, in the model's time unit.
     seed
@@ -87,6 +89,8 @@ class Options:
     set
         Values of parameters, and initial amounts of species: a number for all trajectories, or an
         array ``[n]`` with a value for each.
+    sweep
+        Points at which other values hold; a design becomes points when the seed is known.
     species
         Names of the species to record; None for all.
     record
@@ -114,6 +118,7 @@ class Options:
     seed: int | None = None
     method: str = "ssa"
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
+    sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None
     record: Record | None = None
     epsilon: float = DEFAULT_EPSILON
@@ -146,6 +151,25 @@ class Options:
             raise ConfigError("--resume needs the output file of the run to go on with")
         for name, values in self.set.items():
             self._check_values(name, values)
+        if self.sweep is not None:
+            self._check_sweep(self.sweep)
+
+    @property
+    def total(self) -> int:
+        """Number of trajectories at all points together."""
+        return self.n * (1 if self.sweep is None else self.sweep.points)
+
+    def _check_sweep(self, sweep: Sweep | Design) -> None:
+        if self.total > MOST_TOTAL:
+            raise ConfigError(
+                f"-n {self.n} at {sweep.points} points gives {self.total} trajectories: "
+                f"at most {MOST_TOTAL}"
+            )
+        for name, values in self.set.items():
+            if np.ndim(values):
+                raise ConfigError(f"{name}: values per trajectory and a sweep exclude each other")
+            if name in sweep.names:
+                raise ConfigError(f"{name} has one value for all points and is swept: choose one")
 
     def _check_values(self, name: str, values: float | FloatArray) -> None:
         array = np.asarray(values, np.float64)

@@ -41,16 +41,26 @@ def build_statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> S
 def lane_rows(task: Task, backend: Backend, block: int) -> int:
     """Trajectories that a lane has room for: whole storage blocks of `block`, at least one."""
     room = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
-    rows = min(task.options.n, room // max(1, task.sample_bytes))
+    row_bytes = task.sample_bytes
+    if task.per_point:
+        # A point's sums: up to 8 words for a count, and a cell of each bin.
+        cells = sum(h.bins + 2 for h in task.record.histograms)
+        sums = 8 * task.sample_bytes + 8 * cells * len(task.options.times)
+        row_bytes += -(-sums // task.per_point)
+    rows = min(task.options.total, room // max(1, row_bytes))
     return max(1, rows // block) * block
 
 
 @dataclass
 class Delivery:
-    """What a finished launch gives; `chunk` lies in buffers that the lane will use again."""
+    """What a finished launch gives; `chunk` lies in buffers that the lane will use again.
+
+    `points` are the points of a sweep that the launch touched, the leading axis of `sums`.
+    """
 
     chunk: Chunk
     sums: Accumulators
+    points: slice
     work: npt.NDArray[np.uint64]
 
 
@@ -85,7 +95,8 @@ class Lane:
             work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
         )
-        self._sums = statistics.accumulators() if statistics is not None else {}
+        points = (rows - 2) // task.per_point + 2 if task.per_point and rows > 1 else 1
+        self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
         wanted += [*(["final"] if record.final else []), "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
@@ -100,12 +111,14 @@ class Lane:
         task, engine, stream = self._task, self._engine, self._stream
         statistics, buffers = self._statistics, self._buffers
         assert task.options.seed is not None
-        rows = end - first
+        rows, per_point = end - first, task.per_point
+        inputs = task.points_of(first, end) if per_point else slice(first, end)
         self._launch = Launch(
             first,
             rows,
-            self._rows_of(task.initial, first, end, self._shared[0]),
-            self._rows_of(task.constants, first, end, self._shared[1]),
+            self._rows_of(task.initial, inputs, self._shared[0]),
+            self._rows_of(task.constants, inputs, self._shared[1]),
+            per_point,
         )
         begun = stream.record()
         engine.start(
@@ -116,7 +129,9 @@ class Lane:
             max_steps=task.options.max_steps,
         )
         if statistics is not None:
-            statistics.add(buffers.counts, buffers.observables, rows, self._sums, stream)
+            offset = first % per_point if per_point else 0
+            samples = (buffers.counts, buffers.observables, rows)
+            statistics.add(*samples, self._sums, stream, per_point=per_point, offset=offset)
         computed = stream.record()
         copies, backend = self._copies, engine.backend
         copies.wait_for(computed)
@@ -124,12 +139,13 @@ class Lane:
         for name, (buffer, mirror) in self._copied.items():
             backend.download(buffer, mirror, len(mirror) if name == "work" else rows, copies)
         for buffer, mirror in self._copied_sums.values():
-            backend.download(buffer, mirror, len(mirror), copies)
+            points = inputs.stop - inputs.start if per_point else 1
+            backend.download(buffer, mirror, points, copies)
         self._marks = [begun, computed, copying, copies.record()]
 
-    def _rows_of(self, table: npt.NDArray[Any], first: int, end: int, shared: Any) -> Any:
-        """Inputs of a launch: the row that all share, or those of its trajectories."""
-        return shared if len(table) == 1 else self._engine.backend.upload(table[first:end])
+    def _rows_of(self, table: npt.NDArray[Any], inputs: slice, shared: Any) -> Any:
+        """Inputs of a launch: the row that all share, or those of its trajectories or points."""
+        return shared if len(table) == 1 else self._engine.backend.upload(table[inputs])
 
     def wait(self) -> Delivery:
         """Block until samples and sums are on the host."""
@@ -137,8 +153,14 @@ class Lane:
         self._marks[-1].wait()
         rows = self._launch.rows
         arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "work"}
-        sums = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
-        return Delivery(Chunk(self._launch.first, arrays), sums, self._copied["work"][1].copy())
+        work = self._copied["work"][1].copy()
+        chunk = Chunk(self._launch.first, arrays)
+        held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
+        if not self._task.per_point:
+            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work)
+        points = self._task.points_of(chunk.start, chunk.start + rows)
+        count = points.stop - points.start
+        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work)
 
     def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
         """When the last launch computed and copied, in seconds since `origin`."""
@@ -146,7 +168,9 @@ class Lane:
         return (begun, computed), (copying, copied)
 
 
-def add_sums(totals: Accumulators, sums: Mapping[str, npt.NDArray[np.uint64]]) -> None:
-    """Add accumulators into `totals`, modulo 2^64."""
+def add_sums(
+    totals: Accumulators, sums: Mapping[str, npt.NDArray[np.uint64]], where: slice = slice(None)
+) -> None:
+    """Add accumulators into `totals`, modulo 2^64; in a sweep, at the points `where`."""
     for name, values in sums.items():
-        totals[name] += values
+        totals[name][where] += values

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Blue and vermilion of Okabe and Ito (2008), told apart under every common colour blindness.
-_BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
+BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -38,8 +38,8 @@ _SUFFIXES = (".png", ".svg")
 _MOST_LINES = 30
 _MOST_PANELS = 24
 _DEFAULT_PANELS = 4
-_HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samples can fill
-_HEATMAP_BINS = (40, 240)
+HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samples can fill
+HEATMAP_BINS = (40, 240)
 _MANY = 200  # from this many trajectories on, "auto" draws a distribution
 
 
@@ -77,6 +77,7 @@ def plot_result(
     names = list(species or (result.species + result.observables)[:_DEFAULT_PANELS])
     _check(kind, names, path, colour)
     kinds = [_automatic(result, name, t) if kind == "auto" else kind for name in names]
+    at = float(result.times[-1]) if t is None else t
     try:
         from matplotlib import rc_context
     except ImportError:
@@ -84,10 +85,14 @@ def plot_result(
     with rc_context(_STYLE):
         figure, panels = _panels(len(names))
         for name, drawn, axes in zip(names, kinds, panels, strict=True):
-            if drawn == "heatmap":
+            if result.swept:
+                from tauslab.runner.plot_sweep import draw_sweep
+
+                draw_sweep(axes, result, name, drawn, at, colour)
+            elif drawn == "heatmap":
                 _heatmap(axes, result, name, colour)
             elif drawn == "histogram":
-                _histogram(axes, result, name, float(result.times[-1]) if t is None else t)
+                _histogram(axes, result, name, at)
             else:
                 _LINES[drawn](axes, result, name)
         if path is not None:
@@ -108,6 +113,10 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
 
 
 def _automatic(result: Result, name: str, t: float | None) -> str:
+    if result.swept:
+        from tauslab.runner.plot_sweep import automatic_kind
+
+        return automatic_kind(result, name)
     if t is not None or len(result.times) == 1:
         return "histogram"
     if result.has_samples(name):
@@ -137,13 +146,14 @@ def _save(figure: Figure, path: Path) -> None:
         raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _amount(result: Result, name: str) -> str:
+def amount(result: Result, name: str) -> str:
+    """Label of an axis with values of a species or observable."""
     return f"{name} (molecules)" if name in result.species else name
 
 
 def _time_axes(axes: Axes, result: Result, name: str) -> None:
     axes.set_xlabel("time")
-    axes.set_ylabel(_amount(result, name))
+    axes.set_ylabel(amount(result, name))
     if len(result.times) > 1:
         axes.set_xlim(float(result.times[0]), float(result.times[-1]))
 
@@ -162,7 +172,7 @@ def _trajectories(axes: Axes, result: Result, name: str) -> None:
             result.times,
             line,
             where="post",
-            color=_BLUE if alone else _GREY,
+            color=BLUE if alone else _GREY,
             linewidth=1.0 if alone else 0.6,
             alpha=1.0 if alone else 0.65,
             label=label,
@@ -180,12 +190,12 @@ def _mean(axes: Axes, result: Result, name: str) -> None:
         times,
         mean - deviation,
         mean + deviation,
-        color=_BLUE,
+        color=BLUE,
         alpha=0.25,
         linewidth=0,
         label="mean ± standard deviation",
     )
-    axes.plot(times, mean, color=_BLUE, linewidth=1.8, label="mean")
+    axes.plot(times, mean, color=BLUE, linewidth=1.8, label="mean")
     if result.has_samples(name):
         for level, values in zip((5, 95), result.quantile(name, (0.05, 0.95)), strict=True):
             label = "5 and 95 % quantiles" if level == 5 else None
@@ -208,24 +218,27 @@ def _histogram(axes: Axes, result: Result, name: str, t: float) -> None:
     numbers, edges = result.histogram(name, t)
     sampled = result.has_samples(name)
     whole = sampled and result.column(name).whole
-    most = int(np.clip(2 * np.sqrt(result.n), *_HISTOGRAM_BINS))
+    most = int(np.clip(2 * np.sqrt(result.n), *HISTOGRAM_BINS))
     if sampled and len(numbers) > most:
         high = float(edges[-1]) - (1 if whole else 0)
-        numbers, edges = result.histogram(name, t, _edges(float(edges[0]), high, most, whole=whole))
+        numbers, edges = result.histogram(
+            name, t, round_edges(float(edges[0]), high, most, whole=whole)
+        )
     total = max(1, int(numbers.sum()))
     density = numbers / (total * np.diff(edges))
     unit = " density" + (" (1/molecule)" if name in result.species else "")
     axes.set_ylabel("probability" + ("" if np.all(np.diff(edges) == 1) else unit))
     if whole:
         edges = edges - 0.5  # bars are centred on their whole numbers
-    axes.stairs(density, edges, fill=True, color=_BLUE, alpha=0.85)
+    axes.stairs(density, edges, fill=True, color=BLUE, alpha=0.85)
     axes.set_xlim(float(edges[0]), float(edges[-1]))
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(_amount(result, name))
+    axes.set_xlabel(amount(result, name))
     axes.set_title(f"t = {t:g}, {total:,} trajectories")
 
 
-def _edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
+def round_edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
+    """Edges of at most `most` equal bins from `low` to `high`."""
     if whole or low == high:
         return columns.whole_edges(low, high, most)
     return np.linspace(low, high, most + 1)
@@ -233,10 +246,24 @@ def _edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
 
 def _heatmap(axes: Axes, result: Result, name: str, colour: str) -> None:
     """Distribution over time: a column per sample time, which reaches half-way to the next."""
+    probability, edges = _distribution(result, name)
+    density_map(axes, result, name, middle_edges(result.times), probability, edges, colour)
+    axes.set_xlabel("time")
+
+
+def density_map(
+    axes: Axes,
+    result: Result,
+    name: str,
+    columns_at: FloatArray,
+    probability: FloatArray,
+    edges: FloatArray,
+    colour: str,
+) -> None:
+    """Colours for probabilities ``[column, bin]``; `columns_at` and `edges` bound the cells."""
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
-    probability, edges = _distribution(result, name)
     positive = probability[probability > 0]
     if not positive.size:
         raise ConfigError(f"there is no sample of {name} to draw")
@@ -250,12 +277,9 @@ def _heatmap(axes: Axes, result: Result, name: str, colour: str) -> None:
     shown = np.ma.masked_equal(probability, 0) if logarithmic else probability
     colours = colormaps["viridis"].copy()
     axes.set_facecolor(colours(0.0))
-    mesh = axes.pcolormesh(
-        _time_edges(result.times), edges, shown.T, cmap=colours, norm=norm, rasterized=True
-    )
+    mesh = axes.pcolormesh(columns_at, edges, shown.T, cmap=colours, norm=norm, rasterized=True)
     axes.set_ylim(float(edges[0]), float(edges[-1]))
-    axes.set_xlabel("time")
-    axes.set_ylabel(_amount(result, name))
+    axes.set_ylabel(amount(result, name))
     whole = bool(np.all(np.diff(edges) == 1))
     unit = "" if whole else " per molecule" if name in result.species else " density"
     bar = axes.figure.colorbar(
@@ -269,8 +293,8 @@ def _distribution(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     """Probability density ``[time, bin]`` and edges ``[bins + 1]``."""
     if result.has_samples(name):
         column = result.column(name)
-        most = int(np.clip(4 * np.sqrt(result.n), *_HEATMAP_BINS))
-        edges = _edges(*columns.extremes(column), most, whole=column.whole)
+        most = int(np.clip(4 * np.sqrt(result.n), *HEATMAP_BINS))
+        edges = round_edges(*columns.extremes(column), most, whole=column.whole)
         numbers = columns.table(column, edges)
         total = numbers.sum(1)
     else:
@@ -281,7 +305,8 @@ def _distribution(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     return density, edges - 0.5 if whole else edges  # cells are centred on their whole numbers
 
 
-def _time_edges(times: FloatArray) -> FloatArray:
+def middle_edges(times: FloatArray) -> FloatArray:
+    """Edges of cells that begin and end half-way between neighbours, or at the ends."""
     if len(times) == 1:
         return np.array([times[0] - 0.5, times[0] + 0.5])
     middle = (times[1:] + times[:-1]) / 2

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner import columns, export
-from tauslab.runner.columns import Column, FloatArray, Sums, UintArray
+from tauslab.model.errors import ConfigError
+from tauslab.runner import columns, export, pointwise
+from tauslab.runner.columns import FloatArray, Sums, UintArray
+from tauslab.runner.recorded import Recorded
 
 if TYPE_CHECKING:
     import dask.array
@@ -23,104 +23,16 @@ if TYPE_CHECKING:
 
 BoolArray = npt.NDArray[np.bool_]
 
-_MOST_WHOLE_BINS = 1 << 22
 _TIME_TOLERANCE = 1e-9
 
 
-class Result:
+class Result(Recorded):
     """An ensemble of trajectories: samples, statistics or both, as they were recorded.
 
     Opened from a file (`tauslab.open`), it reads what is asked for and no more. A run that was
-    broken off shows what its completed blocks hold.
-
-    Parameters
-    ----------
-    data
-        Arrays, or HDF5 datasets, by the names they have in a file (``counts``,
-        ``statistics/sum``, ...).
-    attributes
-        Root attributes: method, seed, model_sha256, choices made, ...
-    path
-        The file the data comes from, if any.
-    close
-        Called by `close`.
+    broken off shows what its completed blocks hold. With a sweep, every array that a method gives
+    has the points as its first axis.
     """
-
-    def __init__(
-        self,
-        data: Mapping[str, Any],
-        attributes: Mapping[str, Any],
-        path: Path | None = None,
-        close: Callable[[], None] | None = None,
-    ) -> None:
-        self.data = data
-        self.path = path
-        self.attributes = {name: _plain(value) for name, value in attributes.items()}
-        self._close = close
-
-    # --- what was run ---
-
-    @property
-    def name(self) -> str:
-        """What messages call this result."""
-        return "in memory" if self.path is None else str(self.path)
-
-    @property
-    def method(self) -> str:
-        """Name of the method, for example ``ssa``."""
-        return str(self.attributes["method"])
-
-    @property
-    def seed(self) -> int:
-        """The 64-bit seed."""
-        return int(self.attributes["seed"])
-
-    @property
-    def n(self) -> int:
-        """Number of trajectories."""
-        return int(self.data["status"].shape[0])
-
-    @cached_property
-    def times(self) -> FloatArray:
-        """Sample times ``[time]``."""
-        return np.asarray(self.data["time"][()], np.float64)
-
-    @cached_property
-    def species(self) -> tuple[str, ...]:
-        """Names of the recorded species."""
-        return columns.texts(self.data["species"]) if "species" in self.data else ()
-
-    @cached_property
-    def observables(self) -> tuple[str, ...]:
-        """Names of the recorded observables."""
-        return columns.texts(self.data["observable"]) if "observable" in self.data else ()
-
-    @property
-    def status(self) -> npt.NDArray[np.uint8]:
-        """How each trajectory ended, ``[trajectory]``.
-
-        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan; 255 where nothing was written yet.
-        """
-        return np.asarray(self.data["status"][()], np.uint8)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run came to its end."""
-        return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
-
-    @cached_property
-    def completed_blocks(self) -> BoolArray:
-        """Which storage blocks are there, ``[block]``."""
-        if "progress/blocks" not in self.data:
-            return np.ones(-(-self.n // self.block), np.bool_)
-        return np.asarray(self.data["progress/blocks"][()] == 1, np.bool_)
-
-    @property
-    def block(self) -> int:
-        """Trajectories in a storage block."""
-        return int(self.attributes.get("block", self.n))
-
-    # --- samples ---
 
     def counts(self, species: str | Sequence[str] | None = None) -> npt.NDArray[np.int32]:
         """Recorded counts, in molecules.
@@ -141,19 +53,20 @@ class Result:
             return self._with_sentinels(np.asarray(dataset[()]))
         names = [species] if isinstance(species, str) else species
         indices = [self._index(name, self.species) for name in names]
-        chosen = np.empty((*dataset.shape[:2], len(indices)), np.int32)
+        shape, rows = dataset.shape[:-1], self._flat(dataset)
+        chosen = np.empty((*rows.shape[:2], len(indices)), np.int32)
         everything = np.ones_like(self.completed_blocks)
-        for part in columns.rows(dataset.shape, dataset.dtype.itemsize, self.block, everything):
-            chosen[part] = dataset[part][:, :, indices]
-        chosen = self._with_sentinels(chosen)
-        return chosen[:, :, 0] if isinstance(species, str) else chosen
+        for part in columns.rows(rows.shape, rows.dtype.itemsize, self.block, everything):
+            chosen[part] = rows[part][:, :, indices]
+        chosen = self._with_sentinels(chosen.reshape(*shape, len(indices)))
+        return chosen[..., 0] if isinstance(species, str) else chosen
 
     def final(self, name: str) -> npt.NDArray[np.int32]:
         """Counts of a species at the last sample time, int32 ``[trajectory]``."""
         index = self._index(name, self.species)
         if "final" in self.data:
-            return np.asarray(self.data["final"][:, index])
-        return np.asarray(self._recorded("counts", "final")[:, -1, index])
+            return np.asarray(self.data["final"][..., index])
+        return np.asarray(self._recorded("counts", "final")[..., -1, index])
 
     # --- statistics ---
 
@@ -180,7 +93,7 @@ class Result:
 
         Returns
         -------
-        ``[time]``, or ``[level, time]`` for several levels.
+        ``[time]``, or ``[level, time]`` for several levels; a sweep's points come before both.
 
         Raises
         ------
@@ -190,8 +103,9 @@ class Result:
         levels = [q] if isinstance(q, (int, float)) else list(q)
         if not all(0 <= level <= 1 for level in levels):
             raise ConfigError(f"quantile levels must lie between 0 and 1, not {q}")
-        values = columns.quantiles(self.column(name), levels)
-        return values[0] if isinstance(q, (int, float)) else values
+        each = [columns.quantiles(self.column(name, p), levels) for p in range(self.n_points)]
+        values = np.array(each) if self.swept else each[0]
+        return values[..., 0, :] if isinstance(q, (int, float)) else values
 
     def histogram(
         self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
@@ -217,15 +131,9 @@ class Result:
                 raise ConfigError(
                     f"only a histogram of {name} was recorded, so its bins cannot be chosen"
                 )
-            return cells[time, 1:-1], edges
-        values = self.column(name).at(time)
-        if bins is None and np.all(values == np.round(values)):
-            low, high = (values.min(), values.max()) if values.size else (0, 0)
-            edges = columns.whole_edges(float(low), float(high), _MOST_WHOLE_BINS)
-            own = Column(lambda: iter([values[:, None]]), 1, whole=True)
-            return columns.table(own, edges)[0], edges
-        numbers, edges = np.histogram(values, "auto" if bins is None else bins)
-        return numbers.astype(np.uint64), edges
+            return cells[..., time, 1:-1], edges
+        numbers, edges = pointwise.histogram(self, name, time, bins)
+        return (numbers if self.swept else numbers[0]), edges
 
     def stored_histogram(self, name: str) -> tuple[UintArray, FloatArray]:
         """Histogram as the run recorded it: cells ``[time, bins + 2]`` and edges ``[bins + 1]``.
@@ -253,28 +161,15 @@ class Result:
             f"{self.times[0]:g} to {self.times[-1]:g}, the nearest is {self.times[nearest]:g}"
         )
 
-    def has_samples(self, name: str) -> bool:
-        """Whether every sample of a species or observable was recorded."""
-        self._check(name)
-        return ("counts" if name in self.species else "observables") in self.data
+    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
 
-    def require_samples(self) -> None:
-        """Refuse a run of several ranks that was broken off: the file itself has no samples yet."""
-        if self.attributes.get("storage") == "parts":
-            raise InputFileError(
-                f"{self.name} is unfinished and its samples still lie in parts, one per rank: "
-                "complete it with --resume"
-            )
-
-    def column(self, name: str) -> Column:
-        """Recorded samples of a species or observable, to be streamed."""
-        self._check(name)
-        whole = name in self.species
-        names = self.species if whole else self.observables
-        dataset = self._recorded("counts" if whole else "observables", "trajectories")
-        if not self.completed_blocks.any():
-            raise InputFileError(f"{self.name} is unfinished and holds no completed block yet")
-        return Column(partial(self._pieces, dataset, names.index(name)), len(self.times), whole)
+        Raises
+        ------
+        ConfigError
+            The points are not all combinations of some values of each name.
+        """
+        return pointwise.on_grid(self, values)
 
     # --- other libraries ---
 
@@ -330,22 +225,20 @@ class Result:
     def __repr__(self) -> str:
         """One line: what was run, how much of it, where it lies."""
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
+        where = f" at {self.n_points} points" if self.swept else ""
         state = "" if self.complete else ", unfinished"
         return (
-            f"<Result {self.name}: {self.method}, {self.n} trajectories, {len(self.times)} times, "
-            f"{len(self.species)} species ({shown}), seed {self.seed}{state}>"
+            f"<Result {self.name}: {self.method}, {self.n} trajectories{where}, "
+            f"{len(self.times)} times, {len(self.species)} species ({shown}), "
+            f"seed {self.seed}{state}>"
         )
 
     # --- helpers ---
 
-    def _with_sentinels(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Counts with -1 where a block is not complete: a large file holds zeros there."""
-        for b in np.flatnonzero(~self.completed_blocks):
-            counts[b * self.block : (b + 1) * self.block] = -1
-        return counts
-
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         self._check(name)
+        if self.swept:
+            return pointwise.moments(self, name)
         sums = self._stored_sums(name)
         if sums is None and not self.has_samples(name):
             raise self._missing("statistics")
@@ -362,38 +255,3 @@ class Result:
         if f"{group}/n" not in self.data:
             return None
         return columns.stored_sums(self.data, group, names.index(name))
-
-    def _pieces(self, dataset: Any, index: int) -> Iterator[npt.NDArray[Any]]:
-        size = dataset.dtype.itemsize
-        for part in columns.rows(dataset.shape, size, self.block, self.completed_blocks):
-            # A copy: a view would keep the samples of all species in memory.
-            yield np.array(dataset[part][:, :, index])
-
-    def _recorded(self, dataset: str, option: str) -> Any:
-        if dataset not in self.data:
-            raise self._missing(option)
-        self.require_samples()
-        return self.data[dataset]
-
-    def _missing(self, option: str) -> ConfigError | InputFileError:
-        if not self.complete:
-            return InputFileError(
-                f"{self.name} is unfinished and holds no {option} yet: complete it with --resume"
-            )
-        return ConfigError(f"{self.name} was run without --record {option}")
-
-    def _check(self, name: str) -> None:
-        if name not in self.species and name not in self.observables:
-            self._index(name, self.species + self.observables)
-
-    def _index(self, name: str, names: Sequence[str]) -> int:
-        if name not in names:
-            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
-        return names.index(name)
-
-
-def _plain(value: Any) -> Any:
-    """Attribute as a Python value."""
-    if isinstance(value, bytes):
-        return value.decode()
-    return value.item() if isinstance(value, np.generic) else value

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tauslab.decomposition.blocks import Blocks, storage_block_size
+from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import (
     Backend,
     BackendOptions,
@@ -42,6 +42,7 @@ from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _PILOT_TRAJECTORIES = 32
+_PILOT_POINTS = 64
 _PILOT_ROOM = 16  # doublings by which an observable may exceed the pilot's largest value
 
 
@@ -128,16 +129,22 @@ def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
 def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
     """Exponent s of every observable, so that y * 2^s uses 47 bits well.
 
-    From the largest value in the first trajectories, which are the same bits on every machine.
+    From the largest value in the first trajectories, which are the same bits on every machine; in
+    a sweep, from the first of each of some points.
     """
     if not task.observables or not task.record.statistics:
         return ()
     pilot = replace(task, record=Record(trajectories=True))
-    rows = min(_PILOT_TRAJECTORIES, task.options.n)
+    n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
+    chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
+    rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
     lane = Lane(pilot, engine, None, rows, engine.backend.stream())
-    lane.start(0, rows)
-    values = np.abs(lane.wait().chunk.arrays["observables"].astype(np.float64))
-    largest = np.where(np.isfinite(values), values, 0.0).max(axis=(0, 1))
+    largest = np.zeros(len(task.observables))
+    for point in chosen.tolist():
+        lane.start(point * n, point * n + rows)
+        values = np.abs(lane.wait().chunk.arrays["observables"].astype(np.float64))
+        valid = np.where(np.isfinite(values), values, 0.0)
+        largest = np.maximum(largest, valid.max(axis=(0, 1)))
     exponents = np.frexp(largest)[1]
     return tuple(
         int(47 - _PILOT_ROOM - e) if top > 0 else 20
@@ -153,11 +160,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
     recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
-    block = min(
-        block or storage_block_size(options.n, recorded_bytes, fine=not record.trajectories),
-        options.n,
-    )
-    Blocks(options.n, block)
+    block = min(block or _block_size(task, recorded_bytes), options.total)
+    Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
         "method": options.method,
         "seed": options.seed,
@@ -185,7 +189,16 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,
         model_source=task.network.source_text or task.stored_model,
         model_canonical=task.stored_model,
+        sweep=None if task.sweep is None else task.sweep.columns(),
+        grid=None if task.sweep is None else task.sweep.grid,
     )
+
+
+def _block_size(task: Task, recorded_bytes: int) -> int:
+    fine = not task.record.trajectories
+    if task.sweep is None:
+        return storage_block_size(task.options.n, recorded_bytes, fine=fine)
+    return sweep_block_size(task.sweep.points, task.options.n, recorded_bytes, fine=fine)
 
 
 def _simulate(
@@ -200,11 +213,11 @@ def _simulate(
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
     progress = Progress(
-        layout.n,
+        layout.total,
         comm.rank,
         quiet=task.options.quiet,
         description=task.network.name,
-        started_at=min(int(writer.completed.sum()) * layout.block, layout.n),
+        started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
     stopped: StoppedEarly | None = None
     try:
@@ -215,7 +228,7 @@ def _simulate(
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
-            progress.update(min(blocks * layout.block, layout.n), events)
+            progress.update(min(blocks * layout.block, layout.total), events)
         if blocks < layout.n_blocks:
             ensemble.checkpoint()
             writer.abort()
@@ -238,9 +251,9 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
     """Say which observables have samples that their sums cannot hold: means lack these."""
     if "obs_n" not in totals:
         return
-    samples = totals["n"] if layout.species else np.full(len(layout.times), layout.n, np.uint64)
+    samples = totals["n"] if layout.species else np.full_like(totals["obs_n"][..., 0], layout.n)
     for index, name in enumerate(layout.observables):
-        summed = totals["obs_n"][:, index]
+        summed = totals["obs_n"][..., index]
         if (summed < samples).any():
             limit = math.ldexp(1.0, 47 - layout.observable_scale[index])
             warnings.warn(

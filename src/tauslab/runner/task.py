@@ -19,6 +19,7 @@ from tauslab.model.expression import Expression, Number, symbols
 from tauslab.model.host_math import evaluate
 from tauslab.model.network import Feature, Network, round_counts, unfold
 from tauslab.runner.job import FloatArray, Options, Record
+from tauslab.runner.sweep import Design, Sweep
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -29,7 +30,8 @@ CountArray = npt.NDArray[np.int32]
 class Task:
     """What every rank runs its share of.
 
-    `initial` int32 ``[1 or n, species]`` in molecules; `constants` f64 ``[1 or n, constants]``.
+    `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
+    one row for all, or one per trajectory, or with a sweep one per point.
     """
 
     network: Network
@@ -57,6 +59,21 @@ class Task:
         return selector_of(self.lowered)
 
     @property
+    def sweep(self) -> Sweep | None:
+        """The points, drawn if they are those of a design."""
+        assert not isinstance(self.options.sweep, Design)
+        return self.options.sweep
+
+    @property
+    def per_point(self) -> int:
+        """Trajectories per point of a sweep; 0 without one."""
+        return self.options.n if self.options.sweep is not None else 0
+
+    def points_of(self, first: int, end: int) -> slice:
+        """Points of the sweep to which trajectories ``first .. end - 1`` belong."""
+        return slice(first // self.per_point, -(-end // self.per_point))
+
+    @property
     def sample_bytes(self) -> int:
         """Bytes of the samples of one trajectory."""
         per_time = 4 * len(self.species) + 8 * len(self.observables)
@@ -74,8 +91,7 @@ def prepare(network: Network, options: Options) -> Task:
         A name in the options that the model does not have.
     """
     _check_names(network, options)
-    rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
-    network = _with_settings(network, options.set)
+    network, options, rows, n_rows = _choose_values(network, options)
     network.validate()
     values = network.parameter_values()
     check_rates(network, values)
@@ -83,8 +99,8 @@ def prepare(network: Network, options: Options) -> Task:
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
-        columns = _initial_columns(network, rows, values, options.n)
-        initial = np.repeat(initial, options.n if columns else 1, axis=0)
+        columns = _initial_columns(network, rows, values, n_rows)
+        initial = np.repeat(initial, n_rows if columns else 1, axis=0)
         for index, name in enumerate(counts):
             if name in columns:
                 initial[:, index] = columns[name]
@@ -99,12 +115,17 @@ def prepare(network: Network, options: Options) -> Task:
     if options.species is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in options.species)
         lowered = replace(lowered, observables=chosen)
-    constants = _constant_rows(lowered, varying, options.n)
+    constants = _constant_rows(
+        lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
+    )
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical.encode())
+    if options.sweep is not None:
+        digest.update(b"sweep\0")
     for name in sorted(rows):
         digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
-    if rows:  # the file holds no values per trajectory, so it must not rerun without them
+    # The file holds no values per trajectory, so it must not rerun without them.
+    if rows and options.sweep is None:
         feature = Feature(
             "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
         )
@@ -142,16 +163,34 @@ def _checked_record(task: Task) -> Record:
     return record
 
 
+def _choose_values(
+    network: Network, options: Options
+) -> tuple[Network, Options, dict[str, FloatArray], int]:
+    """Values put into the network, points drawn; rows of what varies by name, and their number."""
+    network = _with_settings(network, options.set)
+    if isinstance(options.sweep, Design):
+        assert options.seed is not None
+        options = replace(options, sweep=options.sweep.draw(options.seed))
+    if isinstance(options.sweep, Sweep):
+        rows = options.sweep.columns()
+        network = _with_settings(network, rows, options.sweep.origin)
+        return network, options, rows, options.sweep.points
+    rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
+    return network, options, rows, options.n
+
+
 def _default_record(task: Task) -> Record:
-    small = task.sample_bytes * task.options.n < DEFAULT_TRAJECTORY_BYTES
+    small = task.sample_bytes * task.options.total < DEFAULT_TRAJECTORY_BYTES
     return Record(trajectories=True) if small else Record(statistics=True, final=True)
 
 
-def _with_settings(network: Network, settings: Mapping[str, float | FloatArray]) -> Network:
+def _with_settings(
+    network: Network, settings: Mapping[str, float | FloatArray], option: str = "--set"
+) -> Network:
     """A copy in which parameters and initial amounts have the values that were set.
 
     Of an array the first value stands in the copy, so that what is computed from it is right for
-    the first trajectory; rows replace it.
+    the first trajectory or point; rows replace it.
     """
     parameters: dict[str, Expression] = dict(network.parameters)
     species = dict(network.species)
@@ -167,7 +206,7 @@ def _with_settings(network: Network, settings: Mapping[str, float | FloatArray])
             species[name] = replace(species[name], initial=Number(value))
         else:
             raise ConfigError(
-                f"--set {name}: neither a parameter nor a species of {network.name}; "
+                f"{option} {name}: neither a parameter nor a species of {network.name}; "
                 f"parameters: {_some(parameters)}; species: {_some(network.species)}"
             )
     return replace(network, parameters=parameters, species=species)
@@ -176,7 +215,7 @@ def _with_settings(network: Network, settings: Mapping[str, float | FloatArray])
 def _initial_columns(
     network: Network, rows: Mapping[str, FloatArray], values: Mapping[str, float], n: int
 ) -> dict[str, CountArray]:
-    """Initial counts per trajectory, of the species for which they vary."""
+    """Initial counts per trajectory or point, of the species for which they vary."""
     trees = {name: species.initial for name, species in network.species.items()}
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
@@ -203,9 +242,9 @@ def _rounded(name: str, amounts: FloatArray) -> CountArray:
 
 
 def _constant_rows(
-    lowered: LoweredNetwork, columns: Mapping[str, FloatArray], n: int
+    lowered: LoweredNetwork, columns: Mapping[str, FloatArray], n: int, each: str
 ) -> FloatArray:
-    """Constants per trajectory; a mass-action constant must be finite and not negative."""
+    """Constants per trajectory or point (`each`); those of mass action must be 0 or more."""
     if not lowered.constants:
         return np.zeros((1, 1))
     table = lowered.constant_rows(columns, n)
@@ -216,7 +255,7 @@ def _constant_rows(
             if not good.all():
                 i = int(np.flatnonzero(~good)[0])
                 raise ModelError(
-                    f"reaction {reaction.name}: its rate constant is {column[i]:g} in trajectory "
+                    f"reaction {reaction.name}: its rate constant is {column[i]:g} in {each} "
                     f"{i}; it must be finite and 0 or more"
                 )
     return table

@@ -76,7 +76,7 @@ class Job:
 
     def sums(self, first: int, end: int) -> Any:
         start, stop = self.layout.block_rows(first, end)
-        return accumulate(self.layout, {k: v[start:stop] for k, v in self.arrays.items()})
+        return accumulate(self.layout, {k: v[start:stop] for k, v in self.arrays.items()}, start)
 
     def totals(self) -> Any:
         return self.sums(0, self.layout.n_blocks)
@@ -128,7 +128,8 @@ class Job:
                 writer.abort()
                 return writer
             writer.write(self.chunk(first, end))
-            add_accumulators(totals, self.sums(first, end))
+            where = self.layout.points_of(*self.layout.block_rows(first, end))
+            add_accumulators(totals, self.sums(first, end), where)
             done[first:end] = True
             writer.checkpoint(totals, done)
         if stop_after is None:

@@ -112,7 +112,7 @@ DEVICE i32 fire(const Tables &tables, const Tree &tree, i64 reaction, const Stat
     return signs;
 }
 
-KERNEL(ssa_table, u64 seed, u32 point, i64 first, i64 rows, const double *times, i64 n_times,
+KERNEL(ssa_table, u64 seed, i64 per_point, i64 first, i64 rows, const double *times, i64 n_times,
        const i32 *initial, i64 initial_stride, const double *constants, i64 constants_stride,
        u64 max_steps, u64 *next_row, i32 *counts, double *observables, i32 *final_counts,
        u8 *status, u64 *events, const i32 *source, const double *literal, const i32 *order_offset,
@@ -142,10 +142,11 @@ KERNEL(ssa_table, u64 seed, u32 point, i64 first, i64 rows, const double *times,
     for (;;) {
         const i64 row = (i64)atomic_add(next_row, 1);
         if (row >= rows) break;
-        for (i64 i = 0; i < N_SPECIES; ++i) x[i] = initial[row * initial_stride + i];
-        for (int i = 0; i < N_CONSTANTS; ++i) c[i] = constants[row * constants_stride + i];
+        const Place place = place_of(first, row, per_point);
+        for (i64 i = 0; i < N_SPECIES; ++i) x[i] = initial[place.input * initial_stride + i];
+        for (int i = 0; i < N_CONSTANTS; ++i) c[i] = constants[place.input * constants_stride + i];
         const TrajectoryStream stream =
-            trajectory_stream(seed, STREAM_SSA, (u64)(first + row), point);
+            trajectory_stream(seed, STREAM_SSA, place.trajectory, place.point);
         start(tables, tree, x, c);
         i64 k = 0;
         u64 step = 0;

@@ -25,6 +25,26 @@ enum Stream : u32 {
     // 0x4000 .. 0x7fff: Poisson numbers of leaps, see poisson.h
 };
 
+// Which point of a sweep a trajectory belongs to, its number within the point, and which row of a
+// launch's inputs it takes where they are not shared.
+struct Place {
+    u32 point;
+    u64 trajectory;
+    i64 input;
+};
+
+// Of a launch that begins at trajectory `first` of the run. A run is flat: points of `per_point`
+// trajectories follow each other, and inputs have a row per point of the launch. Without a sweep
+// `per_point` is 0, and inputs have a row per trajectory. (Points in 32 bits: in 64 they cost the
+// exact kernel six registers, though they do not live in its loop.)
+DEVICE Place place_of(i64 first, i64 row, i64 per_point) {
+    const u64 flat = (u64)(first + row);
+    if (per_point == 0) return {0, flat, row};
+    const u32 point = (u32)(flat / (u64)per_point);
+    return {point, flat - point * (u64)per_point,
+            (i64)(point - (u32)((u64)first / (u64)per_point))};
+}
+
 // The key and the fixed part of the counter of one trajectory in one stream.
 struct TrajectoryStream {
     u32 k0, k1;

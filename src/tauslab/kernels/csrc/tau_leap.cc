@@ -52,6 +52,7 @@ struct Trajectory {
     double cumulative[N_REACTIONS];
     Sequence bits;
     u64 id;
+    u32 point;
     double t;
     u64 steps;
     u32 attempts;
@@ -60,8 +61,7 @@ struct Trajectory {
 };
 
 // A leap towards `t_next` at most. False, with nothing changed but the draws, if it would not pay.
-DEVICE bool leap(Trajectory &s, const PhiloxKeys &keys, u32 point, double t_next, double epsilon,
-                 Work &work) {
+DEVICE bool leap(Trajectory &s, const PhiloxKeys &keys, double t_next, double epsilon, Work &work) {
     double leaping[N_REACTIONS];
     i64 firings[N_REACTIONS];
     i32 after[N_SPECIES];
@@ -78,7 +78,7 @@ DEVICE bool leap(Trajectory &s, const PhiloxKeys &keys, u32 point, double t_next
         target = unit_half_open(bits.x2, bits.x3) * critical_sum;
     }
     while (limit * a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP) {
-        const PhiloxSeries series = leap_series(keys, s.id, point, s.attempts++);
+        const PhiloxSeries series = leap_series(keys, s.id, s.point, s.attempts++);
         // The leap ends at its limit, at the critical event or at the sample, whichever is first.
         bool fires = waiting < limit, cut = false;
         double tau = fires ? waiting : limit;
@@ -140,7 +140,7 @@ DEVICE u8 state_of(const Trajectory &s, u64 max_steps) {
 
 // A chain of 20 species on an H200: 0.050 s with 4 blocks a processor, 0.066 s with the 2 that fit
 // without local memory for registers, 0.059 s with 6.
-KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first, i64 rows,
+KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows,
                  const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
                  const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
                  i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
@@ -156,12 +156,14 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first
         if (row < 0) {
             row = (i64)atomic_add(next_row, 1);
             if (row >= rows) break;
-            for (int i = 0; i < N_SPECIES; ++i) s.x[i] = initial[row * initial_stride + i];
-            for (int i = 0; i < N_CONSTANTS; ++i) s.c[i] = constants[row * constants_stride + i];
+            const Place place = place_of(first, row, per_point);
+            for (int i = 0; i < N_SPECIES; ++i) s.x[i] = initial[place.input * initial_stride + i];
+            for (int i = 0; i < N_CONSTANTS; ++i)
+                s.c[i] = constants[place.input * constants_stride + i];
             check_constants(s.c);
             all_propensities(s.x, s.c, s.a, s.cumulative);
-            s.id = (u64)(first + row);
-            s.bits = {trajectory_stream(seed, STREAM_TAU, s.id, point), 0};
+            s.id = place.trajectory, s.point = place.point;
+            s.bits = {trajectory_stream(seed, STREAM_TAU, s.id, s.point), 0};
             s.t = 0, s.steps = 0, s.attempts = 0, s.exact_left = 0, s.overflowed = false;
             k = 0;
         }
@@ -181,7 +183,7 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, u32 point, i64 first
 
         if (s.exact_left == 0) {
             ++s.steps;
-            if (leap(s, keys, point, times[k], epsilon, work)) continue;
+            if (leap(s, keys, times[k], epsilon, work)) continue;
             s.exact_left = EXACT_EVENTS;
         }
         for (int i = 0; i < EXACT_EVENTS_AT_ONCE && s.exact_left > 0; ++i, --s.exact_left) {

@@ -16,11 +16,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 # Exact sums by name, all uint64, merged by addition modulo 2^64. Shape [time]: n. [time, species]:
 # sum, sq_low, sq_high. [time, observable]: obs_n, obs_sum_low, obs_sum_high, obs_sq0, obs_sq1 and
-# obs_sq2. [time, bin]: histogram/SPECIES. sq_low and sq_high add the 32-bit halves of x * x; an
-# observable y enters as the whole number v = round(y * 2^s), whose lower half and rest are added
-# apart, as are the three 32-bit limbs of v * v. sum and obs_sum_high are two's complement.
+# obs_sq2. [time, bin]: histogram/SPECIES. A sweep puts an axis of points before these.
+# sq_low and sq_high add the 32-bit halves of x * x; an observable y enters as the whole number
+# v = round(y * 2^s), whose lower half and rest are added apart, as are the three 32-bit limbs of
+# v * v. sum and obs_sum_high are two's complement.
 Accumulators = dict[str, npt.NDArray[np.uint64]]
 
+MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
 OBSERVABLE_SUMS = ("obs_n", "obs_sum_low", "obs_sum_high", "obs_sq0", "obs_sq1", "obs_sq2")
 
@@ -73,7 +75,7 @@ class Layout:
     Parameters
     ----------
     n
-        Number of trajectories.
+        Number of trajectories; with a sweep, at each of its points.
     times
         Sample times ``[time]``.
     species, observables
@@ -83,7 +85,12 @@ class Layout:
     observable_scale
         An exponent s per observable: statistics add round(y * 2^s).
     block
-        Trajectories in a storage block.
+        Trajectories in a storage block; blocks cut the flat order, in which points follow each
+        other.
+    sweep
+        Values ``[point]`` of what is swept, by name, the slowest first; None without a sweep.
+    grid
+        Numbers of values of each name, if the points are all combinations.
     attributes
         Root attributes: method, seed, model_sha256, command, choices.
     model_name, model_source, model_canonical
@@ -109,9 +116,18 @@ class Layout:
     model_name: str = ""
     model_source: str = ""
     model_canonical: str = ""
+    sweep: dict[str, FloatArray] | None = None
+    grid: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Check that the names of the histograms' datasets are distinct and known."""
+        """Check the names of the histograms' datasets, and that the sums fit into memory."""
+        sums = 8 * sum(math.prod(shape) for shape in self.accumulator_shapes().values())
+        if self.sweep is not None and sums > MOST_SUMS_BYTES:
+            raise ConfigError(
+                f"statistics at {self.points} points and {len(self.times)} times need "
+                f"{sums / 2**30:.3g} GiB of memory, more than {MOST_SUMS_BYTES >> 30}: record "
+                "fewer species, times or bins"
+            )
         names: set[str] = set()
         for spec in self.histograms:
             if spec.species not in self.species:
@@ -127,9 +143,24 @@ class Layout:
             names |= wanted
 
     @property
+    def points(self) -> int:
+        """Number of points; 1 without a sweep."""
+        return 1 if self.sweep is None else len(next(iter(self.sweep.values())))
+
+    @property
+    def total(self) -> int:
+        """Number of trajectories at all points together."""
+        return self.points * self.n
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """Axes before those of a statistic: the points of a sweep, or none."""
+        return () if self.sweep is None else (self.points,)
+
+    @property
     def n_blocks(self) -> int:
         """Number of storage blocks."""
-        return -(-self.n // self.block)
+        return -(-self.total // self.block)
 
     @property
     def record(self) -> str:
@@ -141,7 +172,7 @@ class Layout:
     @property
     def payload_bytes(self) -> int:
         """Bytes of all arrays with a row per trajectory."""
-        return self.n * sum(array.row_bytes for array in self.row_arrays())
+        return self.total * sum(array.row_bytes for array in self.row_arrays())
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -150,7 +181,7 @@ class Layout:
 
     def block_rows(self, first: int, end: int) -> tuple[int, int]:
         """Trajectories of blocks ``first .. end - 1``, as (start, end)."""
-        return first * self.block, min(self.n, end * self.block)
+        return first * self.block, min(self.total, end * self.block)
 
     def row_arrays(self) -> Iterator[RowArray]:
         """The arrays with a row per trajectory, in the order in which they are written."""
@@ -176,12 +207,16 @@ class Layout:
                 shapes |= {name: (times, len(self.observables)) for name in OBSERVABLE_SUMS}
         for spec in self.histograms:
             shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
-        return shapes
+        return {name: (*self.lead, *shape) for name, shape in shapes.items()}
+
+    def points_of(self, start: int, stop: int) -> slice:
+        """Points of trajectories ``start .. stop - 1``; all there is without a sweep."""
+        return slice(None) if self.sweep is None else slice(start // self.n, -(-stop // self.n))
 
 
 @dataclass
 class Chunk:
-    """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``.
+    """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``, flat.
 
     ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]``,
     observables f64 ``[m, time, observable]``, final i32 ``[m, species]``.

@@ -76,11 +76,12 @@ class MemoryWriter:
     ) -> Arrays:
         layout = self._layout
         ends = [0, *(chunk.start + chunk.rows for chunk in chunks)]
-        if ends != [*(chunk.start for chunk in chunks), layout.n]:
+        if ends != [*(chunk.start for chunk in chunks), layout.total]:
             return {}
         arrays: Arrays = {}
         for array in layout.row_arrays():
-            arrays[array.name] = np.concatenate([chunk.arrays.pop(array.name) for chunk in chunks])
+            rows = np.concatenate([chunk.arrays.pop(array.name) for chunk in chunks])
+            arrays[array.name] = rows.reshape(*layout.lead, layout.n, *array.inner)
         arrays |= statistics_contents(layout, totals) | profile_contents(profile)
         arrays["progress/blocks"] = np.ones(layout.n_blocks, np.uint8)
         arrays["progress/complete"] = np.ones((), np.uint8)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.runner.output.blockfile import RawFile, locate
 from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
@@ -107,6 +108,16 @@ def _create_view(
         start, stop = layout.block_rows(run.block, run.block + run.count)
         first = run.slot * layout.block
         name = f"{folder}/{run.source.path.name}"
-        source = h5py.VirtualSource(name, array.name, (run.source.rows, *array.inner), dtype)
-        view[start:stop] = source[first : first + stop - start]
+        shape = (*run.source.rows, *array.inner)
+        if layout.sweep is None:
+            source = h5py.VirtualSource(name, array.name, shape, dtype)
+            view[start:stop] = source[first : first + stop - start]
+            continue
+        for box in boxes(start, stop, layout.n):
+            source = h5py.VirtualSource(name, array.name, shape, dtype)
+            count = (box[0].stop - box[0].start) * (box[1].stop - box[1].start)
+            view[box] = source[
+                box if len(shape) == len(spec.shape) else slice(first, first + count)
+            ]
+            first += count
     file.create_virtual_dataset(array.name, view, fillvalue=np.array(array.fill, dtype)[()])

@@ -104,6 +104,7 @@ def _open(path: Path) -> h5py.File:
 
 def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
     """Name, value in the file and value wanted, of everything that differs."""
+    yield from _sweep_differences(file, layout)
     wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
     wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
     for key, value in wanted.items():
@@ -125,6 +126,21 @@ def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, An
     key = "statistics/observables/scale"
     if key in file and tuple(file[key][()].tolist()) != layout.observable_scale:
         yield "scale of the observables", file[key][()].tolist(), list(layout.observable_scale)
+
+
+def _sweep_differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
+    sweep = layout.sweep or {}
+    found = str(file.attrs.get("sweep", ""))
+    if found != ",".join(sweep):
+        yield "sweep", found or "of no name", ",".join(sweep) or "of no name"
+        return
+    for name, values in sweep.items():
+        stored = file[f"sweep/{name}"][()]
+        if len(stored) != len(values):
+            yield "number of points", len(stored), len(values)
+        elif not np.array_equal(stored, values):
+            point = int(np.flatnonzero(stored != values)[0])
+            yield f"value of {name} at point {point}", float(stored[point]), float(values[point])
 
 
 def _plain(value: Any) -> Any:

@@ -117,6 +117,10 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         "storage": storage,
         "run": run,
     }
+    if layout.sweep is not None:
+        attributes["sweep"] = ",".join(layout.sweep)
+    if layout.grid is not None:
+        attributes["grid"] = ",".join(map(str, layout.grid))
     if "seed" in attributes:
         attributes["seed"] = np.uint64(attributes["seed"])
     return attributes
@@ -163,9 +167,9 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
     """Dataset of an array with a row per trajectory, in a file that holds all trajectories."""
     return DatasetSpec(
         array.name,
-        (layout.n, *array.inner),
+        (*layout.lead, layout.n, *array.inner),
         STATUS if array.name == "status" else array.dtype.str,
-        ("trajectory", *array.axes),
+        (*_lead_axes(layout), "trajectory", *array.axes),
         array.fill,
         chunks=chunk_shape(layout, array),
         # The status is small, and tells what is missing wherever rows have no fill values.
@@ -198,20 +202,37 @@ def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
     """Chunks of at most 8 MiB that tile storage blocks exactly, in the order of memory.
 
     Whole rows where a row fits: the largest divisor of the storage block. Otherwise a row is cut
-    along its first axis, or its last. None (contiguous) for arrays that are small per trajectory
-    and for a file of one block.
+    along its first axis, or its last. None (contiguous) for arrays that are small per trajectory,
+    for a file of one block, and in a sweep for blocks that neither divide nor hold whole points.
     """
     if array.name not in ("counts", "observables") or layout.n_blocks == 1 or not array.row_bytes:
         return None
     most_rows = MOST_CHUNK_BYTES // array.row_bytes
-    if most_rows:
-        rows = next(d for d in range(min(layout.block, most_rows), 0, -1) if layout.block % d == 0)
-        return (rows, *array.inner)
     columns = array.inner[-1]
     column_bytes = array.dtype.itemsize * columns
+    lead = _rows_of_chunk(layout, max(1, most_rows))
+    if most_rows or lead is None:
+        return None if lead is None else (*lead, *array.inner)
     if column_bytes <= MOST_CHUNK_BYTES:
-        return (1, MOST_CHUNK_BYTES // column_bytes, columns)
-    return (1, 1, MOST_CHUNK_BYTES // array.dtype.itemsize)
+        return (*lead, MOST_CHUNK_BYTES // column_bytes, columns)
+    return (*lead, 1, MOST_CHUNK_BYTES // array.dtype.itemsize)
+
+
+def _rows_of_chunk(layout: Layout, most_rows: int) -> tuple[int, ...] | None:
+    """Trajectories of a chunk; in a sweep points before: a fraction of one, or whole points."""
+    n, block = layout.n, layout.block
+    if layout.sweep is None:
+        return (largest_divisor(block, most_rows),)
+    if n % block and block % n:
+        return None
+    if n > most_rows or block < n:
+        return 1, largest_divisor(min(n, block), most_rows)
+    return largest_divisor(block // n, most_rows // n), n
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` that is at most `most`."""
+    return next(d for d in range(min(number, most), 0, -1) if number % d == 0)
 
 
 def profile_contents(profile: list[dict[str, float | str]]) -> dict[str, npt.NDArray[Any]]:
@@ -234,6 +255,10 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
     yield axis("species", TEXT, layout.species)
     if layout.observables:
         yield axis("observable", TEXT, layout.observables)
+    if layout.sweep is not None:
+        yield DatasetSpec("point", layout.lead, "|u1", ("point",), allocated=False)
+        for name, values in layout.sweep.items():
+            yield DatasetSpec(f"sweep/{name}", layout.lead, "<f8", ("point",), data=values)
     # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
     yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
@@ -245,15 +270,16 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
 
 def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
     times, species, observables = len(layout.times), len(layout.species), len(layout.observables)
+    lead, before = layout.lead, _lead_axes(layout)
     if layout.statistics:
-        yield DatasetSpec("statistics/n", (times,), "<u8", ("time",))
-        shape, axes = (times, species), ("time", "species")
+        yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
+        shape, axes = (*lead, times, species), (*before, "time", "species")
         for name, dtype in (("sum", "<i8"), ("sumsq_hi", "<u8"), ("sumsq_lo", "<u8")):
             yield DatasetSpec(f"statistics/{name}", shape, dtype, axes)
         for name in ("mean", "variance"):
             yield DatasetSpec(f"statistics/{name}", shape, "<f8", axes, math.nan)
     if layout.statistics and layout.observables:
-        shape, axes = (times, observables), ("time", "observable")
+        shape, axes = (*lead, times, observables), (*before, "time", "observable")
         group = "statistics/observables"
         scale = np.asarray(layout.observable_scale, "<i8")
         yield DatasetSpec(f"{group}/scale", (observables,), "<i8", ("observable",), data=scale)
@@ -264,7 +290,12 @@ def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
             yield DatasetSpec(f"{group}/{name}", shape, "<f8", axes, math.nan)
     for spec in layout.histograms:
         name = f"statistics/histogram/{spec.species}"
-        yield DatasetSpec(name, (times, spec.bins + 2), "<u8", ("time", f"{name}.bin"))
+        shape, axes = (*lead, times, spec.bins + 2), (*before, "time", f"{name}.bin")
+        yield DatasetSpec(name, shape, "<u8", axes)
+
+
+def _lead_axes(layout: Layout) -> tuple[str, ...]:
+    return () if layout.sweep is None else ("point",)
 
 
 def _progress(layout: Layout) -> Iterator[DatasetSpec]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
 from tauslab.runner.output.checkpoint import Checkpoint, decode
+from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.output.layout import Accumulators, BoolArray, Layout
 from tauslab.runner.output.schema import CHECKPOINT_SLOTS
 from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
@@ -28,14 +29,15 @@ class Source:
     blocks
         The block in each of its slots ``[slot]``; -1 for none that is complete.
     rows
-        Length of its arrays with a row per trajectory.
+        Shape of its arrays with a row per trajectory: ``[row]``, or ``[point, trajectory]`` of the
+        whole result of a sweep.
     checkpoints
         Those with a right checksum, the newest first.
     """
 
     path: Path
     blocks: npt.NDArray[np.int64]
-    rows: int
+    rows: tuple[int, ...]
     checkpoints: tuple[Checkpoint, ...]
 
 
@@ -88,7 +90,7 @@ def read_source(path: Path, layout: Layout, run: str) -> Source | None:
                 ids = file.get("progress/block_ids")
                 numbers = np.arange(len(marks)) if ids is None else ids[()]
                 blocks = np.where(marks, numbers, -1)
-            rows = len(file["status"]) if "status" in file else 0
+            rows = tuple(file["status"].shape) if "status" in file else (0,)
             found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in file]
     except (OSError, RuntimeError) as error:
         raise OutputError(f"{path} cannot be read: {error}") from error
@@ -136,8 +138,9 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     totals = zero_accumulators(layout)
     if not layout.needs_checkpoint:
         for run in find_runs(layout, sources):
-            for samples in _samples(layout, run):
-                add_accumulators(totals, accumulate(layout, samples))
+            for start, samples in _samples(layout, run):
+                where = layout.points_of(start, start + len(samples["counts"]))
+                add_accumulators(totals, accumulate(layout, samples, start), where)
         return Progress(marked, totals, 0)
     taken = np.zeros(layout.n_blocks, np.bool_)
     best = [next((c for c in s.checkpoints if not np.any(c.done & ~marked)), None) for s in sources]
@@ -150,15 +153,16 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     return Progress(taken, totals, generation)
 
 
-def _samples(layout: Layout, run: Run) -> Iterator[dict[str, npt.NDArray[Any]]]:
-    """Recorded samples of a run of blocks, some rows at a time."""
+def _samples(layout: Layout, run: Run) -> Iterator[tuple[int, dict[str, npt.NDArray[Any]]]]:
+    """Recorded samples of a run of blocks, some rows at a time, with the first one's trajectory."""
     import h5py
 
     arrays = [a for a in layout.row_arrays() if a.name in ("counts", "observables")]
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
     start, stop = layout.block_rows(run.block, run.block + run.count)
     shift = run.slot * layout.block - start
+    flat: Any = FlatRows if len(run.source.rows) == 2 else lambda dataset: dataset
     with h5py.File(run.source.path, "r") as file:
         for first in range(start, stop, step):
             rows = slice(first + shift, min(first + step, stop) + shift)
-            yield {array.name: np.asarray(file[array.name][rows]) for array in arrays}
+            yield first, {a.name: np.asarray(flat(file[a.name])[rows]) for a in arrays}

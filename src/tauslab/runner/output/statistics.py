@@ -14,6 +14,7 @@ Words = npt.NDArray[np.uint64]
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_CELLS_AT_ONCE = 1 << 16
 _LIMIT = 2.0**47  # real quantities beyond are not counted, as on the device
 
 
@@ -22,10 +23,10 @@ def zero_accumulators(layout: Layout) -> Accumulators:
     return {name: np.zeros(shape, np.uint64) for name, shape in layout.accumulator_shapes().items()}
 
 
-def add_accumulators(total: Accumulators, more: Accumulators) -> None:
-    """Add `more` to `total` in place, modulo 2^64."""
+def add_accumulators(total: Accumulators, more: Accumulators, where: slice = slice(None)) -> None:
+    """Add `more` to `total` in place, modulo 2^64; in a sweep, at the points `where`."""
     for name, values in more.items():
-        total[name] += values
+        total[name][where] += values
 
 
 def statistics_contents(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
@@ -39,14 +40,32 @@ def statistics_contents(layout: Layout, totals: Accumulators) -> dict[str, npt.N
         n, total = totals["n"], totals["sum"]
         high, low = _wide(totals["sq_low"], totals["sq_high"], np.zeros_like(total))
         contents |= {"n": n, "sum": total.view(np.int64), "sumsq_hi": high, "sumsq_lo": low}
-        exact = _objects(np.zeros_like(total), total)  # counts are not negative, nor are their sums
-        moments = _moments(n[:, None], exact, _objects(high, low), 0)
-        contents["mean"], contents["variance"] = moments
+        contents["mean"], contents["variance"] = count_moments(n[..., None], total, high, low)
     if layout.statistics and layout.observables:
         contents |= _observables(layout, totals)
     for spec in layout.histograms:
         contents[f"histogram/{spec.species}"] = totals[f"histogram/{spec.species}"]
     return {f"statistics/{name}": values for name, values in contents.items()}
+
+
+def count_moments(n: Words, total: Words, high: Words, low: Words) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of counts from exact sums; those of squares are ``high * 2^64 + low``.
+
+    Where all numbers are below 2^53, doubles divide them as exactly as Python's integers do.
+    """
+    n = np.broadcast_to(n, total.shape)
+    mean, variance = np.full(total.shape, np.nan), np.full(total.shape, np.nan)
+    # Products of 64 bits wrap, so the sizes are first estimated in doubles.
+    near = n.astype(np.float64) * np.maximum(low.astype(np.float64), n)
+    small = (high == 0) & (near < 2.0**53) & (total < np.uint64(2**53))
+    rest = ~small
+    some, two = small & (n > 0), small & (n > 1)
+    mean[some] = total[some].astype(np.float64) / n[some]
+    spread = n[two] * low[two] - total[two] * total[two]  # at most n * low
+    variance[two] = spread.astype(np.float64) / (n[two] * (n[two] - np.uint64(1)))
+    wide = np.zeros_like(total[rest]), total[rest]  # counts are not negative, nor are their sums
+    mean[rest], variance[rest] = _exact_moments(n[rest], wide, (high[rest], low[rest]))
+    return mean, variance
 
 
 def _observables(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
@@ -58,15 +77,15 @@ def _observables(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[
     square_high = square_high + totals["obs_sq2"]
     signed = sum_high.view(np.int64)
     scale = np.asarray(layout.observable_scale, np.int64)
-    moments = _moments(n, _objects(signed, sum_low), _objects(square_high, square_low), scale)
+    mean, variance = _exact_moments(n, (signed, sum_low), (square_high, square_low))
     arrays = {
         "n": n,
         "sum_hi": signed,
         "sum_lo": sum_low,
         "sumsq_hi": square_high,
         "sumsq_lo": square_low,
-        "mean": moments[0],
-        "variance": moments[1],
+        "mean": np.ldexp(mean, -scale),
+        "variance": np.ldexp(variance, -2 * scale),
     }
     return {f"observables/{name}": values for name, values in arrays.items()}
 
@@ -78,28 +97,28 @@ def _wide(low: Words, middle: Words, top: Words) -> tuple[Words, Words]:
     return (middle >> _HALF) + (top << _HALF) + carry, words
 
 
-def _objects(high: npt.NDArray[Any], low: Words) -> npt.NDArray[np.object_]:
-    """128-bit integers as Python's; `high` may be signed."""
-    wide: npt.NDArray[np.object_] = high.astype(object) * (1 << 64) + low.astype(object)
-    return wide
-
-
-def _moments(
-    n: Words, total: npt.NDArray[np.object_], squares: npt.NDArray[np.object_], scale: Any
+def _exact_moments(
+    n: Words, total: tuple[npt.NDArray[Any], Words], squares: tuple[Words, Words]
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance from exact sums; numerators can pass 128 bits, so Python's integers."""
-    numbers = np.broadcast_to(n, total.shape)
-    whole = numbers.astype(object)
-    mean = np.full(total.shape, np.nan)
-    variance = np.full(total.shape, np.nan)
-    some, two = numbers > 0, numbers > 1
-    mean[some] = (total[some] / whole[some]).astype(np.float64)
-    spread = whole[two] * squares[two] - total[two] * total[two]
-    variance[two] = (spread / (whole[two] * (whole[two] - 1))).astype(np.float64)
-    return np.ldexp(mean, -scale), np.ldexp(variance, -2 * scale)
+    """Mean and variance from exact sums of 128 bits, each its high and low words.
+
+    Numerators can pass 128 bits, so Python's integers divide them; a few cells at a time, since
+    those take much memory.
+    """
+    mean, variance = np.full(n.size, np.nan), np.full(n.size, np.nan)
+    words = [part.ravel() for part in (n, *total, *squares)]
+    for start in range(0, n.size, _CELLS_AT_ONCE):
+        cells = slice(start, start + _CELLS_AT_ONCE)
+        m, high, low, square_high, square_low = (part[cells].astype(object) for part in words)
+        s, q = high * (1 << 64) + low, square_high * (1 << 64) + square_low
+        some, two = (np.flatnonzero(words[0][cells] > least) for least in (0, 1))
+        mean[start + some] = (s[some] / m[some]).astype(np.float64)
+        spread = m[two] * q[two] - s[two] * s[two]
+        variance[start + two] = (spread / (m[two] * (m[two] - 1))).astype(np.float64)
+    return mean.reshape(n.shape), variance.reshape(n.shape)
 
 
-def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]]) -> Accumulators:
+def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int = 0) -> Accumulators:
     """Accumulators of recorded samples, equal to those that a device adds up.
 
     Parameters
@@ -107,26 +126,54 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]]) -> Accumulat
     arrays
         ``counts`` i32 ``[m, time, species]``; ``observables`` f64 ``[m, time, observable]`` where
         there are any.
+    start
+        Trajectory of the first row, which tells the points of a sweep.
+
+    Returns
+    -------
+    Those of the layout; in a sweep of the points only that the rows belong to.
     """
-    counts, sums = arrays["counts"], zero_accumulators(layout)
+    counts = arrays["counts"]
+    cuts = _point_cuts(layout, start, len(counts))
+    sums: Accumulators = {}
     if layout.statistics:
         valid = counts >= 0
         values = np.where(valid, counts, 0).astype(np.uint64)
         if layout.species:
-            sums["n"] += valid[:, :, 0].sum(0, dtype=np.uint64)
-        sums["sum"] += values.sum(0, dtype=np.uint64)
+            sums["n"] = _sum(valid[:, :, 0], cuts)
+        else:
+            sums["n"] = np.zeros((len(cuts), len(layout.times)), np.uint64)
+        sums["sum"] = _sum(values, cuts)
         values *= values
-        sums["sq_low"] += (values & _LOW).sum(0, dtype=np.uint64)
-        sums["sq_high"] += (values >> _HALF).sum(0, dtype=np.uint64)
+        sums["sq_low"] = _sum(values & _LOW, cuts)
+        sums["sq_high"] = _sum(values >> _HALF, cuts)
     if layout.statistics and layout.observables:
-        _add_reals(sums, arrays["observables"], np.asarray(layout.observable_scale, np.int64))
+        scale = np.asarray(layout.observable_scale, np.int64)
+        sums |= _add_reals(arrays["observables"], scale, cuts)
     for spec in layout.histograms:
         column = counts[:, :, layout.species.index(spec.species)]
-        sums[f"histogram/{spec.species}"] += _cells(column, spec)
-    return sums
+        sums[f"histogram/{spec.species}"] = _cells(column, spec, cuts)
+    return sums if layout.sweep is not None else {name: values[0] for name, values in sums.items()}
 
 
-def _add_reals(sums: Accumulators, values: FloatArray, scale: npt.NDArray[np.int64]) -> None:
+def _point_cuts(layout: Layout, start: int, rows: int) -> npt.NDArray[np.intp]:
+    """Rows with which points begin, the first row included."""
+    if layout.sweep is None:
+        return np.zeros(1, np.intp)
+    begins = np.arange(start // layout.n + 1, -(-(start + rows) // layout.n)) * layout.n - start
+    return np.concatenate([[0], begins]).astype(np.intp)
+
+
+def _sum(values: npt.NDArray[Any], cuts: npt.NDArray[np.intp]) -> Words:
+    """Sums over the rows of each point; `values` may be empty along other axes."""
+    if not values.size:
+        return np.zeros((len(cuts), *values.shape[1:]), np.uint64)
+    return np.add.reduceat(values, cuts, axis=0, dtype=np.uint64)
+
+
+def _add_reals(
+    values: FloatArray, scale: npt.NDArray[np.int64], cuts: npt.NDArray[np.intp]
+) -> Accumulators:
     with np.errstate(over="ignore"):
         scaled = np.ldexp(values, scale)
     valid = np.abs(scaled) < _LIMIT
@@ -143,13 +190,14 @@ def _add_reals(sums: Accumulators, values: FloatArray, scale: npt.NDArray[np.int
         "obs_sq1": cross & _LOW,
         "obs_sq2": top * top + (cross >> _HALF),
     }
-    for name, part in parts.items():
-        sums[name] += part.sum(0, dtype=np.uint64)
+    return {name: _sum(part, cuts) for name, part in parts.items()}
 
 
-def _cells(column: npt.NDArray[np.int32], spec: HistogramSpec) -> Words:
-    """Cells ``[time, bins + 2]`` of counts ``[m, time]``."""
+def _cells(column: npt.NDArray[np.int32], spec: HistogramSpec, cuts: npt.NDArray[np.intp]) -> Words:
+    """Cells ``[point, time, bins + 2]`` of counts ``[m, time]``."""
     cells = np.searchsorted(spec.edges, column, side="right")
-    width, times = spec.bins + 2, column.shape[1]
-    index = (cells + np.arange(times) * width)[column >= 0]
-    return np.bincount(index, minlength=times * width).reshape(times, width).astype(np.uint64)
+    width, times, points = spec.bins + 2, column.shape[1], len(cuts)
+    point = np.repeat(np.arange(points), np.diff(cuts, append=len(column)))
+    index = (cells + (point[:, None] * times + np.arange(times)) * width)[column >= 0]
+    counted = np.bincount(index, minlength=points * times * width).astype(np.uint64)
+    return counted.reshape(points, times, width)

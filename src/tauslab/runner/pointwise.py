@@ -1,0 +1,106 @@
+"""Statistics of a sweep, point by point; what `Result` gives where there is an axis of points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner import columns
+from tauslab.runner.columns import FloatArray, IntArray, UintArray
+from tauslab.runner.output.statistics import count_moments
+
+if TYPE_CHECKING:
+    from tauslab.runner.result import Result
+
+_MOST_WHOLE_BINS = 1 << 22
+_LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance ``[point, time]``, stored or from samples."""
+    whole = name in result.species
+    names = result.species if whole else result.observables
+    group = "statistics" if whole else "statistics/observables"
+    if f"{group}/mean" in result.data and result.complete:
+        found = [result.data[f"{group}/{key}"] for key in ("mean", "variance")]
+        index = names.index(name)
+        mean, variance = (np.asarray(values[..., index], np.float64) for values in found)
+        return mean, variance
+    if whole:
+        return _count_moments(result, name)
+    each = [columns.real_moments(result.column(name, point)) for point in range(result.n_points)]
+    return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
+
+
+def _count_moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+    """From samples of all points, read in long runs and added up as integers."""
+    n, shape = result.n, (result.n_points, len(result.times))
+    count, total, low, high = (np.zeros(shape, np.uint64) for _ in range(4))
+    for start, piece in result.numbered(name):
+        end = start + len(piece)
+        inner = np.arange(start // n + 1, -(-end // n)) * n - start  # where later points begin
+        cuts = np.concatenate([[0], inner]).astype(np.intp)
+        points = slice(start // n, -(-end // n))
+        values = np.maximum(piece, 0).astype(np.uint64)
+        squares = values * values
+        for into, part in (
+            (count, piece >= 0),
+            (total, values),
+            (low, squares & _LOW_HALF),
+            (high, squares >> _HALF),
+        ):
+            into[points] += np.add.reduceat(part, cuts, axis=0, dtype=np.uint64)
+    words = low + (high << _HALF)
+    return count_moments(count, total, (high >> _HALF) + (words < low), words)
+
+
+def histogram(
+    result: Result, name: str, time: int, bins: int | Sequence[float] | FloatArray | None
+) -> tuple[UintArray, FloatArray]:
+    """Numbers ``[point, bin]`` from samples, one point without a sweep, and edges they share.
+
+    Parameters
+    ----------
+    time
+        Index of the sample time.
+    bins
+        As `numpy.histogram` takes them; None for a bin per whole number where values are whole.
+    """
+    points, values = _samples_at(result, name, time)
+    if bins is None and np.all(values == np.round(values)):
+        low, high = (values.min(), values.max()) if values.size else (0, 0)
+        most = max(1, _MOST_WHOLE_BINS // result.n_points)
+        edges = columns.whole_edges(float(low), float(high), most)
+    else:
+        edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
+    cells = np.searchsorted(edges, values, side="right") - 1
+    cells[values == edges[-1]] -= 1  # the last bin holds its upper edge
+    size = len(edges) - 1
+    inside = (cells >= 0) & (cells < size)
+    counted = np.bincount((points * size + cells)[inside], minlength=result.n_points * size)
+    return counted.reshape(result.n_points, size).astype(np.uint64), edges
+
+
+def _samples_at(result: Result, name: str, time: int) -> tuple[IntArray, npt.NDArray[Any]]:
+    """Points and values of all valid samples at one sample time."""
+    starts, pieces = [], []
+    for start, piece in result.numbered(name):
+        starts.append(np.arange(start, start + len(piece)))
+        pieces.append(piece[:, time].copy())
+    values, rows = np.concatenate(pieces), np.concatenate(starts)
+    valid = np.isfinite(values) if values.dtype.kind == "f" else values >= 0
+    return rows[valid] // result.n, values[valid]
+
+
+def on_grid(result: Result, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array ``[point, ...]`` with an axis for each swept name instead of the points."""
+    array, text = np.asarray(values), result.attributes.get("grid")
+    if text is None:
+        raise ConfigError(f"{result.name} is not a sweep over all combinations of some values")
+    if array.shape[:1] != (result.n_points,):
+        raise ConfigError(f"the first axis must be the {result.n_points} points, not {array.shape}")
+    return array.reshape([*map(int, str(text).split(",")), *array.shape[1:]])

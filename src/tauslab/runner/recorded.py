@@ -1,0 +1,222 @@
+"""What a run recorded: settings, points of a sweep, and samples that may not fit in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner import columns
+from tauslab.runner.columns import BoolArray, Column, FloatArray
+from tauslab.runner.output.flat import FlatRows
+
+
+class Recorded:
+    """Arrays of a run by the names that they have in a file, and what they say of the run.
+
+    Parameters
+    ----------
+    data
+        Arrays, or HDF5 datasets, by the names they have in a file (``counts``,
+        ``statistics/sum``, ...).
+    attributes
+        Root attributes: method, seed, model_sha256, choices made, ...
+    path
+        The file the data comes from, if any.
+    close
+        Called by `close`.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        path: Path | None = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.path = path
+        self.attributes = {name: _plain(value) for name, value in attributes.items()}
+        self._close = close
+
+    # --- what was run ---
+
+    @property
+    def name(self) -> str:
+        """What messages call this result."""
+        return "in memory" if self.path is None else str(self.path)
+
+    @property
+    def method(self) -> str:
+        """Name of the method, for example ``ssa``."""
+        return str(self.attributes["method"])
+
+    @property
+    def seed(self) -> int:
+        """The 64-bit seed."""
+        return int(self.attributes["seed"])
+
+    @property
+    def n(self) -> int:
+        """Number of trajectories; with a sweep, at each point."""
+        return int(self.data["status"].shape[-1])
+
+    @cached_property
+    def points(self) -> dict[str, FloatArray]:
+        """Values ``[point]`` of what was swept, by name; empty without a sweep."""
+        names = str(self.attributes["sweep"]).split(",") if self.swept else []
+        return {name: np.asarray(self.data[f"sweep/{name}"][()], np.float64) for name in names}
+
+    @property
+    def swept(self) -> bool:
+        """Whether there is an axis of points."""
+        return "sweep" in self.attributes
+
+    @property
+    def n_points(self) -> int:
+        """Number of points; 1 without a sweep."""
+        return int(self.data["status"].shape[0]) if self.swept else 1
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[time]``."""
+        return np.asarray(self.data["time"][()], np.float64)
+
+    @cached_property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return columns.texts(self.data["species"]) if "species" in self.data else ()
+
+    @cached_property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return columns.texts(self.data["observable"]) if "observable" in self.data else ()
+
+    @property
+    def status(self) -> npt.NDArray[np.uint8]:
+        """How each trajectory ended, ``[trajectory]``.
+
+        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan; 255 where nothing was written yet.
+        """
+        return np.asarray(self.data["status"][()], np.uint8)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
+
+    @cached_property
+    def completed_blocks(self) -> BoolArray:
+        """Which storage blocks are there, ``[block]``."""
+        if "progress/blocks" not in self.data:
+            return np.ones(-(-self.n_points * self.n // self.block), np.bool_)
+        return np.asarray(self.data["progress/blocks"][()] == 1, np.bool_)
+
+    @property
+    def block(self) -> int:
+        """Trajectories in a storage block."""
+        return int(self.attributes.get("block", self.n))
+
+    # --- samples ---
+
+    def column(self, name: str, point: int = 0) -> Column:
+        """Recorded samples of a species or observable, to be streamed; in a sweep, of one point."""
+        dataset, index = self._samples(name)
+        part = slice(point * self.n, (point + 1) * self.n)
+        pieces = partial(self._pieces, dataset, index, part)
+        return Column(pieces, len(self.times), name in self.species)
+
+    def numbered(self, name: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """All recorded samples ``[trajectories, time]``, with the number of the first trajectory.
+
+        Points of a sweep follow each other.
+        """
+        yield from self._numbered(*self._samples(name), slice(None))
+
+    def has_samples(self, name: str) -> bool:
+        """Whether every sample of a species or observable was recorded."""
+        self._check(name)
+        return ("counts" if name in self.species else "observables") in self.data
+
+    def require_samples(self) -> None:
+        """Refuse a run of several ranks that was broken off: the file itself has no samples yet."""
+        if self.attributes.get("storage") == "parts":
+            raise InputFileError(
+                f"{self.name} is unfinished and its samples still lie in parts, one per rank: "
+                "complete it with --resume"
+            )
+
+    # --- helpers ---
+
+    def _with_sentinels(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Counts with -1 where a block is not complete: a large file holds zeros there."""
+        flat = counts.reshape(-1, *counts.shape[-2:])
+        for b in np.flatnonzero(~self.completed_blocks):
+            flat[b * self.block : (b + 1) * self.block] = -1
+        return counts
+
+    def _samples(self, name: str) -> tuple[Any, int]:
+        """Flat dataset that holds a species or observable, and its place there."""
+        self._check(name)
+        whole = name in self.species
+        names = self.species if whole else self.observables
+        dataset = self._flat(self._recorded("counts" if whole else "observables", "trajectories"))
+        if not self.completed_blocks.any():
+            raise InputFileError(f"{self.name} is unfinished and holds no completed block yet")
+        return dataset, names.index(name)
+
+    def _numbered(
+        self, dataset: Any, index: int, part: slice
+    ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        size = dataset.dtype.itemsize
+        for rows in columns.rows(dataset.shape, size, self.block, self.completed_blocks, part):
+            # A copy: a view would keep the samples of all species in memory.
+            yield rows.start, np.array(dataset[rows][:, :, index])
+
+    def _pieces(self, dataset: Any, index: int, part: slice) -> Iterator[npt.NDArray[Any]]:
+        """Samples without their numbers; a single row that does not count where there are none."""
+        found = False
+        for _, piece in self._numbered(dataset, index, part):
+            found = True
+            yield piece
+        if not found:
+            missing = -1 if dataset.dtype.kind == "i" else math.nan
+            yield np.full((1, len(self.times)), missing, dataset.dtype)
+
+    def _flat(self, dataset: Any) -> Any:
+        return FlatRows(dataset) if self.swept else dataset
+
+    def _recorded(self, dataset: str, option: str) -> Any:
+        if dataset not in self.data:
+            raise self._missing(option)
+        self.require_samples()
+        return self.data[dataset]
+
+    def _missing(self, option: str) -> ConfigError | InputFileError:
+        if not self.complete:
+            return InputFileError(
+                f"{self.name} is unfinished and holds no {option} yet: complete it with --resume"
+            )
+        return ConfigError(f"{self.name} was run without --record {option}")
+
+    def _check(self, name: str) -> None:
+        if name not in self.species and name not in self.observables:
+            self._index(name, self.species + self.observables)
+
+    def _index(self, name: str, names: Sequence[str]) -> int:
+        if name not in names:
+            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
+        return names.index(name)
+
+
+def _plain(value: Any) -> Any:
+    """Attribute as a Python value."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.item() if isinstance(value, np.generic) else value
