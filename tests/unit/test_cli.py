@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -112,3 +113,22 @@ def test_a_result_reruns_from_itself_without_options(tmp_path):
     assert main(["run", first, "-n", "5", "--device", "cpu", "-o", again, "--overwrite"]) == 0
     with open_result(again) as five:
         assert five.n == 5
+
+
+def test_programs_can_read_the_answers(tmp_path, capsys):
+    out = str(tmp_path / "out.h5")
+    assert main(["run", MODEL, "-n", "5", "--t-end", "0.1", "--points", "3", "--species", "X",
+                 "--device", "cpu", "--quiet", "-o", out]) == 0  # fmt: skip
+    capsys.readouterr()
+    answers = {}
+    for command in (["info", out], ["digest", out], ["check", MODEL]):
+        assert main([*command, "--json"]) == 0
+        answers[command[0]] = json.loads(capsys.readouterr().out)
+    assert answers["info"]["trajectories"] == 5
+    assert answers["info"]["species"] == ["X"]
+    assert answers["info"]["complete"] is True
+    assert "counts/X" in answers["digest"]["datasets"]
+    assert main(["digest", out]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{answers['digest']['total']} total"
+    assert answers["check"]["fixed_species"] == ["A", "B"]
+    assert answers["check"]["methods"] == ["ssa", "tau"]

@@ -121,6 +121,27 @@ def report(network: Network) -> list[str]:
     return lines
 
 
+def check_facts(network: Network) -> dict[str, object]:
+    """What `report` says, for programs."""
+    forms = mass_action_reactions(network)
+    return {
+        "name": network.name,
+        "species": list(network.species),
+        "fixed_species": [name for name, s in network.species.items() if s.fixed],
+        "reactions": len(network.reactions),
+        "mass_action": sum(form is not None for _, form in forms),
+        "parameters": list(network.parameters),
+        "rules": list(network.rules),
+        "t_end": network.t_end,
+        "features": [
+            {"kind": f.kind, "element": f.element, "message": f.message, "refused_by": refusing(f)}
+            for f in network.features
+        ],
+        "notes": list(network.notes),
+        "methods": [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)],
+    }
+
+
 def _report_laws(network: Network) -> list[str]:
     forms = mass_action_reactions(network)
     orders = Counter(sum(form.orders.values()) for _, form in forms if form is not None)

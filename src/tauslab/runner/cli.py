@@ -109,6 +109,7 @@ def _run(subparsers: Commands) -> None:
 def _info(subparsers: Commands) -> None:
     info = _command(subparsers, "info", "say what a result file holds")
     info.add_argument("file", type=Path)
+    info.add_argument("--json", action="store_true")
 
 
 def _plot(subparsers: Commands) -> None:
@@ -128,11 +129,13 @@ def _digest(subparsers: Commands) -> None:
     digest = _command(subparsers, "digest", "SHA-256 of a result, the same on every machine")
     digest.add_argument("file", type=Path)
     digest.add_argument("--species", metavar="A,B")
+    digest.add_argument("--json", action="store_true")
 
 
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
     check.add_argument("model", type=Path)
+    check.add_argument("--json", action="store_true")
 
 
 def _doctor(subparsers: Commands) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from tauslab.model import readers
-from tauslab.model.check import report
+from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
-from tauslab.runner.info import describe
+from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
@@ -185,7 +185,10 @@ def _span(values: FloatArray) -> str:
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
     with open_result(arguments.file) as result:
-        print("\n".join(describe(result)))
+        if arguments.json:
+            print(json.dumps(facts(result), indent=2))
+        else:
+            print("\n".join(describe(result)))
 
 
 def process_digest(arguments: argparse.Namespace) -> None:
@@ -193,9 +196,11 @@ def process_digest(arguments: argparse.Namespace) -> None:
     chosen = arguments.species.split(",") if arguments.species else None
     with open_result(arguments.file) as result:
         lines = digest_lines(result, chosen)
-    for name, digest in lines:
-        print(digest, name)
-    print(digest_total(lines), "total")
+    total = digest_total(lines)
+    if arguments.json:
+        print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
+    else:
+        print("\n".join(f"{digest} {name}" for name, digest in [*lines, ("total", total)]))
 
 
 def process_plot(arguments: argparse.Namespace) -> None:
@@ -211,7 +216,11 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    print("\n".join(report(readers.read(arguments.model))))
+    network = readers.read(arguments.model)
+    if arguments.json:
+        print(json.dumps(check_facts(network), indent=2))
+    else:
+        print("\n".join(report(network)))
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

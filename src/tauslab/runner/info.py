@@ -46,6 +46,22 @@ def describe(result: Result) -> list[str]:
     return lines + _profile(result)
 
 
+def facts(result: Result) -> dict[str, Any]:
+    """What `describe` says, for programs."""
+    return {
+        "path": None if result.path is None else str(result.path),
+        "complete": result.complete,
+        "trajectories": result.n,
+        "times": result.times.tolist(),
+        "species": list(result.species),
+        "observables": list(result.observables),
+        "points": {name: values.tolist() for name, values in result.points.items()},
+        "blocks": {"size": result.block, "complete": int(result.completed_blocks.sum())},
+        "attributes": result.attributes,
+        "datasets": sorted(result.data),
+    }
+
+
 def describe_model(network: Network) -> list[str]:
     """Lines about a model, as ``tauslab check`` gives them."""
     return report(network)
