@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.metadata
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -127,10 +126,9 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
 
 
 def _version() -> str:
-    try:
-        return importlib.metadata.version("tauslab")
-    except importlib.metadata.PackageNotFoundError:  # used from a source tree
-        return "unknown"
+    from tauslab import __version__  # it imports this module
+
+    return __version__
 
 
 def file_specs(
