@@ -137,6 +137,3 @@ def read_text(tmp_path: Path, text: str) -> Network:
 
 def kinds(network: Network) -> list[tuple[str, str]]:
     return [(feature.kind, feature.element) for feature in network.features]
-
-
-# -------------------------------------------------------------------- volumes and amounts

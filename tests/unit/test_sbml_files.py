@@ -5,34 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sbml_factory import kinds, propensities, start
 
 from tauslab.model.check import report, require_support
 from tauslab.model.errors import ModelError
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml, read_sbml_text
 
 DATA = Path(__file__).parents[1] / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))
 REFUSED = {"00028": "event", "00032": "event", "00041": "package"}
-
-
-def _kinds(network: Network) -> list[tuple[str, str]]:
-    return [(feature.kind, feature.element) for feature in network.features]
-
-
-def start(network: Network) -> dict[str, float]:
-    """Parameters, species and rules at the start, rules from their expressions."""
-    values = network.parameter_values()
-    values = {**values, **network.initial_amounts(values)}
-    rules = network.rule_expressions()
-    return {**values, **{name: evaluate(tree, values) for name, tree in rules.items()}}
-
-
-def propensities(network: Network) -> dict[str, float]:
-    """Propensity of every reaction in the initial state."""
-    values = start(network)
-    return {reaction.name: evaluate(reaction.law, values) for reaction in network.reactions}
 
 
 @pytest.mark.parametrize("path", DSMTS, ids=lambda path: path.stem)
@@ -124,7 +105,7 @@ def test_classical_models(
 )
 def test_classical_models_that_are_refused(name: str, kind: str, element: str) -> None:
     network = read_sbml(DATA / f"sbml/{name}.xml")
-    assert (kind, element) in _kinds(network)
+    assert (kind, element) in kinds(network)
     with pytest.raises(ModelError, match="not supported by ssa"):
         require_support(network, "ssa")
 
@@ -167,4 +148,4 @@ def test_what_a_network_remembers() -> None:
 
 def test_required_packages_are_features() -> None:
     network = read_sbml(DATA / "dsmts/00041/00041-sbml-l3v1.xml")
-    assert ("package", "package distrib") in _kinds(network)
+    assert ("package", "package distrib") in kinds(network)

@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,10 @@ Measured = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its load; `trajectories` per device name, for one rank."""
+    """A model with its load; `trajectories` per device name, for one rank.
+
+    `values` are initial amounts other than the model's.
+    """
 
     name: str
     about: str
@@ -34,6 +37,8 @@ class Case:
     record: str
     species: tuple[str, ...] | None
     trajectories: dict[str, int]
+    method: str = "ssa"
+    values: dict[str, float] = field(default_factory=dict)
 
 
 def schlogl() -> Network:
@@ -75,6 +80,20 @@ def vilar_oscillator() -> Network:
     return net
 
 
+def chain() -> Network:
+    """Twenty species in a row, 1000 molecules each, with a source and a sink at the ends."""
+    net = Network("chain")
+    for i in range(1, 21):
+        net.add_species(f"S{i}", 1000)
+    net.add_reaction("-> S1", rate=1000.0)
+    for i in range(1, 20):
+        net.add_reaction(f"S{i} -> S{i + 1}", rate=1.0)
+        net.add_reaction(f"S{i + 1} -> S{i}", rate=0.5)
+    net.add_reaction("S20 ->", rate=1.0)
+    return net
+
+
+_SMALL_ENZYME = {"E": 750.0, "S": 1000.0}
 CASES = {
     case.name: case
     for case in (
@@ -84,6 +103,17 @@ CASES = {
              101, "statistics", None, {"cuda": 2**20, "cpu": 2**11}),
         Case("vilar_oscillator", "exact, t = 20, statistics at 101 times", vilar_oscillator, 20.0,
              101, "statistics", None, {"cuda": 2**17, "cpu": 2**8}),
+        Case("enzyme_ssa", "Michaelis-Menten, E 750, S 1000, exact, t = 5, statistics at 100 times",
+             michaelis_menten, 5.0, 100, "statistics", None, {"cuda": 2**18, "cpu": 2**12},
+             values=_SMALL_ENZYME),
+        Case("enzyme_tau", "the same by tau-leaping", michaelis_menten, 5.0, 100, "statistics",
+             None, {"cuda": 2**18, "cpu": 2**12}, "tau", _SMALL_ENZYME),
+        Case("schlogl_tau", "tau-leaping, t = 10, statistics at 100 times", schlogl, 10.0, 100,
+             "statistics", None, {"cuda": 2**18, "cpu": 2**8}, "tau"),
+        Case("chain_ssa", "20 species, exact, t = 10, statistics at 100 times", chain, 10.0, 100,
+             "statistics", None, {"cuda": 2**18, "cpu": 2**4}),
+        Case("chain_tau", "the same by tau-leaping", chain, 10.0, 100, "statistics", None,
+             {"cuda": 2**18, "cpu": 2**9}, "tau"),
     )
 }  # fmt: skip
 
@@ -108,6 +138,8 @@ def run_case(
             times=np.linspace(0.0, case.t_end, case.points),
             n=n,
             seed=1,
+            method=case.method,
+            set=case.values,
             record=Record.parse(case.record),
             species=case.species,
             device=device,
