@@ -105,7 +105,7 @@ def prepare(network: Network, options: Options) -> Task:
             if name in columns:
                 initial[:, index] = columns[name]
                 varying[name] = columns[name].astype(np.float64)
-    recorded = _recorded_names(options)
+    recorded = _recorded_names(network, options)
     lowered = lower(
         network,
         parameters=values,
@@ -137,10 +137,16 @@ def prepare(network: Network, options: Options) -> Task:
     return replace(task, record=_checked_record(task))
 
 
-def _recorded_names(options: Options) -> tuple[str, ...] | None:
+def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
     """Species and observables to sample; where samples are only reduced, those that this needs."""
     if options.species is not None or options.record is None or not options.record.reduced:
         return options.species
+    for spec in options.record.summaries:
+        if spec.quantity not in network.species and spec.quantity not in network.rules:
+            raise ConfigError(
+                f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
+                f"observable of {network.name}; it has {_some([*network.species, *network.rules])}"
+            )
     used = [h.species for h in options.record.histograms]
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
 

@@ -59,44 +59,55 @@ DEVICE void lagged_products(const Trace &y, i64 begin, i64 end, double mean, i64
     }
 }
 
-// The autocorrelation at one lag counts as negative only beyond what uncorrelated samples give:
-// two standard errors of Bartlett (1946), 1 / sqrt(pairs).
-DEVICE bool below_noise(double r, double pairs) {
-    return r < 0 && r * r * pairs > 4.0;
-}
+constexpr double LEAST_PEAK = 0.3;  // of the autocorrelation function of an oscillation
+constexpr double LEAST_TURN = 0.15;  // by which it must leave a turning point, or noise made it
 
-// The first peak of the autocorrelation function: its largest value between the lags where it
-// first falls below zero and where it does so again. The height is 0 if there is none.
+// The first peak of the autocorrelation function, at positive values and after its first negative
+// one; the height is 0 if there is none. Lags are in samples.
 struct Peak {
     double height, lag;
 };
 
+// Takes the function lag by lag, r[0] = 1 aside.
+struct PeakSearch {
+    bool fallen, rising, ended;
+    double low, best, before, after, previous;
+    i64 at;
+
+    DEVICE_MEMBER void take(i64 lag, double r) {
+        if (at > 0 && lag == at + 1) after = r;
+        fallen = fallen || r < 0;
+        if (fallen && !rising) {
+            if (r < low) low = r;
+            rising = r - low >= LEAST_TURN;
+        }
+        if (rising && r > best) {
+            best = r, at = lag, before = previous;
+        } else if (rising && best - r >= LEAST_TURN) {
+            ended = best > 0;
+            rising = false, low = r;
+            if (!ended) best = -1, at = 0;
+        }
+        previous = r;
+    }
+};
+
 DEVICE Peak first_peak(const Trace &y, i64 begin, i64 end, double mean, double variance) {
     const i64 size = end - begin, last = size / 2;
-    bool fallen = false;
-    double best = 0, before = 0, after = 0, previous = 1;
-    i64 at = 0;
-    for (i64 lag = 1; lag <= last; lag += LAGS_AT_ONCE) {
+    PeakSearch search = {false, false, false, 1, -1, 0, 0, 1, 0};
+    for (i64 lag = 1; lag <= last && !search.ended; lag += LAGS_AT_ONCE) {
         double sums[LAGS_AT_ONCE];
         lagged_products(y, begin, end, mean, lag, sums);
-        bool ended = false;
         UNROLL for (int j = 0; j < LAGS_AT_ONCE; ++j) {
-            if (ended || lag + j > last) continue;
-            const double pairs = (double)(size - lag - j);
-            const double r = sums[j] / pairs / variance;
-            const bool negative = below_noise(r, pairs);
-            if (at && at + 1 == lag + j) after = r;
-            if (fallen && r > best) best = r, at = lag + j, before = previous;
-            ended = fallen && at && negative;
-            fallen = fallen || negative;
-            previous = r;
+            if (search.ended || lag + j > last) continue;
+            search.take(lag + j, sums[j] / (double)(size - lag - j) / variance);
         }
-        if (ended) break;
     }
-    if (!at || at == last) return {0, 0};
+    if (search.at == 0 || search.at == last) return {0, 0};
     // The top of the parabola through the highest value and its neighbours.
-    const double shift = 0.5 * (before - after) / (before - 2 * best + after);
-    return {best, (double)at + shift};
+    const double best = search.best;
+    const double bend = search.before - 2 * best + search.after;
+    return {best, (double)search.at + 0.5 * (search.before - search.after) / bend};
 }
 
 // Mean distance between a peak and the trough next to it. A turning point counts once the trace
@@ -124,7 +135,6 @@ DEVICE double mean_swing(const Trace &y, i64 begin, i64 end, double least) {
     return found > 2 ? total / (double)(found - 2) : 0;
 }
 
-constexpr double LEAST_PEAK = 0.3;  // of the autocorrelation function of an oscillation
 enum Oscillation { AMPLITUDE, PERIOD };
 
 // Samples begin .. end - 1 lie `spacing` apart.
