@@ -89,7 +89,8 @@ def logarithmic(values: FloatArray) -> bool:
     if not (low > 0 and high / low > 50):
         return False
     geometric, arithmetic = np.sqrt(low) * np.sqrt(high), (low + high) / 2
-    return len(values) == 2 or abs(np.log(middle / geometric)) < abs(np.log(middle / arithmetic))
+    off = abs(np.log(middle / geometric)), abs(np.log(middle / arithmetic))
+    return len(values) == 2 or bool(off[0] < off[1])
 
 
 def _mean(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
