@@ -169,6 +169,21 @@ def test_tau_leaping_and_table_kernels_give_summaries(data):
     assert (large.summary("maximum") >= large.summary("minimum")).all()
 
 
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_devices_and_threads_agree(device, method, full):
+    """Counts, observables alone, and a sweep: the bits of one CPU thread."""
+    for record, more in (
+        (RECORD, {}),
+        ("summary:mean:twice:2:6", {}),
+        (RECORD, {"sweep": {"k": [0.5, 2.0, 8.0]}, "n": 25}),
+    ):
+        options = {"record": record, "method": method, **more}
+        here = run(**{**options, "device": device, "threads": 2, "block": 3})
+        assert lines(here) == lines(run(**options))
+    if method == "ssa":
+        assert summaries(run(record=RECORD, device=device)) == summaries(full)
+
+
 def test_a_file_reruns_from_itself(tmp_path, capsys):
     path, again = tmp_path / "a.h5", tmp_path / "b.h5"
     first = run(record=RECORD, output=path)
