@@ -31,11 +31,12 @@ def draw_summary(axes: Axes, result: Result, name: str, t: float) -> None:
         The summary is not recorded, or more than three names were swept.
     """
     del t  # of the whole trajectory
-    names = varied(result)
+    name, names = result.summary_name(name), varied(result)
     if not result.swept:
         _numbers(axes, result, name)
         return
     _, means, deviations = result.summary_moments(name)
+    label = name if result.n == 1 else f"mean {name}"
     if len(names) <= 1:
         swept = names[0] if names else next(iter(result.points))
         values, points = sorted_points(result, swept)
@@ -45,10 +46,10 @@ def draw_summary(axes: Axes, result: Result, name: str, t: float) -> None:
         axes.set_ylabel(f"{name}, mean ± sd")
         scale_axis(axes, swept, values)
     elif len(names) == 2:
-        _over_two(axes, result, means, f"mean {name}")
+        _over_two(axes, result, means, label)
     else:
         shown = np.isfinite(means)
-        _dots(axes, result, names, shown, means[shown], f"mean {name}")
+        _dots(axes, result, names, shown, means[shown], label)
     axes.set_title(_each(result))
 
 

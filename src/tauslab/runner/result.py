@@ -98,7 +98,7 @@ class Result(Recorded):
         ConfigError
             No summary, or more than one, has this name.
         """
-        dataset = self._recorded(f"summary/{self._summary_name(name)}", f"summary:{name}")
+        dataset = self._recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
         values = np.array(dataset[()], np.float64)
         flat = values.reshape(-1)
         for b in np.flatnonzero(~self.completed_blocks):
@@ -118,6 +118,22 @@ class Result(Recorded):
             spread = np.where(valid, values - mean[..., None], 0.0)
             deviation = np.sqrt((spread**2).sum(-1) / np.where(n > 1, n - 1, np.nan))
         return Moments(n, mean, deviation)
+
+    def summary_name(self, name: str) -> str:
+        """The full name of a recorded summary, from a beginning of it up to a colon.
+
+        Raises
+        ------
+        ConfigError
+            No summary, or more than one, has this name.
+        """
+        found = [name] if name in self.summaries else []
+        found = found or [full for full in self.summaries if full.startswith(f"{name}:")]
+        if len(found) != 1:
+            listed = ", ".join(self.summaries) or "none"
+            which = "not one" if found else "no"
+            raise ConfigError(f"{name!r} is {which} summary of {self.name}; it has {listed}")
+        return found[0]
 
     # --- statistics ---
 
@@ -306,15 +322,6 @@ class Result(Recorded):
         )
 
     # --- helpers ---
-
-    def _summary_name(self, name: str) -> str:
-        found = [name] if name in self.summaries else []
-        found = found or [full for full in self.summaries if full.startswith(f"{name}:")]
-        if len(found) != 1:
-            listed = ", ".join(self.summaries) or "none"
-            which = "not one" if found else "no"
-            raise ConfigError(f"{name!r} is {which} summary of {self.name}; it has {listed}")
-        return found[0]
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         self._check(name)
