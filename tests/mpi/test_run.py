@@ -41,6 +41,19 @@ def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
     assert digests(tmp_path / "1.h5") == digests(tmp_path / "3.h5")
 
 
+def test_summaries_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
+    kinds = "summary:first-passage:X:300,summary:amplitude:X,summary:mean:X:0.5"
+    sweep = ["--sweep", "c3=lin:8e-4:1.2e-3:5", "-n", "60", "--points", "41", "--record", kinds]
+    found = {}
+    for ranks, block in ((1, "16"), (2, "64"), (3, "7")):
+        path = tmp_path / f"{ranks}.h5"
+        mpirun(ranks, [*RUN, *sweep, "--block", block, "-o", path])
+        found[ranks] = digests(path)
+    assert sum(name.startswith("summary/") for name, _ in found[1]) == 3
+    assert found[2] == found[1]
+    assert found[3] == found[1]
+
+
 def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
     path, again = tmp_path / "a.h5", tmp_path / "b.h5"
     run = [x for x in RUN if x not in ("--seed", "5")]

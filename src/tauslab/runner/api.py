@@ -110,9 +110,10 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     species
         Names to record; all by default.
     record
-        Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS``, as a
-        list or separated by commas. By default trajectories while they stay below 1 GiB, else
-        statistics and final.
+        Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS`` and
+        ``summary:KIND:SPECIES[:...]`` (a number per trajectory, such as
+        ``summary:first-passage:X:100``), as a list or separated by commas. By default
+        trajectories while they stay below 1 GiB, else statistics and final.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).

@@ -16,7 +16,7 @@ from tauslab.runner.job import METHODS
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
 
-_RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS"
+_RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -115,9 +115,10 @@ def _info(subparsers: Commands) -> None:
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
     plot.add_argument("file", type=Path)
-    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap")
+    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes")
     plot.add_argument("--kind", choices=kinds, default="auto")
     plot.add_argument("--species", metavar="A,B")
+    plot.add_argument("--summary", metavar="NAME", help="a recorded summary, over what was swept")
     plot.add_argument(
         "--t", type=float, metavar="T", help="sample time of a histogram, or of a sweep"
     )

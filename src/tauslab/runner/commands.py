@@ -148,7 +148,23 @@ def summary(result: Result) -> list[str]:
             lines.append(
                 f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
             )
-    return lines + _last_values(result)
+    return lines + _last_values(result) + _summaries(result)
+
+
+def _summaries(result: Result, most: int = 8) -> list[str]:
+    """Means of the recorded summaries, and for how many trajectories they are numbers."""
+    lines = []
+    for name in result.summaries[:most]:
+        if result.data[f"summary/{name}"].nbytes > _READ_AGAIN:
+            return []
+        n, mean, std = result.summary_moments(name)
+        shares = np.atleast_1d(100.0 * n / result.n)
+        lines.append(
+            f"  {name}: mean {_span(np.atleast_1d(mean))}, sd {_span(np.atleast_1d(std))}, "
+            f"a number for {_span(shares)} % of trajectories"
+        )
+    more = len(result.summaries) - most
+    return lines + ([f"  and {more} more summaries"] if more > 0 else [])
 
 
 def _leaps(result: Result) -> str:
@@ -208,7 +224,8 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(".png")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
-    names = arguments.species.split(",") if arguments.species else None
+    names = arguments.species.split(",") if arguments.species else []
+    names += [arguments.summary] if arguments.summary else []
     with open_result(arguments.file) as result:
         plot_result(result, arguments.kind, names, arguments.t, path)
     print(path)

@@ -22,13 +22,12 @@ from tauslab.kernels.backends import (
 )
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import Options, Record
-from tauslab.runner.lane import Lane, build_statistics
+from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
@@ -72,14 +71,14 @@ def run_network(
     began = time.perf_counter()
     engine = in_turn(comm, lambda: _engine(task, comm))
     scales = on_root(comm, lambda: _observable_scales(task, engine))
-    statistics = in_turn(comm, lambda: build_statistics(task, engine.backend, scales))
+    reductions = in_turn(comm, lambda: build_reductions(task, engine.backend, scales))
     compiled = time.perf_counter() - began
     try:
         layout = _layout(task, comm, scales)
         writer = open_writer(
             options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
         )
-        _simulate(task, layout, engine, statistics, comm, writer, compiled, stop)
+        _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
     finally:
         engine.backend.close()
     if isinstance(writer, MemoryWriter):
@@ -138,7 +137,7 @@ def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
     n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
     chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
     rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
-    lane = Lane(pilot, engine, None, rows, engine.backend.stream())
+    lane = Lane(pilot, engine, Reductions(), rows, engine.backend.stream())
     largest = np.zeros(len(task.observables))
     for point in chosen.tolist():
         lane.start(point * n, point * n + rows)
@@ -160,6 +159,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
     recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
+    recorded_bytes += 8 * len(record.summaries)
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
@@ -183,6 +183,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
+        summaries=tuple(spec.name for spec in record.summaries),
         observable_scale=scales,
         block=block,
         attributes=attributes,
@@ -205,7 +206,7 @@ def _simulate(
     task: Task,
     layout: Layout,
     engine: ExactSsa,
-    statistics: Statistics | None,
+    reductions: Reductions,
     comm: Communicator,
     writer: Writer,
     compiled: float,
@@ -223,7 +224,7 @@ def _simulate(
     try:
         with progress:
             ensemble = Ensemble(
-                task, layout, engine, statistics, comm, writer, progress=progress, stop=stop
+                task, layout, engine, reductions, comm, writer, progress=progress, stop=stop
             )
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
