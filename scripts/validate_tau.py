@@ -69,7 +69,7 @@ def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> li
     make, values, t_end = MODELS[name]
     options: dict[str, Any] = {"n": n, "times": np.linspace(t_end / 50, t_end, 50), "set": values,
                "device": device, "record": "statistics,final"}  # fmt: skip
-    exact = ts.run(make(), seed=seed, **options)
+    exact = ts.run(make(), method="ssa", seed=seed, **options)
     leaped = ts.run(make(), method="tau", epsilon=epsilon, seed=seed + 1, **options)
     means, errors, spreads, good, least = 0.0, 0.0, 0.0, True, 1 / epsilon
     for species in exact.species:
