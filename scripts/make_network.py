@@ -53,13 +53,13 @@ def main(argv: list[str] | None = None) -> int:
     """Make and write; says what was made."""
     arguments = vars(parser().parse_args(argv))
     kind, output = arguments.pop("kind"), arguments.pop("output")
-    make: Callable[..., ts.Network] = {
+    kinds: dict[str, Callable[..., ts.Network]] = {
         "random": ts.random_network,
         "chain": ts.cyclic_chain,
         "colloidal": ts.colloidal_aggregation,
-    }[kind]
+    }
     try:
-        network = make(**arguments)
+        network = kinds[kind](**arguments)
     except ts.TauslabError as error:
         print(f"make_network: {error}", file=sys.stderr)
         return error.exit_code
