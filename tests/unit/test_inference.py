@@ -20,7 +20,7 @@ def examples(monkeypatch):
 @pytest.mark.usefixtures("examples")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_rates_are_recovered(seed):
-    """Within 0.15 decades, two posterior standard deviations; of twelve seeds one was off by 0.08."""
+    """Within 0.15 decades, two posterior deviations; of twelve seeds the worst had 0.08."""
     from inference_abc import TRUTH, infer
 
     posterior = infer(seed, device="cpu")
