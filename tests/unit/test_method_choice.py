@@ -13,6 +13,7 @@ from tauslab.kernels.lowering import lower
 from tauslab.runner.bench import chain, michaelis_menten, schlogl
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines
+from tauslab.runner.method_choice import first_leap
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 
@@ -160,3 +161,21 @@ def test_reach_of_laws_and_constants():
     change = 3.0
     expected = [min(change / (deaths[0] - 1), change**2 / (deaths[0] + 1)), 1 / 3]
     np.testing.assert_allclose(reach.limit, expected, rtol=1e-12)
+
+
+def test_check_tells_what_a_leap_would_do(capsys):
+    """The chain: S1 gains 500 a unit of time and may gain 30; there are 30,500 events in it."""
+    assert main(["check", str(SBML / "schlogl.xml")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("the first leap of tau could span ")
+    assert last.endswith(" events (epsilon 0.03), and costs 28")
+    assert first_leap(chain()) == (
+        "the first leap of tau could span 1830 events (epsilon 0.03), and costs 100"
+    )
+    births = ts.Network("births")
+    births.add_species("X", 0)
+    births.add_reaction("-> X", rate=1.0)
+    assert "span any number of events" in first_leap(births)
+    still = ts.Network("still")
+    still.add_species("X", 0)
+    assert first_leap(still) is None

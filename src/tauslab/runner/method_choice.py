@@ -7,6 +7,7 @@ options, n and seed: the pilot's numbers are the same on every device. Rank 0 ma
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +18,14 @@ from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.ssa import LARGEST_UNROLLED, WORK, ExactSsa
 from tauslab.kernels.tau_leap import LARGEST_LEAPING, TauLeap
 from tauslab.model.check import refusing
+from tauslab.model.errors import TauslabError
+from tauslab.model.network import Network
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Delivery, Lane
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.resume import existing_text
-from tauslab.runner.task import Task
+from tauslab.runner.task import Task, prepare
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -99,6 +102,26 @@ def choose_method(task: Task, backend: Backend) -> Choice:
     assert leaped.leaping is not None
     method = "tau" if leaped.events > GAIN * leaped.leaping else "ssa"
     return Choice(method, leaped.text())
+
+
+def first_leap(network: Network) -> str | None:
+    """What a leap from the initial state would do, for people; None where there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task = prepare(network, Options(np.ones(1), method="tau"))
+    except TauslabError:
+        return None
+    if _refusal(task) is not None:
+        return None
+    epsilon = task.options.epsilon
+    reach = leap_reach(task.lowered, task.initial, task.constants, epsilon)
+    total, limit = float(reach.total[0]), float(reach.limit[0])
+    if total == 0:
+        return None
+    cost = leap_cost(len(task.lowered.reactions))
+    span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
+    return f"the first leap of tau could span {span} (epsilon {epsilon:g}), and costs {cost:.3g}"
 
 
 def _refusal(task: Task) -> str | None:
