@@ -14,6 +14,7 @@ from tauslab.kernels.backends.compilers import STRICT, host_compiler
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style
 from tauslab.kernels.leap_codegen import channels, leap_header
+from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.lowering import lower
 from tauslab.model.network import Network
 
@@ -133,6 +134,9 @@ def test_step_limit(name, tmp_path):
     states = rng.integers(3, 3000, (200, n_species)).astype(np.int32)
     states[:50] = rng.integers(3, 40, (50, n_species))
     limits, leaping = probe(network, states, tmp_path)
+    reach = leap_reach(lowered(network), states, np.zeros((200, 0)), EPSILON)
+    np.testing.assert_allclose(reach.limit, limits, rtol=1e-12)
+    np.testing.assert_allclose(reach.total - reach.critical, leaping.sum(axis=1), rtol=1e-12)
     for row, x in enumerate(states):
         limit, expected = by_hand(x, reactions, orders)
         np.testing.assert_allclose(leaping[row], by_change(reactions, expected), rtol=1e-12)
@@ -146,6 +150,8 @@ def test_a_law_of_another_form_has_the_order_of_its_slope(tmp_path):
     network.add_reaction("X ->", law="5 * X ^ 2 / (400 + X ^ 2)")
     states = np.array([[15], [50], [100000]], np.int32)
     limits, _ = probe(network, states, tmp_path)
+    reach = leap_reach(lowered(network), states, np.zeros((3, 0)), EPSILON)
+    np.testing.assert_allclose(reach.limit, limits, rtol=1e-12)
 
     def law(x):
         return 5 * x**2 / (400 + x**2)

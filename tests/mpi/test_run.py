@@ -13,7 +13,7 @@ pytestmark = pytest.mark.mpi
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 RUN = ["-m", "tauslab", "run", SBML / "schlogl.xml", "--t-end", "1", "--points", "6", "--seed", "5",
-       "--device", "cpu", "--threads", "1", "--species", "X"]  # fmt: skip
+       "--device", "cpu", "--threads", "1", "--species", "X", "--method", "ssa"]  # fmt: skip
 
 
 def digests(path):
@@ -62,6 +62,18 @@ def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
         seed = result.seed
     mpirun(1, [*run, "-n", "200", "--seed", str(seed), "-o", again])
     assert digests(again) == digests(path)
+
+
+def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
+    """A model in which leaps pay, if there is enough to do."""
+    model = tmp_path / "decay.toml"
+    model.write_text('[species]\nA = 200000\n[[reactions]]\nequation = "A ->"\nrate = 1.0\n')
+    run = ["-m", "tauslab", "run", model, "--t-end", "1", "--points", "3", "--seed", "5",
+           "-n", "40", "--device", "cpu", "--threads", "1"]  # fmt: skip
+    for ranks in (1, 3):
+        done = mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
+        assert done.stdout.count("method: tau (by leaping,") == 1, "one rank speaks for all"
+    assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
 def test_fewer_blocks_than_ranks(mpirun, tmp_path):

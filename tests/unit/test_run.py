@@ -36,7 +36,7 @@ def run(device):
     """`tauslab.run` with defaults, on each device in turn."""
 
     def call(model=None, **options):
-        defaults = {"times": TIMES, "seed": 3, "device": device}
+        defaults = {"times": TIMES, "seed": 3, "device": device, "method": "ssa"}
         return ts.run(model or pairs(), **{**defaults, **options})
 
     return call
@@ -239,7 +239,7 @@ def test_cuda_gives_the_bits_of_the_cpu(monkeypatch, model, unrolled):
     found = [
         lines(
             ts.run(DATA / "sbml" / f"{model}.xml", n=300, t_end=2.0, points=9, seed=8, device=name,
-                   record="trajectories,statistics,final")
+                   method="ssa", record="trajectories,statistics,final")
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip

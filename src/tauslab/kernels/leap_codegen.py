@@ -17,6 +17,8 @@ CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firin
 LARGEST_SHARED = 96
 # Up to here a lane keeps propensities in registers from one exact event to the next.
 LARGEST_IN_REGISTERS = 16
+# Up to here a CPU updates what an exact event changed; beyond, compiling that takes minutes.
+LARGEST_IN_BRANCHES = 64
 
 
 def leap_header(network: LoweredNetwork, style: Style) -> str:
@@ -29,11 +31,9 @@ def leap_header(network: LoweredNetwork, style: Style) -> str:
     parts = [unrolled_header(network, style), sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
     parts += [_plan(network), _critical(network), _apply(network)]
-    in_arrays = (
-        style.branches
-        or len(network.reactions) <= LARGEST_IN_REGISTERS
-        or not shared_cells(network)
-    )
+    # Exact events from arrays have code for every pair of reactions where there are branches.
+    most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
+    in_arrays = len(network.reactions) <= most
     parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
     return "\n".join(parts)
 
@@ -234,9 +234,7 @@ def _exact_in_cells(network: LoweredNetwork) -> str:
     """
     changes = [dict(reaction.change) for reaction in network.reactions]
     changed = sorted(set().union(*changes))
-    sums = "".join(
-        f"    sum += cells[{j}] = propensity_{j}(x, c);\n" for j in range(len(changes))
-    )
+    sums = "".join(f"    sum += cells[{j}] = propensity_{j}(x, c);\n" for j in range(len(changes)))
     lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
     for j, (before, after) in enumerate(pairwise(changes)):
         steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]

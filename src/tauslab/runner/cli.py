@@ -72,7 +72,11 @@ def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
     run.add_argument("-n", type=int, help="trajectories (1000), at each point")
-    run.add_argument("--method", choices=METHODS, help="ssa: exact (default); tau: leaping")
+    run.add_argument(
+        "--method",
+        choices=METHODS,
+        help="ssa: exact; tau: leaping; auto (default): tau where it pays",
+    )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")

@@ -25,6 +25,7 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.method_choice import first_leap
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -237,7 +238,8 @@ def process_check(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(check_facts(network), indent=2))
     else:
-        print("\n".join(report(network)))
+        leap = first_leap(network)
+        print("\n".join(report(network) + ([] if leap is None else [leap])))
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

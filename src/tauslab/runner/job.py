@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
-METHODS = ("ssa", "tau")
+METHODS = ("auto", "ssa", "tau")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
@@ -107,6 +107,8 @@ class Options:
         Names of the species to record; None for all.
     record
         What to keep; None decides by size.
+    method
+        ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     max_steps
@@ -128,7 +130,7 @@ class Options:
     times: FloatArray
     n: int = 1000
     seed: int | None = None
-    method: str = "ssa"
+    method: str = "auto"
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None

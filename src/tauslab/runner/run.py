@@ -28,6 +28,7 @@ from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
@@ -69,18 +70,20 @@ def run_network(
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
-    engine = in_turn(comm, lambda: _engine(task, comm))
-    scales = on_root(comm, lambda: _observable_scales(task, engine))
-    reductions = in_turn(comm, lambda: build_reductions(task, engine.backend, scales))
-    compiled = time.perf_counter() - began
+    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
+        task = with_method(task, backend, comm)
+        engine = in_turn(comm, lambda: _engine(task, backend))
+        scales = on_root(comm, lambda: _observable_scales(task, engine))
+        reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
+        compiled = time.perf_counter() - began
         layout = _layout(task, comm, scales)
         writer = open_writer(
             options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
         )
         _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
     finally:
-        engine.backend.close()
+        backend.close()
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
@@ -107,9 +110,8 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, comm: Communicator) -> ExactSsa:
+def _engine(task: Task, backend: Backend) -> ExactSsa:
     """The compiled kernels on this rank's device."""
-    backend = open_backend(task.options.device, task.options.threads, comm)
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
         return TauLeap(backend, task.lowered, times, options.epsilon)
@@ -170,6 +172,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         "model_sha256": task.sha256,
         "command": options.command,
     }
+    if task.method_choice is not None:
+        attributes["method_choice"] = task.method_choice
     if options.method == "tau":
         attributes["epsilon"] = options.epsilon
     else:

@@ -38,7 +38,7 @@ class Simulator:
     ) -> None:
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
-        self._seed, self._options = seed, dict(options)
+        self._seed, self._options = seed, {"method": "ssa", **options}
         self._calls = 0
 
     def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> FloatArray:
@@ -105,7 +105,8 @@ def simulator(
     seed
         Where the seeds of the calls come from.
     options
-        As for `tauslab.run`: times or t_end and points, method, species, device, ...
+        As for `tauslab.run`: times or t_end and points, method, species, device, ... The method is
+        ``ssa`` unless given, so that all parameter sets are simulated alike.
 
     Raises
     ------

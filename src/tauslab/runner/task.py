@@ -31,7 +31,8 @@ class Task:
     """What every rank runs its share of.
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
-    one row for all, or one per trajectory, or with a sweep one per point.
+    one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
+    the method was chosen, if it was not given.
     """
 
     network: Network
@@ -42,6 +43,7 @@ class Task:
     record: Record
     stored_model: str
     sha256: str
+    method_choice: str | None = None
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | Non
 
 
 def _check_names(network: Network, options: Options) -> None:
-    require_support(network, options.method)
+    require_support(network, "ssa" if options.method == "auto" else options.method)
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():

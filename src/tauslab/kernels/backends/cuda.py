@@ -84,9 +84,7 @@ class CudaProgram:
         blocks = max(1, -(-threads // THREADS_PER_BLOCK))
         values = tuple(_as_kernel_argument(argument) for argument in arguments)
         with stream.stream:
-            self._entries[entry](
-                (blocks,), (THREADS_PER_BLOCK,), values, shared_mem=self._shared
-            )
+            self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values, shared_mem=self._shared)
 
     def resident(self, entry: str) -> int:
         """Threads of `entry` that fit on the device at the same time."""

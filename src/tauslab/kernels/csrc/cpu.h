@@ -35,7 +35,7 @@ typedef u64 Word;
 // Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a
 // device keeps in fast memory.
 #define LANE_ARRAY(name, shared, length) \
-    double name##_[length];              \
+    double name##_[length]; \
     const LaneArray name = {name##_}
 struct LaneArray {
     double *cell;

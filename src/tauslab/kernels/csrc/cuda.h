@@ -45,9 +45,9 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 // Scratch memory of a lane, indexed like an array of `length` doubles. `shared` of them are in the
 // processor's shared memory, where lanes may take different elements at once; if that is 0, all are
 // local. The backend gives a block THREADS_PER_BLOCK * shared doubles.
-#define LANE_ARRAY(name, shared, length)             \
-    extern __shared__ double lane_memory_[];         \
-    double name##_[(shared) > 0 ? 1 : (length)];     \
+#define LANE_ARRAY(name, shared, length) \
+    extern __shared__ double lane_memory_[]; \
+    double name##_[(shared) > 0 ? 1 : (length)]; \
     const LaneArray<((shared) > 0)> name = {(shared) > 0 ? lane_memory_ + threadIdx.x : name##_}
 template <bool SHARED>
 struct LaneArray {

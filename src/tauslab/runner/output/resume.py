@@ -83,6 +83,20 @@ def existing_attribute(path: Path, name: str) -> int | None:
         return int(file.attrs[name])
 
 
+def existing_text(path: Path, name: str) -> str | None:
+    """A text among the root attributes of the result at `path`; None without it or a file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
+    if not path.exists():
+        return None
+    with _open(path) as file:
+        return str(file.attrs[name]) if name in file.attrs else None
+
+
 def _open(path: Path) -> h5py.File:
     import h5py
 
