@@ -9,6 +9,7 @@ from tauslab.model.errors import ModelError as ModelError
 from tauslab.model.errors import OutputError as OutputError
 from tauslab.model.errors import StoppedEarly as StoppedEarly
 from tauslab.model.errors import TauslabError as TauslabError
+from tauslab.model.lattice import Lattice as Lattice
 from tauslab.model.network import Network as Network
 from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read
