@@ -232,7 +232,9 @@ class Lattice:
             )
         if unit is not None and unit != UNITS[order]:
             raise ModelError(f"{where}: unit {unit!r} where {UNITS[order]!r} is expected")
-        if isinstance(volume, float | int):
+        if order == 1:
+            volume = None
+        elif isinstance(volume, float | int):
             volume = positive(volume, f"{where}: volume", "m^3")
         chosen = () if site_types is None else as_names(site_types)
         self.reactions.append(

@@ -18,6 +18,8 @@ import numpy as np
 from tauslab.model import readers
 from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
@@ -49,7 +51,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
-        network = agree(comm, lambda: readers.read(arguments.model))
+        network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
     if comm.rank == 0 and not arguments.quiet:
@@ -216,11 +218,12 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    network = readers.read(arguments.model)
-    if arguments.json:
-        print(json.dumps(check_facts(network), indent=2))
+    model = readers.read(arguments.model)
+        if arguments.json:
+        found = lattice_facts(model) if isinstance(model, Lattice) else check_facts(model)
+        print(json.dumps(found, indent=2))
     else:
-        print("\n".join(report(network)))
+        print("\n".join(lattice_report(model) if isinstance(model, Lattice) else report(model)))
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:
