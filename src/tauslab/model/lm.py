@@ -156,9 +156,8 @@ class _Reader:
         if len(given) != count:
             names = [f"{what}{i}" for i in range(count)]
             trouble = "no names" if not given else f"{len(given)} names"
-            self.notes.append(
-                f"{trouble} for {count} {what if what == 'species' else 'site types'}: called {names[0]}, ..."
-            )
+            kinds = "species" if what == "species" else "site types"
+            self.notes.append(f"{trouble} for {count} {kinds}: called {names[0]}, ...")
             return names
         names = []
         for name in given:

@@ -219,7 +219,7 @@ def process_plot(arguments: argparse.Namespace) -> None:
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
-        if arguments.json:
+    if arguments.json:
         found = lattice_facts(model) if isinstance(model, Lattice) else check_facts(model)
         print(json.dumps(found, indent=2))
     else:
