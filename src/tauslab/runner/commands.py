@@ -27,6 +27,9 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.lattice_export import export_lattice
+from tauslab.runner.lattice_plot import plot_lattice
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -211,8 +214,23 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else None
-    with open_result(arguments.file) as result:
-        plot_result(result, arguments.kind, names, arguments.t, path)
+    if is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            plot_lattice(frames, arguments.kind, names, arguments.t, arguments.axis, path)
+    else:
+        with open_result(arguments.file) as result:
+            plot_result(result, arguments.kind, names, arguments.t, path)
+    print(path)
+
+
+def process_export(arguments: argparse.Namespace) -> None:
+    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    path = arguments.output or arguments.file.with_suffix(".vtkhdf")
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    names = arguments.species.split(",") if arguments.species else None
+    with LatticeResult(arguments.file, arguments.replica) as result:
+        export_lattice(result, path, names)
     print(path)
 
 
