@@ -354,6 +354,24 @@ class Lattice:
         """Value of every parameter, as `tauslab.model.network.Network.parameter_values`."""
         return Network(self.name, parameters=self.parameters).parameter_values(overrides)
 
+    def write(self, path: str | Path) -> Path:
+        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
+        from tauslab.model.lattice_file import write_lattice
+
+        return write_lattice(self, path)
+
+    def to_network(self, *, seed: int) -> Network:
+        """The same process as a network with a species per site; see `per_site_network`."""
+        from tauslab.model.lattice_network import per_site_network
+
+        return per_site_network(self, seed=seed)
+
+    def well_stirred(self, volume: str | float = "lattice") -> Network:
+        """The model without space, in the volume of the lattice; see `well_stirred_network`."""
+        from tauslab.model.lattice_network import well_stirred_network
+
+        return well_stirred_network(self, volume)
+
     def validate(self) -> None:
         """Check that every name is defined, every number allowed and that all particles fit.
 

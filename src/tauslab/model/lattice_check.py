@@ -67,6 +67,10 @@ def lattice_facts(
         "reactions_per_site_and_pass": _propensities(lattice, values, chosen.step)
         if lattice.reactions
         else {},
+        "one_set_per_step": {
+            reaction.name: float(row.max()) * chosen.step
+            for reaction, row in zip(lattice.reactions, values.rates, strict=True)
+        },
         "slots": lattice.slots,
         "occupancy": list(_occupancy(lattice, values)),
         "bytes": {"particles": sites * lattice.slots * itemsize, "sites": sites},
@@ -105,8 +109,8 @@ def lattice_report(
 def critical_spacings(lattice: Lattice, values: LatticeValues) -> list[Pair]:
     """For every reaction of two particles the site type with the smallest h / h_crit.
 
-    h_crit = `CRITICAL` k / (D_A + D_B) with k = (constant of a site) h^3.  A ratio of 0 stands for
-    particles that do not move.
+    h_crit = `CRITICAL` k / (D_A + D_B) with k = (constant of a site) h^3 and the largest D of hops
+    into its sites.  A ratio of 0 stands for particles that do not move.
     """
     number = {name: index for index, name in enumerate(lattice.species)}
     pairs = []
@@ -116,7 +120,7 @@ def critical_spacings(lattice: Lattice, values: LatticeValues) -> list[Pair]:
         both = [number[name] for name, count in reaction.reactants.items() for _ in range(count)]
         ratios = []
         for site_type in np.flatnonzero(rates):
-            moving = float(values.diffusion[site_type, site_type, both].sum())
+            moving = float(values.diffusion[:, site_type, both].max(axis=0).sum())
             critical = CRITICAL * float(rates[site_type]) * lattice.site_volume
             ratios.append((lattice.spacing * moving / critical, lattice.type_names[site_type]))
         if ratios:
@@ -195,6 +199,10 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     shown = [f"{name} {value:.2g}" for name, value in busiest[:_MOST_LINES] if value > 0]
     if shown:
         lines.append(f"x by reaction, in a step: {', '.join(shown)}")
+    alone = sorted(facts["one_set_per_step"].items(), key=lambda item: -item[1])
+    shown = [f"{name} {value:.2g}" for name, value in alone[:_MOST_LINES] if value > 0]
+    if shown:
+        lines.append(f"x of one set of reactants in a site, in a step: {', '.join(shown)}")
     return lines
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tauslab.model import geometry
+from tauslab.model import shapes
 from tauslab.model.errors import ModelError
-from tauslab.model.geometry import Mask
 from tauslab.model.labels import paint_labels, read_labels
 from tauslab.model.lattice import Lattice
 from tauslab.model.obstacles import obstacles
+from tauslab.model.shapes import Mask
 from tauslab.model.toml_values import as_boolean, as_number, as_text, only_keys, shown
 
 Table = dict[str, Any]
@@ -83,35 +83,35 @@ def _sites_of(lattice: Lattice, site_type: str, where: str) -> Mask:
 
 
 def _box(lattice: Lattice, values: _Values) -> Mask:
-    return geometry.box(lattice, values.point("low"), values.point("high"))
+    return shapes.box(lattice, values.point("low"), values.point("high"))
 
 
 def _sphere(lattice: Lattice, values: _Values) -> Mask:
-    return geometry.sphere(lattice, values.number("radius"), values.centre())
+    return shapes.sphere(lattice, values.number("radius"), values.centre())
 
 
 def _ellipsoid(lattice: Lattice, values: _Values) -> Mask:
-    return geometry.ellipsoid(lattice, values.point("radii"), values.centre())
+    return shapes.ellipsoid(lattice, values.point("radii"), values.centre())
 
 
 def _cylinder(lattice: Lattice, values: _Values) -> Mask:
     length, radius = values.number("length"), values.number("radius")
-    return geometry.cylinder(lattice, length, radius, values.text("axis", "z"), values.centre())
+    return shapes.cylinder(lattice, length, radius, values.text("axis", "z"), values.centre())
 
 
 def _capsule(lattice: Lattice, values: _Values) -> Mask:
     length, radius = values.number("length"), values.number("radius")
-    return geometry.capsule(lattice, length, radius, values.text("axis", "z"), values.centre())
+    return shapes.capsule(lattice, length, radius, values.text("axis", "z"), values.centre())
 
 
 def _shell(lattice: Lattice, values: _Values) -> Mask:
     of = _sites_of(lattice, values.text("of"), values.where)
-    return geometry.shell(of, values.whole("steps", 1), values.whole("neighbours", 26))
+    return shapes.shell(of, values.whole("steps", 1), values.whole("neighbours", 26))
 
 
 def _membrane(lattice: Lattice, values: _Values) -> Mask:
     of = _sites_of(lattice, values.text("of"), values.where)
-    return geometry.membrane(of, values.whole("steps", 1), values.whole("neighbours", 26))
+    return shapes.membrane(of, values.whole("steps", 1), values.whole("neighbours", 26))
 
 
 def _obstacles(lattice: Lattice, values: _Values) -> Mask:

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.geometry import Grid, Mask
 from tauslab.model.placement import random_words
+from tauslab.model.shapes import Grid, Mask
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

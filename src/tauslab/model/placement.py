@@ -210,7 +210,7 @@ class _Patches:
 
 def random_words(seed: int, stream: int, replica: int, *address: int) -> np.random.Philox:
     """Raw words of one stream and address; the low 64 bits of the Philox counter run."""
-    high = [*address, 0][:2]
+    high = [*address, 0, 0][:2]
     return np.random.Philox(
         key=np.array([seed, stream], np.uint64),
         counter=np.array([0, high[0], high[1], replica], np.uint64),
