@@ -13,7 +13,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 _STREAM = 3  # of the Philox key; those below belong to placements
 _BATCH = 4096
-_HOPELESS = 1_000_000  # tries in a row that found no room
+HOPELESS = 100_000  # tries in a row that found no room
 
 
 def obstacles(
@@ -42,7 +42,7 @@ def obstacles(
     Raises
     ------
     ModelError
-        The fraction is not from 0 to 1, or cannot be packed: a million spheres in a row found no
+        The fraction is not from 0 to 1, or cannot be packed: `HOPELESS` spheres in a row found no
         room.
     """
     if not 0 <= fraction <= 1:
@@ -64,10 +64,10 @@ def obstacles(
             new = sites[~covered[tuple(sites.T)]][: wanted - done]
             covered[tuple(new.T)] = True
             done += len(new)
-        elif failed == _HOPELESS:
+        elif failed == HOPELESS:
             raise ModelError(
-                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and a million "
-                "tries found no room for another; allow overlap or a smaller fraction"
+                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and "
+                f"{HOPELESS} tries found no room for another; allow overlap or a smaller fraction"
             )
     return covered
 

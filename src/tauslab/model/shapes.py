@@ -150,7 +150,7 @@ def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[FloatArray, Flo
 
 
 def _whole(grid: Grid, mask: npt.NDArray[Any]) -> Mask:
-    return np.ascontiguousarray(np.broadcast_to(mask, grid.shape))
+    return np.array(np.broadcast_to(mask, grid.shape))
 
 
 def _above_0(value: float, what: str) -> float:
