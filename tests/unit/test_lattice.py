@@ -27,7 +27,7 @@ def rates(lattice):
 
 
 def test_molar_constants_become_stochastic_constants_of_a_site():
-    """k N_A v, k, k / (N_A v), and 2 k / (N_A v) for a pair of equals (Gillespie 1977)."""
+    """K N_A v, k, k / (N_A v), and 2 k / (N_A v) for a pair of equals (Gillespie 1977)."""
     lattice = small()
     lattice.add_reaction("-> A", rate=1e-6, unit="M s^-1")
     lattice.add_reaction("A ->", rate=3.0)
@@ -48,7 +48,7 @@ def test_molar_constants_become_stochastic_constants_of_a_site():
     ],
 )
 def test_stochastic_constants_scale_with_their_volume(data, volume, zeroth, second):
-    """conventions.json: a pair in a site reacts with k times the number of sites, a source k / N."""
+    """conventions.json: a pair in a site has k times the number of sites, a source k / N."""
     assert "number_of_sites" in (data / "rdme" / "conventions.json").read_text()
     lattice = small()
     mask = np.zeros((4, 5, 6), bool)
@@ -113,7 +113,7 @@ def test_lowering_numbers_reactions():
 
 @pytest.mark.parametrize(("max_hop", "passes"), [(1 / 6, 1), (0.1, 2), (0.03, 5), (0.49, 1)])
 def test_a_step_is_divided_by_the_hop_probability(max_hop, passes):
-    """q = D tau / h^2 = 0.122 at 2.5 um^2/s, 50 us, 32 nm."""
+    """Q = D tau / h^2 = 0.122 at 2.5 um^2/s, 50 us, 32 nm."""
     lattice = small()
     lattice.step = 5e-5
     lattice.add_diffusion("*", 2.5e-12)
@@ -213,10 +213,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_what_is_wrong_is_named(change, message):
-    lattice = small()
-    with pytest.raises(ModelError, match=message):
+    def build():
+        lattice = small()
         change(lattice)
         lattice.validate()
+
+    with pytest.raises(ModelError, match=message):
+        build()
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,9 @@ def set_type(kind):
     return edit
 
 
+NOISE = np.array([[0.0, 1.0]] * 3 + [[0.5, 1.0]])
+
+
 def attribute(group, name, value):
     return lambda file: file[group].attrs.__setitem__(name, value)
 
@@ -179,7 +182,7 @@ def attribute(group, name, value):
     [
         (set_type(7), "reaction R3: type 7 is not supported on a lattice"),
         (set_type(1), "reaction R3: depends on 2 species; type 1 depends on 1"),
-        (lambda f: f[f"{R}/StoichiometricMatrix"].__setitem__((0, 1), -1), "R2: takes more species0"),
+        (lambda f: f[f"{R}/StoichiometricMatrix"].__setitem__((0, 1), -1), "R2: takes more"),
         (lambda f: f[f"{D}/Lattice"].__setitem__((0, 0, 0, 0), 9), "particles of species 9"),
         (lambda f: replace(f[D], "DiffusionMatrix", np.zeros((2, 2, 2))), "DiffusionMatrix is"),
         (lambda f: replace(f[D], "LatticeSites", np.zeros((8, 8, 8), "u1")), "the attributes say"),
@@ -189,7 +192,7 @@ def attribute(group, name, value):
         (attribute("Parameters", "timestep", np.bytes_(b"fast")), "timestep = 'fast'"),
         (attribute("Parameters", "boundaryConditions", np.bytes_(b"LINEAR")), "'LINEAR'"),
         (
-            lambda f: f[R].create_dataset("ReactionRateNoise", data=np.array([[0.0, 1.0]] * 3 + [[0.5, 1]])),
+            lambda f: f[R].create_dataset("ReactionRateNoise", data=NOISE),
             "R4: a noisy rate constant",
         ),
         (lambda f: f[R].__delitem__("ReactionTypes"), "is not whole"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from lattice_factory import SHAPE, cell
@@ -33,7 +35,7 @@ def test_slabs_are_parts_of_one_start(cut):
     """Whatever is cut: half the sites are full, so many particles were drawn again."""
     lowered = lower_lattice(crowded()[0])
     whole = lowered.particles(0, 12, 7)
-    parts = [lowered.particles(a, b, 7) for a, b in zip(cut, cut[1:], strict=False)]
+    parts = [lowered.particles(a, b, 7) for a, b in pairwise(cut)]
     assert (np.concatenate(parts) == whole).all()
 
 

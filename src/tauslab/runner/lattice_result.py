@@ -39,7 +39,7 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
 
 
 class LatticeResult:
-    """An open lattice file; ``docs/lattice-results.md`` tells what is in it.
+    """An open lattice file; ``docs/lattices.md`` tells what is in it.
 
     Parameters
     ----------
