@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pytest
@@ -232,3 +234,24 @@ def test_labels_in_toml(tmp_path):
     lattice = read(write(tmp_path, text))
     assert lattice.type_names == ("water", "oil")
     assert lattice.site_array()[:, 0, 0].tolist() == [0, 1]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def code_block(page, language):
+    return (DOCS / page).read_text().split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_page_of_the_schema_shows_a_model(tmp_path):
+    lattice = read(write(tmp_path, code_block("lattice-toml.md", "toml")))
+    assert lattice.type_names == ("outside", "cytoplasm", "membrane")
+    assert lower_lattice(lattice).reactions[0].products == (1, 1)
+
+
+def test_the_page_about_lattices_shows_a_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(code_block("lattices.md", "python"), {})  # noqa: S102 - our own page
+    lattice = read(tmp_path / "cell.h5")
+    assert lattice_values(lattice).placed[0].count > 0
+    assert lattice.boundary["z+"].kind == "periodic"
