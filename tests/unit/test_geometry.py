@@ -115,11 +115,14 @@ def test_obstacles_are_the_same_for_the_same_seed():
     inside = np.ones(grid.shape, bool)
     covered = geometry.obstacles(grid, inside, 0.3, 5 / 216, seed=2**63 + 11)
     assert np.flatnonzero(covered).tolist() == PINNED_OBSTACLES
+    wide = geometry.obstacles(grid, inside, 1.1, 14 / 216, seed=2**63 + 11)
+    assert np.flatnonzero(wide).tolist() == PINNED_SPHERES
     other = geometry.obstacles(grid, inside, 0.3, 5 / 216, seed=12)
     assert (other != covered).any()
 
 
-PINNED_OBSTACLES = [4, 68, 76, 91, 163]
+PINNED_SPHERES = [25, 95, 96, 97, 101, 102, 103, 130, 131, 132, 136, 137, 138, 139]
+PINNED_OBSTACLES = [12, 102, 110, 137, 214]
 
 
 def test_obstacles_are_spread_evenly():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lattice_factory import cell
+from spatial_factory import cell
 
 import tauslab as ts
 from tauslab.kernels.lattice_lowering import lower_lattice

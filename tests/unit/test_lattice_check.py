@@ -6,8 +6,8 @@ import json
 import math
 
 import pytest
-from lattice_factory import cell
 from scipy import stats
+from spatial_factory import cell
 
 import tauslab as ts
 from tauslab.model.lattice_check import critical_spacings, lattice_facts, poisson_tail

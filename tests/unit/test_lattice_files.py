@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from lattice_factory import cell
+from spatial_factory import cell
 
 import tauslab as ts
 from tauslab.kernels.lattice_lowering import lower_lattice

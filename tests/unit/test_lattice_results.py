@@ -5,7 +5,7 @@ from __future__ import annotations
 import h5py
 import numpy as np
 import pytest
-from lattice_factory import FRAMES, SHAPE, TIMES, write_result
+from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import lattice_result
@@ -95,7 +95,9 @@ def test_the_slice_shows_the_middle_plane(path):
     with LatticeResult(path) as result:
         figure = plot_lattice(result, "slice", ["A", "B"], t=0.0)
         image = np.asarray(figure.axes[1].images[0].get_array())
-        assert (image == result.density("B", 0)[:, SHAPE[1] // 2]).all()  # y is the shortest
+        # y is the shortest; the longest, z, lies flat
+        assert (image == result.density("B", 0)[:, SHAPE[1] // 2].T).all()
+        assert figure.axes[1].get_xlabel() == "z (µm)"
         assert figure.axes[1].get_title(loc="left") == "B, t = 0 s, y = 0.08 µm"
         across = plot_lattice(result, "slice", ["A"], axis="z").axes[0].images[0]
         assert (np.asarray(across.get_array()) == result.density("A", 1)[SHAPE[0] // 2]).all()

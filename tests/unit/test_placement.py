@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from lattice_factory import SHAPE, cell
 from scipy import stats
+from spatial_factory import SHAPE, cell
 
 import tauslab as ts
 from tauslab.kernels.lattice_lowering import lower_lattice

@@ -51,7 +51,7 @@ def obstacles(
         raise ModelError(f"obstacles: radius {radius:g} m; it must be above 0")
     wanted = round(fraction * int(inside.sum()))
     covered = np.zeros(grid.shape, bool)
-    points = _Points(np.argwhere(inside), grid.spacing, seed)
+    points = _Points(np.argwhere(inside), grid.spacing, seed, centred=2 * radius < grid.spacing)
     reach = np.arange(-int(radius / grid.spacing) - 1, int(radius / grid.spacing) + 2)
     around = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), axis=-1).reshape(-1, 3)
     done = failed = 0
@@ -88,10 +88,14 @@ def _sites_within(point: FloatArray, radius: float, grid: Grid, around: IntArray
 
 
 class _Points:
-    """Points (z, y, x) in metres, uniform over the sites of a region."""
+    """Points (z, y, x) in metres, uniform over the sites of a region.
 
-    def __init__(self, sites: IntArray, spacing: float, seed: int) -> None:
-        self._sites, self._spacing = sites, spacing
+    A sphere thinner than a site covers one centre or none, each with the same chance, so its point
+    may as well be the centre of a site (`centred`): no draw is in vain.
+    """
+
+    def __init__(self, sites: IntArray, spacing: float, seed: int, *, centred: bool) -> None:
+        self._sites, self._spacing, self._centred = sites, spacing, centred
         self._words = random_words(seed, _STREAM, 0)
         self._batch: list[FloatArray] = []
 
@@ -100,6 +104,6 @@ class _Points:
         if not self._batch:
             raw = self._words.random_raw(4 * _BATCH).reshape(_BATCH, 4)
             sites = self._sites[(raw[:, 0] % np.uint64(len(self._sites))).astype(np.int64)]
-            within = (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
+            within = 0.5 if self._centred else (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
             self._batch = list(((sites + within) * self._spacing)[::-1])
         return self._batch.pop()
