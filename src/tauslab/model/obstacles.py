@@ -83,7 +83,7 @@ def _sites_within(point: FloatArray, radius: float, grid: Grid, around: IntArray
     """Sites whose centres lie within `radius` of a point, ``[site, 3]``."""
     near = np.floor(point / grid.spacing).astype(np.int64) + around
     distance = ((near + 0.5) * grid.spacing - point) ** 2
-    sites: IntArray = near[distance.sum(axis=1) <= radius**2]
+    sites: IntArray = near[distance.sum(axis=1) <= radius * radius]
     return sites
 
 
