@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from spatial_factory import cell
 
-import tauslab as ts
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice import Lattice
@@ -179,8 +178,6 @@ def test_a_model_file_is_complete_or_not_there(tmp_path, monkeypatch):
 def test_a_network_is_not_a_lattice(tmp_path):
     with pytest.raises(ModelError, match="run it with tauslab rdme"):
         read_network(write(tmp_path))
-    with pytest.raises(ModelError, match="run it with tauslab rdme"):
-        ts.run(str(write(tmp_path)), n=1, t_end=1)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.attrs["format"] = "tauslab"
     with pytest.raises(ModelError, match="holds no model"):
