@@ -82,13 +82,25 @@ def test_particles_may_stand_in_any_slot_and_take_four_bytes(tiny):
     assert (after[..., 0] > 0).sum() == (before[..., 0] > 0).sum()
 
 
-def test_jlm_stores_z_first(tiny):
+@pytest.mark.parametrize(
+    ("group", "name"), [("Parameters", "reactionConstNames"), ("Model", "name")]
+)
+def test_jlm_stores_z_first(tiny, group, name):
     def edit(file):
-        file["Parameters"].attrs["reactionConstNames"] = np.bytes_(b"k1,k2")
+        file[group].attrs[name] = np.bytes_(b"k1,k2")
 
     lattice = read(change(tiny, edit))
     assert lattice.shape == (32, 8, 16)
     assert any("jLM" in note for note in lattice.notes)
+
+
+def test_a_file_without_its_mark_is_read_and_noted(tiny, tmp_path):
+    with h5py.File(tiny) as file, h5py.File(tmp_path / "plain.lm", "w") as plain:
+        plain.attrs["formatVersion"] = file.attrs["formatVersion"]
+        for name in file:
+            file.copy(name, plain)
+    assert any("LMH5" in note for note in read(tmp_path / "plain.lm").notes)
+    assert not any("LMH5" in note for note in read(tiny).notes)
 
 
 def test_names(tiny):
