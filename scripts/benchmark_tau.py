@@ -4,7 +4,7 @@
 
 For each model, 2^6 to 2^18 trajectories with 100 samples at epsilon 0.03: the seconds in which the
 device computed, and those from the first launch to the closed result (medians of `--repeat` runs
-after one that warms up); beside them the seconds of one CPU core. The core runs as many trajectories as
+after one that warms up); beside them the seconds of one CPU core. It runs as many trajectories as
 it can in about five seconds; with more trajectories its time grows in proportion. The break-even is
 the least number of trajectories for which the device is done first. Writes a CSV file
 and a Markdown table, with the seconds of cuTauLeaping as published (Nobile et al., PLoS ONE
