@@ -34,6 +34,18 @@ class KernelSource:
     generated: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Grid:
+    """Blocks of threads that share memory; a device may take fewer, each doing the work of several.
+
+    With `together` all blocks run at the same time, so that they may wait for each other.
+    """
+
+    blocks: int
+    threads: int
+    together: bool = False
+
+
 class Event(Protocol):
     """A point in a stream's work."""
 
@@ -66,6 +78,14 @@ class Program(Protocol):
     def resident(self, entry: str) -> int:
         """Work items of `entry` that the device runs at the same time."""
 
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: Any
+    ) -> None:
+        """Run a kernel whose threads work in blocks, as the grid says."""
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """Blocks of `threads` threads that the device runs at the same time."""
+
 
 class Backend(Protocol):
     """One device: memory, streams and programs."""
@@ -90,6 +110,9 @@ class Backend(Protocol):
 
     def clear(self, buffer: Any, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""
+
+    def copy(self, source: Any, target: Any, stream: Any) -> None:
+        """Copy a buffer to another of the same size, in stream order."""
 
     def mirror(self, buffer: Any) -> Array:
         """Host memory of the shape of `buffer` that `download` fills fast."""
