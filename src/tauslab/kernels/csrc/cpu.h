@@ -12,7 +12,7 @@ typedef u64 Word;
 
 #define DEVICE static inline __attribute__((always_inline))
 // A function that is called in many places, or large: compile time grows with copies.
-#define DEVICE_SHARED __attribute__((noinline)) static
+#define DEVICE_SHARED __attribute__((noinline, unused)) static
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \
