@@ -7,27 +7,20 @@ The hop probability to one side is q = D tau / h^2 with the tau of a diffusion p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import LatticeValues, lattice_values
-from tauslab.model.occupancy import lost_fraction_argument
 from tauslab.model.placement import Particles, Start
 from tauslab.model.site_map import SiteArray, SiteMap
+from tauslab.model.time_step import MAX_HOP, choose_time_step
 
 FloatArray = npt.NDArray[np.float64]
-
-MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
-MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
-_MOST_REACTION_SUBSTEPS = 1000
-_ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pass
 
 
 @dataclass(frozen=True)
@@ -126,15 +119,8 @@ def lower_lattice(
 
     Parameters
     ----------
-    max_hop
-        Largest allowed hop probability to one side, below 1/2.  If the model's step exceeds it,
-        the step is divided into passes.
-    step
-        In place of the model's step, in seconds; a model without one takes the longest that needs
-        one pass.
-    reaction_substeps
-        In place of the model's; by default as many as keep a0 tau of a site, with the particles
-        expected there, within `MAX_REACTION`.
+    max_hop, step, reaction_substeps
+        As `tauslab.model.time_step.choose_time_step` takes them.
     parameters
         Values in place of the model's.
 
@@ -145,22 +131,18 @@ def lower_lattice(
     ConfigError
         An option is not allowed.
     """
-    if not 0 < max_hop < 0.5:
-        raise ConfigError(
-            f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
-            "particle would move at every step"
-        )
     values = lattice_values(model, parameters)
-    tau = _step(model, values, max_hop, step)
-    fastest = float(values.diffusion.max()) * tau / model.spacing**2
-    passes = max(1, math.ceil(fastest / max_hop * (1 - _ROUNDING)))
+    chosen = choose_time_step(
+        model, values, max_hop=max_hop, step=step, reaction_substeps=reaction_substeps
+    )
+    tau, passes = chosen.step, chosen.diffusion_substeps
     return LoweredLattice(
         name=model.name,
         shape=model.shape,
         spacing=model.spacing,
         step=tau,
         diffusion_substeps=passes,
-        reaction_substeps=_reaction_substeps(model, values, tau, reaction_substeps),
+        reaction_substeps=chosen.reaction_substeps,
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,
@@ -179,30 +161,6 @@ def lower_lattice(
             model.type_names,
         ),
     )
-
-
-def _step(model: Lattice, values: LatticeValues, max_hop: float, step: float | None) -> float:
-    chosen = step if step is not None else model.step
-    if chosen is not None:
-        if not (math.isfinite(chosen) and chosen > 0):
-            raise ConfigError(f"step {chosen:g} s: it must be finite and above 0")
-        return chosen
-    fastest = float(values.diffusion.max())
-    if fastest == 0:
-        raise ModelError(f"{model.name}: nothing diffuses, so its step must be given")
-    return max_hop * model.spacing**2 / fastest
-
-
-def _reaction_substeps(
-    model: Lattice, values: LatticeValues, tau: float, chosen: int | None
-) -> int:
-    chosen = chosen if chosen is not None else model.reaction_substeps
-    if chosen is None:
-        largest = lost_fraction_argument(model, values, tau)
-        chosen = min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS) or 1
-    if chosen < 1:
-        raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
-    return chosen
 
 
 def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, ...]:

@@ -7,8 +7,6 @@ a site, at most two at a time (multi-particle diffusion, Hallock & Peterson 2013
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,23 +18,25 @@ from tauslab.model.expression import Expression, as_expression
 from tauslab.model.lattice_parts import (
     ANY,
     FACES,
+    MOST_SITE_TYPES,
+    SLOTS,
     UNITS,
+    VOLUMES,
     Boundary,
     Diffusion,
+    Names,
     Placement,
     SiteReaction,
+    Value,
     as_face_kind,
+    as_names,
+    as_shape,
+    check_name,
+    face_names,
+    positive,
 )
 from tauslab.model.network import Network, parse_equation
 from tauslab.model.site_map import ArraySites, SiteMap
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
-SLOTS = (8, 16, 32)
-MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
-
-Value = float | str | Expression
-Names = str | Sequence[str]
 
 
 class Lattice:
@@ -87,9 +87,9 @@ class Lattice:
         t_end: float | None = None,
     ) -> None:
         self.name = name
-        self.shape = _shape(shape)
-        self.spacing = _positive(spacing, "spacing", "metres")
-        self.step = None if step is None else _positive(step, "step", "seconds")
+        self.shape = as_shape(shape)
+        self.spacing = positive(spacing, "spacing", "metres")
+        self.step = None if step is None else positive(step, "step", "seconds")
         if slots not in SLOTS:
             allowed = ", ".join(map(str, SLOTS))
             raise ModelError(f"slots = {slots}: a site holds {allowed} particles")
@@ -97,7 +97,7 @@ class Lattice:
         if reaction_substeps is not None and reaction_substeps < 1:
             raise ModelError(f"reaction_substeps = {reaction_substeps}: it must be 1 or more")
         self.reaction_substeps = reaction_substeps
-        self.t_end = None if t_end is None else _positive(t_end, "t_end", "seconds")
+        self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
         self.site_types: list[str] = []
         self.species: list[str] = []
         self.parameters: dict[str, Expression] = {}
@@ -116,8 +116,8 @@ class Lattice:
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
-        _check_name(name, "site type", self.site_types)
-        if name in _VOLUMES:
+        check_name(name, "site type", self.site_types)
+        if name in VOLUMES:
             raise ModelError(f"site type {name!r}: the name stands for a volume already")
         if len(self.site_types) == MOST_SITE_TYPES:
             raise ModelError(f"site type {name!r}: a lattice has at most {MOST_SITE_TYPES} types")
@@ -145,12 +145,12 @@ class Lattice:
     def add_species(self, *names: str) -> None:
         """Add kinds of particle."""
         for name in names:
-            _check_name(name, "species", self.species)
+            check_name(name, "species", self.species)
             self.species.append(name)
 
     def add_parameter(self, name: str, value: Value) -> None:
         """Add a parameter; `value` may be an expression of other parameters."""
-        _check_name(name, "parameter", self.parameters)
+        check_name(name, "parameter", self.parameters)
         self.parameters[name] = as_expression(value)
 
     def add_diffusion(
@@ -232,9 +232,11 @@ class Lattice:
             )
         if unit is not None and unit != UNITS[order]:
             raise ModelError(f"{where}: unit {unit!r} where {UNITS[order]!r} is expected")
-        if isinstance(volume, float | int):
-            volume = _positive(volume, f"{where}: volume", "m^3")
-        chosen = () if site_types is None else _names(site_types)
+        if order == 1:
+            volume = None
+        elif isinstance(volume, float | int):
+            volume = positive(volume, f"{where}: volume", "m^3")
+        chosen = () if site_types is None else as_names(site_types)
         self.reactions.append(
             SiteReaction(name, reactants, products, as_expression(rate), volume, chosen)
         )
@@ -319,7 +321,7 @@ class Lattice:
             Type of the ghost sites behind a face that absorbs or is held, which decides how
             particles hop across it; the first type by default.
         """
-        chosen = _faces(faces)
+        chosen = face_names(faces)
         held = {name: as_expression(value) for name, value in (concentrations or {}).items()}
         if held and kind != "held":
             raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")
@@ -352,6 +354,24 @@ class Lattice:
         """Value of every parameter, as `tauslab.model.network.Network.parameter_values`."""
         return Network(self.name, parameters=self.parameters).parameter_values(overrides)
 
+    def write(self, path: str | Path) -> Path:
+        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
+        from tauslab.model.lattice_file import write_lattice
+
+        return write_lattice(self, path)
+
+    def to_network(self, *, seed: int) -> Network:
+        """The same process as a network with a species per site; see `per_site_network`."""
+        from tauslab.model.lattice_network import per_site_network
+
+        return per_site_network(self, seed=seed)
+
+    def well_stirred(self, volume: str | float = "lattice") -> Network:
+        """The model without space, in the volume of the lattice; see `well_stirred_network`."""
+        from tauslab.model.lattice_network import well_stirred_network
+
+        return well_stirred_network(self, volume)
+
     def validate(self) -> None:
         """Check that every name is defined, every number allowed and that all particles fit.
 
@@ -363,40 +383,3 @@ class Lattice:
         from tauslab.model.lattice_values import lattice_values
 
         lattice_values(self)
-
-
-def _shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    whole = [int(size) for size in shape]
-    if len(whole) != 3 or min(whole) < 1 or whole != list(shape):
-        raise ModelError(f"shape = {list(shape)}: three whole numbers from 1 are expected, z, y, x")
-    if math.prod(whole) > MOST_SITES:
-        raise ModelError(f"shape = {whole}: a lattice has at most 2^40 sites")
-    return whole[0], whole[1], whole[2]
-
-
-def _positive(value: float, what: str, unit: str) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ModelError(f"{what} = {value:g} {unit}: it must be finite and above 0")
-    return float(value)
-
-
-def _check_name(name: str, what: str, taken: Sequence[str] | Mapping[str, object]) -> None:
-    if not _NAME.match(name):
-        raise ModelError(
-            f"{what} {name!r} is not a name: letters, digits and underscores, no digit first"
-        )
-    if name in taken:
-        raise ModelError(f"{what} {name!r} is defined twice")
-
-
-def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _faces(faces: Names) -> list[str]:
-    chosen: list[str] = []
-    for name in _names(faces):
-        if name not in FACES and name not in ("z", "y", "x"):
-            raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
-        chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
-    return chosen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -23,6 +24,13 @@ FACES = ("z-", "z+", "y-", "y+", "x-", "x+")
 ANY = "*"  # every species, or every site type
 UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate constant, by order
 
+SLOTS = (8, 16, 32)
+MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
+VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+Value = float | str | Expression
+Names = str | Sequence[str]
 Positions = npt.NDArray[np.int64]
 
 
@@ -142,3 +150,45 @@ def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise ModelError(f"{where} is {value:g}; it must be finite and 0 or more")
     return value
+
+
+def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Sites along z, y and x, if they are three whole numbers from 1."""
+    whole = [int(size) for size in shape]
+    if len(whole) != 3 or min(whole) < 1 or whole != list(shape):
+        raise ModelError(f"shape = {list(shape)}: three whole numbers from 1 are expected, z, y, x")
+    if math.prod(whole) > MOST_SITES:
+        raise ModelError(f"shape = {whole}: a lattice has at most 2^40 sites")
+    return whole[0], whole[1], whole[2]
+
+
+def positive(value: float, what: str, unit: str) -> float:
+    """`value` if it is finite and above 0; a `ModelError` that names `what` otherwise."""
+    if not (math.isfinite(value) and value > 0):
+        raise ModelError(f"{what} = {value:g} {unit}: it must be finite and above 0")
+    return float(value)
+
+
+def check_name(name: str, what: str, taken: Sequence[str] | Mapping[str, object]) -> None:
+    """Refuse a name that is malformed or already among `taken`."""
+    if not _NAME.match(name):
+        raise ModelError(
+            f"{what} {name!r} is not a name: letters, digits and underscores, no digit first"
+        )
+    if name in taken:
+        raise ModelError(f"{what} {name!r} is defined twice")
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """One name or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def face_names(faces: Names) -> list[str]:
+    """Faces by name; ``z``, ``y`` or ``x`` for both of an axis."""
+    chosen: list[str] = []
+    for name in as_names(faces):
+        if name not in FACES and name not in ("z", "y", "x"):
+            raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
+        chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
+    return chosen

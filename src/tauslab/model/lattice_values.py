@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.lattice import MOST_SPECIES, Lattice
+from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import (
     ANY,
     AVOGADRO,
     FACES,
     LITRES,
+    MOST_SPECIES,
     Placement,
     Positions,
     SiteReaction,

@@ -73,10 +73,7 @@ def site_propensities(lattice: Lattice, values: LatticeValues, occupancy: FloatA
     return propensities
 
 
-def lost_fraction_argument(lattice: Lattice, values: LatticeValues, tau: float) -> float:
-    """Largest x = a0 tau of a site, over site types and both states of `expected_occupancy`.
-
-    At most one reaction a site and pass changes the rates by (1 - exp(-x)) / x - 1.
-    """
+def largest_site_propensity(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest expected a0 of a site (1/s), over site types and both states of occupancy."""
     states = expected_occupancy(lattice, values)
-    return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) * tau for s in states)
+    return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) for s in states)

@@ -113,7 +113,7 @@ class Start:
             for mine in np.split(order, cuts):
                 patch = int(patch_of[mine[0]])
                 start, stop = patches.bounds(patch)
-                words = _words(seed, _AGAIN, replica, patches.site_type, patch)
+                words = random_words(seed, _AGAIN, replica, patches.site_type, patch)
                 drawn, slot = self._again(len(mine), filled[start:stop], words, patches.site_type)
                 put(cells[start + drawn], slot, species_of[mine])
 
@@ -122,7 +122,7 @@ class Start:
         for number, placed in enumerate(self.placed):
             if placed.positions is not None or placed.site_type != patches.site_type:
                 continue
-            words = _words(seed, _FIRST, replica, number)
+            words = random_words(seed, _FIRST, replica, number)
             for done in range(0, placed.count, _CHUNK):
                 raw = words.random_raw(min(_CHUNK, placed.count - done))
                 drawn = (raw % np.uint64(patches.total)).astype(np.int64) - patches.first
@@ -208,9 +208,9 @@ class _Patches:
         return start, self.total - self.first if last else start + PATCH
 
 
-def _words(seed: int, stream: int, replica: int, *address: int) -> np.random.Philox:
-    """Words of one stream; the low 64 bits of the counter run."""
-    high = [*address, 0][:2]
+def random_words(seed: int, stream: int, replica: int, *address: int) -> np.random.Philox:
+    """Raw words of one stream and address; the low 64 bits of the Philox counter run."""
+    high = [*address, 0, 0][:2]
     return np.random.Philox(
         key=np.array([seed, stream], np.uint64),
         counter=np.array([0, high[0], high[1], replica], np.uint64),

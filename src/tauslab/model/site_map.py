@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import hashlib
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 SiteArray = npt.NDArray[np.uint8]
 IntArray = npt.NDArray[np.int64]
-_SLAB_SITES = 1 << 24  # sites held at a time while a file is counted
 
 
 class SiteMap(Protocol):
@@ -27,6 +26,10 @@ class SiteMap(Protocol):
     @property
     def per_plane(self) -> IntArray:
         """Number of sites ``[z, 256]`` of each type in each plane."""
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the types in C order, as 64 hexadecimal digits."""
 
 
 class ArraySites:
@@ -50,6 +53,11 @@ class ArraySites:
         """Number of sites ``[z, 256]`` of each type in each plane; counted anew at each call."""
         return count_types(self.array)
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the types in C order; computed anew at each call."""
+        return hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()
+
 
 class FileSites:
     """Site types in the data set `name` of an HDF5 file; only planes that are asked for are read.
@@ -57,9 +65,13 @@ class FileSites:
     The file is opened for each slab, so that an instance may be pickled and shared by ranks.
     """
 
-    def __init__(self, path: Path, name: str, shape: tuple[int, int, int]) -> None:
+    def __init__(
+        self, path: Path, name: str, shape: tuple[int, int, int], sha256: str, per_plane: IntArray
+    ) -> None:
         self.path = path
         self.name = name
+        self.sha256 = sha256
+        self.per_plane = per_plane
         self._shape = shape
 
     @property
@@ -73,14 +85,6 @@ class FileSites:
 
         with h5py.File(self.path, "r") as file:
             return np.asarray(file[self.name][z0:z1], dtype=np.uint8)
-
-    @cached_property
-    def per_plane(self) -> IntArray:
-        """Number of sites ``[z, 256]`` of each type in each plane; one pass over the file."""
-        z, y, x = self._shape
-        step = max(1, _SLAB_SITES // (y * x))
-        parts = [count_types(self.planes(at, min(z, at + step))) for at in range(0, z, step)]
-        return np.concatenate(parts)
 
 
 def count_types(sites: SiteArray) -> IntArray:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
+from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.mpi import Communicator, world
@@ -24,8 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
 
 
-def read(path: str | os.PathLike[str]) -> Network:
-    """Read a model: SBML, BioNetGen ``.net``, native TOML, or a result file of ours.
+def read(path: str | os.PathLike[str]) -> Network | Lattice:
+    """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     >>> result.counts("X").shape
     (500, 3)
     """
-    network = model if isinstance(model, Network) else read(model)
+    network = model if isinstance(model, Network) else readers.read_network(Path(model))
     options = Options(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
         n=n,

@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _info, _plot, _digest, _check, _doctor, _bench):
+    for add in (_run, _info, _plot, _export, _digest, _check, _doctor, _bench):
         add(subparsers)
     return parser
 
@@ -115,14 +115,28 @@ def _info(subparsers: Commands) -> None:
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
     plot.add_argument("file", type=Path)
-    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap")
+    of_a_lattice = ("counts", "kymograph", "slice")
+    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", *of_a_lattice)
     plot.add_argument("--kind", choices=kinds, default="auto")
     plot.add_argument("--species", metavar="A,B")
     plot.add_argument(
-        "--t", type=float, metavar="T", help="sample time of a histogram, or of a sweep"
+        "--t", type=float, metavar="T", help="sample time of a histogram or a slice, or of a sweep"
     )
+    plot.add_argument("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice")
+    plot.add_argument("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)")
     plot.add_argument("-o", "--output", type=Path, help="PNG or SVG; the file's stem + .png")
     plot.add_argument("--overwrite", action="store_true")
+
+
+def _export(subparsers: Commands) -> None:
+    export = _command(subparsers, "export", "write the frames of a lattice file for other programs")
+    export.add_argument("file", type=Path)
+    export.add_argument("--species", metavar="A,B")
+    export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
+    export.add_argument(
+        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); the stem + .vtkhdf"
+    )
+    export.add_argument("--overwrite", action="store_true")
 
 
 def _digest(subparsers: Commands) -> None:

@@ -18,6 +18,8 @@ import numpy as np
 from tauslab.model import readers
 from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
@@ -25,6 +27,9 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.lattice_export import export_lattice
+from tauslab.runner.lattice_plot import plot_lattice
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -49,7 +54,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
-        network = agree(comm, lambda: readers.read(arguments.model))
+        network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
     if comm.rank == 0 and not arguments.quiet:
@@ -209,18 +214,34 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else None
-    with open_result(arguments.file) as result:
-        plot_result(result, arguments.kind, names, arguments.t, path)
+    if is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            plot_lattice(frames, arguments.kind, names, arguments.t, arguments.axis, path)
+    else:
+        with open_result(arguments.file) as result:
+            plot_result(result, arguments.kind, names, arguments.t, path)
+    print(path)
+
+
+def process_export(arguments: argparse.Namespace) -> None:
+    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    path = arguments.output or arguments.file.with_suffix(".vtkhdf")
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    names = arguments.species.split(",") if arguments.species else None
+    with LatticeResult(arguments.file, arguments.replica) as result:
+        export_lattice(result, path, names)
     print(path)
 
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    network = readers.read(arguments.model)
+    model = readers.read(arguments.model)
     if arguments.json:
-        print(json.dumps(check_facts(network), indent=2))
+        found = lattice_facts(model) if isinstance(model, Lattice) else check_facts(model)
+        print(json.dumps(found, indent=2))
     else:
-        print("\n".join(report(network)))
+        print("\n".join(lattice_report(model) if isinstance(model, Lattice) else report(model)))
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

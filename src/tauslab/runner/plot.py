@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ _STYLE: Any = {
     "savefig.dpi": 200,
     "svg.hashsalt": "tauslab",  # the same result draws the same file
 }
-_SUFFIXES = (".png", ".svg")
+SUFFIXES = (".png", ".svg")
 _MOST_LINES = 30
 _MOST_PANELS = 24
 _DEFAULT_PANELS = 4
@@ -78,12 +79,8 @@ def plot_result(
     _check(kind, names, path, colour)
     kinds = [_automatic(result, name, t) if kind == "auto" else kind for name in names]
     at = float(result.times[-1]) if t is None else t
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
-    with rc_context(_STYLE):
-        figure, panels = _panels(len(names))
+    with plot_style():
+        figure, panels = new_panels(len(names))
         for name, drawn, axes in zip(names, kinds, panels, strict=True):
             if result.swept:
                 from tauslab.runner.plot_sweep import draw_sweep
@@ -96,8 +93,17 @@ def plot_result(
             else:
                 _LINES[drawn](axes, result, name)
         if path is not None:
-            _save(figure, path)
+            save_figure(figure, path)
     return figure
+
+
+def plot_style() -> AbstractContextManager[None]:
+    """Our style, for the figures made in its context; a `ConfigError` without matplotlib."""
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
+    return rc_context(_STYLE)
 
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
@@ -108,8 +114,8 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
         raise ConfigError(f"{colour!r} is not a colour scale; scales: auto, linear, log")
     if not 1 <= len(names) <= _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} species, not {len(names)}")
-    if path is not None and path.suffix.lower() not in _SUFFIXES:
-        raise ConfigError(f"{path}: pictures are written as {' or '.join(_SUFFIXES)}")
+    if path is not None and path.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
 
 
 def _automatic(result: Result, name: str, t: float | None) -> str:
@@ -124,7 +130,7 @@ def _automatic(result: Result, name: str, t: float | None) -> str:
     return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
+def new_panels(count: int) -> tuple[Figure, list[Axes]]:
     """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -137,7 +143,8 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, [figure.add_subplot(down, across, index + 1) for index in range(count)]
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, the same bytes for the same picture; an `OutputError` if it cannot be."""
     # A date in the file would make every picture a new one.
     metadata: Mapping[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
     try:
