@@ -32,8 +32,7 @@ _CERTAIN = 2**64 - 1
 class Tile:
     """Sites along x and y that a block works on, and its threads.
 
-    A block's memory for it stays below 48 KiB, whatever a site holds; it is the same on both
-    devices, so that a list of tiles means the same.
+    A block's memory for it stays below 48 KiB, whatever a site holds.
     """
 
     x: int
@@ -41,11 +40,17 @@ class Tile:
     threads: int
 
 
-def tile_of(site_bytes: int) -> Tile:
-    """The tile for sites of `site_bytes`."""
-    if site_bytes <= 16:
-        return Tile(32, 16, 256)
-    return Tile(32, 8, 256) if site_bytes == 32 else Tile(16, 8, 128)
+def tile_of(lattice: LoweredLattice) -> Tile:
+    """The tile for a lattice: no larger than its planes, nor than a block's memory allows."""
+    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
+    x, y = {8: (32, 16), 16: (32, 16), 32: (32, 8), 64: (16, 8)}[site_bytes]
+    _, ny, nx = lattice.shape
+    x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
+    return Tile(x, y, min(256, max(64, x * y)))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,7 @@ def poisson_thresholds(mean: float) -> list[int]:
 def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
     """`model.h`: sizes, faces and where tables begin."""
     particle_bytes = np.dtype(lattice.particle_type).itemsize
-    tile = tile_of(lattice.slots * particle_bytes)
+    tile = tile_of(lattice)
     sizes = {
         "N_SPECIES": len(lattice.species),
         "N_TYPES": len(lattice.site_types),

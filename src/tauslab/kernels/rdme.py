@@ -35,8 +35,6 @@ _WAITING, _SPILLS, _FULL, _BARRIER = 0, 2, 3, 4
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
-# Up to this many sites a step is so short that launches would be most of it: one launch does many.
-_SITES_TOGETHER = 1 << 20
 _SEGMENT = 16  # planes that a block of a large lattice climbs; two more are read for them
 
 
@@ -102,7 +100,7 @@ class LatticeEngine:
     capacity
         Particles that can wait for a slot before a batch of steps is done again with more room.
     together
-        Whether a launch does many steps; by default for small lattices, and always on a CPU.
+        Whether a launch does many steps; by default up to `Backend.sites_together`.
     """
 
     def __init__(
@@ -124,7 +122,7 @@ class LatticeEngine:
         self.step = 0
         self._kept: dict[str, Any] = {}
         sites = self.slab.planes * ny * nx
-        self._together = whole and (sites <= _SITES_TOGETHER if together is None else together)
+        self._together = whole and (sites <= backend.sites_together if together is None else together)
         self._tables = reaction_tables(lattice.reactions, len(lattice.species))
         header = {"model.h": lattice_header(lattice, self._tables)}
         self.program: Program = backend.compile(
@@ -134,7 +132,7 @@ class LatticeEngine:
             KernelSource("rdme_count.cc", ("rdme_count",), header)
         )
         self.stream: Stream = backend.stream()
-        self.tile = tile_of(lattice.slots * np.dtype(lattice.particle_type).itemsize)
+        self.tile = tile_of(lattice)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self._make_tables()
@@ -265,6 +263,15 @@ class LatticeEngine:
             words = entries.view(np.uint64).reshape(-1, 3)
             self._waiting[current, : len(entries)] = upload(words)
 
+    def replace_waiting(self, waiting: Array, added: int) -> None:
+        """Put other particles on the list of those that wait; `added` of them are new."""
+        spills = int(self.host(self._work)[_SPILLS])
+        while self.capacity < 2 * len(waiting):
+            self.capacity *= _GROWTH
+            self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
+        self._load_waiting(waiting, spills + added)
+        self.mark_all()
+
     def _tile_of(self, sites: Array) -> Array:
         """Tile, of all stored planes, of numbered sites."""
         _, ny, nx = self.lattice.shape
@@ -355,7 +362,7 @@ class LatticeEngine:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""
         if steps <= 0:
             return
-        if self._together or self.backend.name == "cpu":
+        if self._together:
             self._run_together(steps)
             return
         planes = self.slab.planes
@@ -368,7 +375,9 @@ class LatticeEngine:
         planes = self.slab.planes
         self.backend.clear(self._work[_BARRIER : _BARRIER + 1], self.stream)
         segment = self._segment(planes)
-        grid = Grid(planes * self.tiles, self.tile.threads, together=True)
+        _, ny, nx = self.lattice.shape
+        most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
         self.program.launch_blocks(
             "rdme_steps", grid, [*self._arguments(), steps, segment], self.stream
         )

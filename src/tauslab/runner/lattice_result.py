@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +39,14 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def stored_seed(path: str | os.PathLike[str]) -> int:
+    """The seed of a lattice result."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return int(file.attrs["seed"])
+
+
 class LatticeResult:
     """An open lattice file; ``docs/lattice-results.md`` tells what is in it.
 
@@ -60,6 +69,7 @@ class LatticeResult:
         import h5py
 
         self.path = Path(path)
+        self.folder: TemporaryDirectory[str] | None = None  # of a result that was given no path
         if not self.path.is_file():
             raise InputFileError(f"{self.path}: there is no such file")
         try:
@@ -84,6 +94,9 @@ class LatticeResult:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        if self.folder is not None:
+            self.folder.cleanup()
+            self.folder = None
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +105,17 @@ class LatticeResult:
         self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Root attributes: seed, steps, choices made."""
+        return dict(self._file.attrs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        mark = "progress/complete"
+        return mark not in self._file or bool(self._file[mark][()])
 
     # ---------------------------------------------------------------- over time
 

@@ -92,6 +92,10 @@ class Backend(Protocol):
 
     name: str
     style: Style
+    # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
+    # block has there, which waits for the others twice in a step.
+    sites_together: int
+    sites_of_a_block: int
 
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""

@@ -126,6 +126,8 @@ class CudaBackend:
 
     name = "cuda"
     style = Style(branches=False)
+    sites_together = 1 << 20  # a step is so short that launches would be much of it
+    sites_of_a_block = 1
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()
