@@ -21,6 +21,7 @@ typedef u64 Word;
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
+#define NO_UNROLL
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
 #define DRAWS_AHEAD 32u
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -93,6 +94,15 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
 
 DEVICE int leading_zeros(u32 word) {
     return word ? __builtin_clz(word) : 32;
+}
+
+DEVICE int bits_set(u32 word) {
+    return __builtin_popcount(word);
+}
+
+// The lowest `count` bits, all 32 for a larger count; it is not negative.
+DEVICE u32 low_bits(int count) {
+    return count < 32 ? (1u << count) - 1 : ~0u;
 }
 
 // Number of the lowest bit that is set; `word` is not 0.

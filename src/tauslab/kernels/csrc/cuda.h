@@ -25,6 +25,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+// For loops that end after one or two turns.
+#define NO_UNROLL _Pragma("unroll 1")
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -102,6 +104,18 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
 
 DEVICE int leading_zeros(u32 word) {
     return __clz((int)word);
+}
+
+DEVICE int bits_set(u32 word) {
+    return __popc(word);
+}
+
+// The lowest `count` bits, all 32 for a larger count; it is not negative. The instruction shifts
+// everything out where the language leaves the shift undefined.
+DEVICE u32 low_bits(int count) {
+    u32 above;
+    asm("shl.b32 %0, 1, %1;" : "=r"(above) : "r"(count));
+    return above - 1;
 }
 
 // Number of the lowest bit that is set; `word` is not 0.

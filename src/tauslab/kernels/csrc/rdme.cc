@@ -18,7 +18,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
 
 // The rest of the step in planes begin .. end - 1, whose neighbours' hops along x and y are done;
 // a block does `segment` planes.
-BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
+BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
              i64 segment) {
     SHARED ColumnWork shared;
     const Lattice l = LATTICE;
@@ -33,7 +33,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i6
 
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
 // run at the same time.
-BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 steps, i64 segment) {
+BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 steps, i64 segment) {
     SHARED union {
         PlaneWork plane;
         ColumnWork column;

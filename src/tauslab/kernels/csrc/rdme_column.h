@@ -17,6 +17,7 @@ struct ColumnWork {
 };
 
 DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
+    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
     const int type = type_at(l, index);
     const i64 z = l.first_plane + plane, below = plane_below(l, plane),
               above = plane_above(l, plane);
@@ -109,9 +110,11 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
     if (k >= column.begin && k < column.end) {
         const SpillHere spill = {l, k * tiles + column.tile, site_number(l, k, y, x), SPILL_Z,
                                  true};
-        work.built[i] = now;
+        Site staying = now;
+        int n = particles_in(staying) - bits_set(moves.minus | moves.plus);
+        take_out(staying, moves.minus | moves.plus);
+        work.built[i] = staying;
         Slot *slots = slots_of(work.built[i]);
-        int n = remove_slots(slots, particles_in(now), moves.minus | moves.plus);
         append(slots, n, slots_of(below), work.plus[i], spill);
         if (face_kind(0) == HELD && l.first_plane + k == 0)
             append_ghosts(l, s, spill.site, 0, type_at(l, site_index(l, k, y, x)), slots, n, spill);
@@ -148,7 +151,7 @@ DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &
             }
             column.carried = true;
         } else {
-            const PlaneTile below = {k - 1, 0, column.x0, column.y0};
+            const PlaneTile below = plane_tile(l, (k - 1) * tiles + tile);
             if (k > begin && l.state_stamps[(k - 1) * tiles + tile] == (u32)(l.step + 1))
                 empty_tile(l, below, l.state);
             column.carried = false;

@@ -54,7 +54,7 @@ DEVICE_SHARED void decide_group(const Lattice &l, const LatticeStream &s, u64 si
         close = close || high == below || rest == above;
     }
     if (LIKELY(!close)) return;
-    for (int i = 0; i < GROUP; ++i) {
+    NO_UNROLL for (int i = 0; i < GROUP; ++i) {
         const int particle = (int)particle_of(words, g, i);
         const int below = sides.minus + particle, above = sides.plus + particle;
         const u64 high = bits >> 16 * i & 0xffffu;
@@ -69,7 +69,7 @@ DEVICE Moves decide(const Lattice &l, const LatticeStream &s, u64 site, int axis
     Moves moves = {0, 0};
     if (is_empty(content)) return moves;
     decide_group(l, s, site, axis, content.word, 0, first, sides, moves);
-    for (int g = 1; g < GROUPS && particle_of(content.word, g, 0); ++g)
+    NO_UNROLL for (int g = 1; g < GROUPS && particle_of(content.word, g, 0); ++g)
         decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
     return moves;
 }

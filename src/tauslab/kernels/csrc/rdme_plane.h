@@ -13,34 +13,37 @@ struct PlaneWork {
     Site before[RIM_Y * RIM_X];
     Site after_x[RIM_Y * TILE_X];
     u64 y_bits[RIM_Y * RIM_X];
-    SlotBits x_minus[RIM_Y * RIM_X], x_plus[RIM_Y * RIM_X];
-    SlotBits y_minus[RIM_Y * TILE_X], y_plus[RIM_Y * TILE_X];
+    SlotMoves x_moves[RIM_Y * RIM_X], y_moves[RIM_Y * TILE_X];
 };
 
 struct PlaneTile {
     i64 plane;
     i64 tile;  // of all planes
-    int x0, y0;
+    int x0, y0, nx, ny;
+    i64 first_index;  // of the plane's sites in memory
+    u64 first_site;   // and their numbers
 };
 
 DEVICE PlaneTile plane_tile(const Lattice &l, i64 number) {
     const int per_plane = tiles_of_plane(l), along_x = tiles_along_x(l);
     const i64 plane = number / per_plane;
     const int tile = (int)(number - plane * per_plane);
-    return {plane, number, tile % along_x * TILE_X, tile / along_x * TILE_Y};
+    return {plane,     number,    tile % along_x * TILE_X,    tile / along_x * TILE_Y,
+            (int)l.nx, (int)l.ny, site_index(l, plane, 0, 0), site_number(l, plane, 0, 0)};
 }
 
 // Coordinate `c` of a rim, brought into 0 .. n - 1 where its axis is periodic; false where there is
 // no site.
-DEVICE bool brought_inside(int &c, i64 n, bool periodic) {
+DEVICE bool brought_inside(int &c, int n, bool periodic) {
     if (c >= 0 && c < n) return true;
     if (!periodic || c > n) return false;
-    c = c < 0 ? (int)n - 1 : 0;
+    c = c < 0 ? n - 1 : 0;
     return true;
 }
 
 // `c` is the coordinate along the axis, of n; `stride` leads to the next site; `face` is the lower.
-DEVICE Sides sides_of(const Lattice &l, i64 index, int c, i64 n, i64 stride, int face) {
+DEVICE Sides sides_of(const Lattice &l, i64 index, int c, int n, i64 stride, int face) {
+    if (N_TYPES == 1 && face_kind(face) == PERIODIC) return {0, 0};
     const int type = type_at(l, index);
     const bool periodic = face_kind(face) == PERIODIC;
     Sides sides;
@@ -57,10 +60,12 @@ DEVICE Sides sides_of(const Lattice &l, i64 index, int c, i64 n, i64 stride, int
 template <class Spill>
 DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32 leaving,
                   const Site &below, u32 from_below, const Site &above, u32 from_above, u64 site,
-                  i64 index, int c, i64 n_sites, int face, const Spill &spill, Site &to) {
-    to = own;
+                  i64 index, int c, int n_sites, int face, const Spill &spill, Site &to) {
+    Site staying = own;
+    int n = particles_in(staying) - bits_set(leaving);
+    take_out(staying, leaving);
+    to = staying;
     Slot *slots = slots_of(to);
-    int n = remove_slots(slots, particles_in(own), leaving);
     append(slots, n, slots_of(below), from_below, spill);
     if (face_kind(face) == HELD && c == 0)
         append_ghosts(l, s, site, face, type_at(l, index), slots, n, spill);
@@ -76,23 +81,23 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
     for (int i = THREAD_ID; i < RIM_Y * RIM_X; i += BLOCK_THREADS) {
         int y = t.y0 + i / RIM_X - 1, x = t.x0 + i % RIM_X - 1;
         Moves moves = {0, 0};
-        const bool there = brought_inside(y, l.ny, face_kind(2) == PERIODIC);
-        if (!brought_inside(x, l.nx, face_kind(4) == PERIODIC) || !there) {
+        const bool there = brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+        if (!brought_inside(x, t.nx, face_kind(4) == PERIODIC) || !there) {
             make_empty(work.before[i]);
         } else {
-            const i64 index = site_index(l, t.plane, y, x);
+            const int in_plane = y * t.nx + x;
+            const i64 index = t.first_index + in_plane;
             const Site content = l.state[index];
             work.before[i] = content;
             if (DRAW_AHEAD || !is_empty(content)) {
-                const u64 site = site_number(l, t.plane, y, x);
+                const u64 site = t.first_site + (u64)in_plane;
                 const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 0, 0);
                 work.y_bits[i] = joined(bits.x2, bits.x3);
                 moves = decide(l, s, site, 0, work.before[i], joined(bits.x0, bits.x1),
-                               sides_of(l, index, x, l.nx, 1, 4));
+                               sides_of(l, index, x, t.nx, 1, 4));
             }
         }
-        work.x_minus[i] = (SlotBits)moves.minus;
-        work.x_plus[i] = (SlotBits)moves.plus;
+        work.x_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     }
 }
 
@@ -103,25 +108,26 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
         const int row = i / TILE_X, x = t.x0 + i % TILE_X, at = row * RIM_X + i % TILE_X + 1;
         int y = t.y0 + row - 1;
         Moves moves = {0, 0};
-        if (x >= l.nx || !brought_inside(y, l.ny, face_kind(2) == PERIODIC)) {
+        if (x >= t.nx || !brought_inside(y, t.ny, face_kind(2) == PERIODIC)) {
             make_empty(work.after_x[i]);
         } else {
-            const i64 index = site_index(l, t.plane, y, x);
-            const u64 site = site_number(l, t.plane, y, x);
-            const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= l.ny;
+            const int in_plane = y * t.nx + x;
+            const i64 index = t.first_index + in_plane;
+            const u64 site = t.first_site + (u64)in_plane;
+            const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
             const SpillHere spill = {l, t.tile, site, SPILL_X, mine && is_own(l, t.plane)};
-            gather(l, s, work.before[at], (u32)(work.x_minus[at] | work.x_plus[at]),
-                   work.before[at - 1], work.x_plus[at - 1], work.before[at + 1],
-                   work.x_minus[at + 1], site, index, x, l.nx, 4, spill, work.after_x[i]);
+            const SlotMoves own = work.x_moves[at];
+            gather(l, s, work.before[at], (u32)(own.minus | own.plus), work.before[at - 1],
+                   work.x_moves[at - 1].plus, work.before[at + 1], work.x_moves[at + 1].minus, site,
+                   index, x, t.nx, 4, spill, work.after_x[i]);
             if (!is_empty(work.after_x[i])) {
                 const bool drawn = DRAW_AHEAD || !is_empty(work.before[at]);
                 moves = decide(l, s, site, 1, work.after_x[i],
                                drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
-                               sides_of(l, index, y, l.ny, l.nx, 2));
+                               sides_of(l, index, y, t.ny, l.nx, 2));
             }
         }
-        work.y_minus[i] = (SlotBits)moves.minus;
-        work.y_plus[i] = (SlotBits)moves.plus;
+        work.y_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     }
 }
 
@@ -130,14 +136,16 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
                           PlaneWork &work) {
     for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
         const int y = t.y0 + i / TILE_X, x = t.x0 + i % TILE_X, at = i + TILE_X;
-        if (y >= l.ny || x >= l.nx) continue;
-        const i64 index = site_index(l, t.plane, y, x);
-        const u64 site = site_number(l, t.plane, y, x);
+        if (y >= t.ny || x >= t.nx) continue;
+        const int in_plane = y * t.nx + x;
+        const i64 index = t.first_index + in_plane;
+        const u64 site = t.first_site + (u64)in_plane;
         const SpillHere spill = {l, t.tile, site, SPILL_Y, is_own(l, t.plane)};
+        const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
-        gather(l, s, work.after_x[at], (u32)(work.y_minus[at] | work.y_plus[at]),
-               work.after_x[at - TILE_X], work.y_plus[at - TILE_X], work.after_x[at + TILE_X],
-               work.y_minus[at + TILE_X], site, index, y, l.ny, 2, spill, to);
+        gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
+               work.y_moves[at - TILE_X].plus, work.after_x[at + TILE_X],
+               work.y_moves[at + TILE_X].minus, site, index, y, t.ny, 2, spill, to);
         l.moved[index] = to;
         if (!is_empty(to)) l.moved_stamps[t.tile] = (u32)(l.step + 1);
     }

@@ -22,20 +22,20 @@ struct ReactionSum {
 
 // Whether `slots[i]` is the first of its kind.
 DEVICE bool is_first(const Slot *slots, int i) {
-    for (int s = 0; s < i; ++s)
+    NO_UNROLL for (int s = 0; s < i; ++s)
         if (slots[s] == slots[i]) return false;
     return true;
 }
 
 DEVICE int count_from(const Slot *slots, int n, int i) {
     int count = 1;
-    for (int s = i + 1; s < n; ++s) count += slots[s] == slots[i];
+    NO_UNROLL for (int s = i + 1; s < n; ++s) count += slots[s] == slots[i];
     return count;
 }
 
 DEVICE bool add_pairs(const i32 *tables, u32 a, u32 b, int combinations, ReactionSum &sum) {
     const u32 low = a < b ? a : b, high = a < b ? b : a;
-    for (i32 k = tables[PAIR_START + low]; k < tables[PAIR_START + low + 1]; ++k)
+    NO_UNROLL for (i32 k = tables[PAIR_START + low]; k < tables[PAIR_START + low + 1]; ++k)
         if ((u32)tables[PAIR_OTHER + k] == high && sum.add(tables[PAIR_REACTION + k], combinations))
             return true;
     return false;
@@ -45,14 +45,14 @@ DEVICE bool add_pairs(const i32 *tables, u32 a, u32 b, int combinations, Reactio
 DEVICE_SHARED void add_reactions(const i32 *tables, const Slot *slots, int n, ReactionSum &sum) {
     for (i32 k = 0; k < N_ZEROTH; ++k)
         if (sum.add(tables[ZEROTH + k], 1)) return;
-    for (int i = 0; i < n; ++i) {
+    NO_UNROLL for (int i = 0; i < n; ++i) {
         if (!is_first(slots, i)) continue;
         const u32 kind = slots[i];
         const int count = count_from(slots, n, i);
-        for (i32 k = tables[FIRST_START + kind]; k < tables[FIRST_START + kind + 1]; ++k)
+        NO_UNROLL for (i32 k = tables[FIRST_START + kind]; k < tables[FIRST_START + kind + 1]; ++k)
             if (sum.add(tables[FIRST_REACTION + k], count)) return;
         if (count > 1 && add_pairs(tables, kind, kind, count * (count - 1) / 2, sum)) return;
-        for (int j = i + 1; j < n; ++j)
+        NO_UNROLL for (int j = i + 1; j < n; ++j)
             if (slots[j] != kind && is_first(slots, j) &&
                 add_pairs(tables, kind, slots[j], count * count_from(slots, n, j), sum))
                 return;
@@ -63,11 +63,11 @@ DEVICE_SHARED void add_reactions(const i32 *tables, const Slot *slots, int n, Re
 template <class Spill>
 DEVICE void fire(const i32 *tables, int reaction, Slot *slots, int &n, u32 &spilled,
                  const Spill &spill) {
-    for (int i = 0; i < 2; ++i) {
+    NO_UNROLL for (int i = 0; i < 2; ++i) {
         const u32 reactant = (u32)tables[REACTANTS + 2 * reaction + i];
         if (reactant) remove_first(slots, n, reactant);
     }
-    for (i32 k = tables[PRODUCT_START + reaction]; k < tables[PRODUCT_START + reaction + 1]; ++k) {
+    NO_UNROLL for (i32 k = tables[PRODUCT_START + reaction]; k < tables[PRODUCT_START + reaction + 1]; ++k) {
         const u32 product = (u32)tables[PRODUCTS + k];
         if (n < SLOTS)
             slots[n++] = (Particle)product;
@@ -100,12 +100,14 @@ DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int
                          u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
     if (LIKELY(u >> 32 > bound_of(l.bounds + 2 * ROW * type, slots, n))) return;
     ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
-    add_reactions(l.tables, slots, n, sum);
-    if (!happens(u, sum.sum)) return;
-    const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
-    sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
-    sum.sum = 0;
-    add_reactions(l.tables, slots, n, sum);
+    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
+        sum.sum = 0;
+        add_reactions(l.tables, slots, n, sum);
+        if (turn == 1) break;
+        if (!happens(u, sum.sum)) return;
+        const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
+        sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
+    }
     atomic_add(l.fired + sum.chosen, 1);
     fire(l.tables, sum.chosen, slots, n, spilled, spill);
 }

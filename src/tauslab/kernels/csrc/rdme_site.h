@@ -34,11 +34,14 @@ DEVICE void make_empty(Site &site) {
 }
 
 DEVICE int particles_in(const Site &site) {
-    constexpr int BITS = 8 * (int)sizeof(Particle), LOG = BITS == 8 ? 3 : 4;
-    int n = 0;
-    UNROLL for (int w = 0; w < SITE_WORDS; ++w)
-        n += (31 + BITS - leading_zeros(site.word[w])) >> LOG;
-    return n;
+    constexpr int BITS = 8 * (int)sizeof(Particle), PER_WORD = 32 / BITS, LOG = BITS == 8 ? 3 : 4;
+    u32 last = site.word[0];
+    int before = 0;
+    UNROLL for (int w = 1; w < SITE_WORDS; ++w) {
+        before = site.word[w] ? w * PER_WORD : before;
+        last = site.word[w] ? site.word[w] : last;
+    }
+    return before + ((31 + BITS - leading_zeros(last)) >> LOG);
 }
 
 // Particle `s` of group `g`. For s known at compile time: a shift of a word.
@@ -54,21 +57,32 @@ struct Moves {
     u32 minus, plus;
 };
 
-// Takes the particles of `leaving` out of a site that holds `n`; returns how many stay.
-DEVICE int remove_slots(Slot *slots, int n, u32 leaving) {
-    if (!leaving) return n;
-    int kept = lowest_bit(leaving);
-    for (int s = kept + 1; s < n; ++s)
-        if (!(leaving >> s & 1u)) slots[kept++] = slots[s];
-    for (int s = kept; s < n; ++s) slots[s] = 0;
-    return kept;
+// As they are kept.
+struct alignas(2 * sizeof(SlotBits)) SlotMoves {
+    SlotBits minus, plus;
+};
+
+// Takes the particles of `leaving` out; the others close ranks.
+DEVICE void take_out(Site &site, u32 leaving) {
+    constexpr int BITS = 8 * (int)sizeof(Particle);
+    NO_UNROLL while (leaving) {
+        const int slot = 31 - leading_zeros(leaving);
+        leaving ^= 1u << slot;
+        UNROLL for (int w = 0; w < SITE_WORDS; ++w) {
+            const int before = slot * BITS - w * 32;
+            const u32 kept = low_bits(before > 0 ? before : 0);
+            const u32 next = w + 1 < SITE_WORDS ? site.word[w + 1] : 0;
+            const u32 moved = site.word[w] >> BITS | next << (32 - BITS);
+            site.word[w] = (site.word[w] & kept) | (moved & ~kept);
+        }
+    }
 }
 
 // Appends the particles of `from` whose bits are set. `n` counts also those beyond the last slot,
 // which go to `spill(particle, number)`, the first such particle of the pass being number 0.
 template <class Spill>
 DEVICE void append(Slot *to, int &n, const Slot *from, u32 coming, const Spill &spill) {
-    for (; coming; coming &= coming - 1, ++n) {
+    NO_UNROLL for (; coming; coming &= coming - 1, ++n) {
         const Particle particle = from[lowest_bit(coming)];
         if (n < SLOTS)
             to[n] = particle;
@@ -80,7 +94,7 @@ DEVICE void append(Slot *to, int &n, const Slot *from, u32 coming, const Spill &
 // Removes the first particle of a kind; there is one.
 DEVICE void remove_first(Slot *slots, int &n, u32 particle) {
     int s = 0;
-    while (slots[s] != particle) ++s;
-    for (; s + 1 < n; ++s) slots[s] = slots[s + 1];
+    NO_UNROLL while (slots[s] != particle) ++s;
+    NO_UNROLL for (; s + 1 < n; ++s) slots[s] = slots[s + 1];
     slots[--n] = 0;
 }

@@ -52,7 +52,7 @@ struct SpillHere {
 // The oldest entry of `site` that is not younger than `from`, or none.
 DEVICE const volatile Waiting *oldest_waiting(const Lattice &l, i32 head, u64 site, u64 from) {
     const volatile Waiting *list = l.waiting + (i64)(l.step & 1) * l.capacity, *found = nullptr;
-    for (i32 i = head; i >= 0; i = list[i].next)
+    NO_UNROLL for (i32 i = head; i >= 0; i = list[i].next)
         if (list[i].site == site && list[i].age >= from && (!found || list[i].age < found->age))
             found = list + i;
     return found;
