@@ -7,7 +7,8 @@ import hashlib
 import numpy as np
 
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.rdme import LatticeEngine, LatticeState
+from tauslab.kernels.lattice_state import LatticeState
+from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.lattice import Lattice
 

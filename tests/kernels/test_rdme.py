@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice_codegen import Tile
-from tauslab.kernels.rdme import LatticeEngine, Slab
+from tauslab.kernels.lattice_state import Slab
+from tauslab.kernels.rdme import LatticeEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import (  # noqa: E402 - beside the folders of tests
+from lattice_factory import (
     binding,
     coefficient,
     digest,
@@ -142,7 +144,7 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
         engine = LatticeEngine(cpu, lattice, seed=3)
         engine.load(state_of(lattice, start))
         if always:
-            engine._always_active = np.full((12, engine.tiles), 3, np.uint8)
+            engine.tables._always_active = np.full((12, engine.tiles), 3, np.uint8)
         else:
             engine.run_sampled([20])
             filled = engine._stamps == engine.step + 1
@@ -163,7 +165,7 @@ def test_slabs_with_a_plane_of_their_neighbours_do_the_same(cpu, name):
     cuts = [0, 1, 3, nz]
     slabs = [
         Slab(a, b, int(a > 0 or periodic), int(b < nz or periodic))
-        for a, b in zip(cuts, cuts[1:], strict=False)
+        for a, b in itertools.pairwise(cuts)
     ]
     engines = [engine_on(cpu, lattice, slab=slab) for slab in slabs]
     for _ in range(25):

@@ -41,7 +41,6 @@ def headers():
         yield "ssa.cc", unrolled_header(network, Style(branches=False))
         yield "ssa_table.cc", table_header(network)
 
-
     for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
         model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,
                         boundary=boundary)  # fmt: skip

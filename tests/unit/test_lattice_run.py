@@ -25,7 +25,7 @@ from tauslab.runner.lattice_job import LatticeOptions
 from tauslab.runner.output.disk import Disk
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import STEP, coefficient, empty_lattice  # noqa: E402 - beside the tests
+from lattice_factory import STEP, coefficient, empty_lattice
 
 T_END = 60 * STEP
 

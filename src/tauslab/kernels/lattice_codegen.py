@@ -74,7 +74,7 @@ def reaction_tables(reactions: Sequence[LatticeReaction], n_species: int) -> Rea
             first[kinds[0]].append(j)
         elif kinds:
             pairs[min(kinds)].append((max(kinds), j))
-        reactants += (kinds + [0, 0])[:2]
+        reactants += [*kinds, 0, 0][:2]
         products += [species + 1 for species in reaction.products]
         starts.append(len(products))
     for listed in pairs:

@@ -7,27 +7,17 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.lattice_codegen import (
-    bounds,
-    chances,
-    ghost_tables,
-    hop_thresholds,
-    lattice_header,
-    reaction_tables,
-    tile_of,
-)
+from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.kernels.lattice_state import Array, LatticeState, Samples, Slab
+from tauslab.kernels.lattice_tables import LatticeTables
 from tauslab.kernels.waiting import WAITING, chained, first_entries
-
-Array = npt.NDArray[Any]
-CountArray = npt.NDArray[np.int64]
 
 # Words of `work`, as in csrc/rdme_lattice.h.
 _WORK = 8
@@ -36,56 +26,6 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 _SEGMENT = 16  # planes that a block of a large lattice climbs; two more are read for them
-
-
-@dataclass(frozen=True)
-class Slab:
-    """Planes ``begin .. end - 1`` of the lattice, and how many more are kept beside them."""
-
-    begin: int
-    end: int
-    below: int = 0
-    above: int = 0
-
-    @property
-    def planes(self) -> int:
-        """Planes in memory."""
-        return self.below + self.end - self.begin + self.above
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What was counted at some steps.
-
-    counts ``[sample, species]`` and by_type ``[sample, site type, species]``, with those that wait;
-    fired ``[sample, reaction]`` and spills ``[sample]`` since the start: reactions, and particles
-    that found no room; waiting ``[sample]``: those that wait at the moment.
-    """
-
-    by_type: CountArray
-    fired: CountArray
-    spills: CountArray
-    waiting: CountArray
-
-    @property
-    def counts(self) -> CountArray:
-        """Particles ``[sample, species]``."""
-        return np.asarray(self.by_type.sum(axis=1))
-
-
-@dataclass(frozen=True)
-class LatticeState:
-    """All that a run goes on from, on the host.
-
-    particles ``[plane, y, x, slot]`` of the slab's own planes; waiting: those without a slot,
-    ordered by site and age; step: steps done; fired ``[reaction]`` and spills since the start.
-    """
-
-    particles: Array
-    waiting: Array
-    step: int
-    fired: CountArray
-    spills: int
 
 
 class LatticeEngine:
@@ -122,9 +62,11 @@ class LatticeEngine:
         self.step = 0
         self._kept: dict[str, Any] = {}
         sites = self.slab.planes * ny * nx
-        self._together = whole and (sites <= backend.sites_together if together is None else together)
-        self._tables = reaction_tables(lattice.reactions, len(lattice.species))
-        header = {"model.h": lattice_header(lattice, self._tables)}
+        self._together = whole and (
+            sites <= backend.sites_together if together is None else together
+        )
+        reactions = reaction_tables(lattice.reactions, len(lattice.species))
+        header = {"model.h": lattice_header(lattice, reactions)}
         self.program: Program = backend.compile(
             KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), header)
         )
@@ -135,7 +77,7 @@ class LatticeEngine:
         self.tile = tile_of(lattice)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
-        self._make_tables()
+        self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
 
     # ---------------------------------------------------------------- memory
 
@@ -153,71 +95,20 @@ class LatticeEngine:
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
 
-    def _make_tables(self) -> None:
-        lattice, backend = self.lattice, self.backend
-        thresholds = hop_thresholds(lattice)
-        self._hop = backend.upload(thresholds)
-        self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
-        self._reactions = backend.upload(self._tables.array)
-        ghosts = ghost_tables(lattice)
-        self._ghost_rows = backend.upload(ghosts.rows)
-        self._ghosts = backend.upload(ghosts.words) if ghosts.words.size else None
-        one_type = len(lattice.site_types) == 1
-        self.types = None if one_type else backend.upload(self._stored(lattice.sites))
-        self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
-            len(lattice.reactions), len(lattice.site_types)
-        )
-        self._use_rates()
-
-    def _stored(self, planes: Any) -> Array:
-        """Planes that a function of ``(z0, z1)`` gives, as they are stored, neighbours included."""
-        nz, slab = self.lattice.shape[0], self.slab
-        parts = [planes(z % nz, z % nz + 1) for z in range(slab.begin - slab.below, slab.begin)]
-        parts.append(planes(slab.begin, slab.end))
-        parts += [planes(z % nz, z % nz + 1) for z in range(slab.end, slab.end + slab.above)]
-        return np.ascontiguousarray(np.concatenate(parts))
-
-    def _use_rates(self) -> None:
-        chance = chances(self.lattice, self.rates)
-        self._chances = self.backend.upload(chance if chance.size else np.zeros(1))
-        self._bounds = self.backend.upload(bounds(self.lattice, chance))
-        always = self._always()
-        self._always_active = None if always is None else self.backend.upload(always)
-
-    def _always(self) -> Array | None:
-        """Tiles ``[plane, tile]`` that particles enter from nowhere: bit 0 by x, y; bit 1 by z."""
-        lattice, slab = self.lattice, self.slab
-        nz, ny, nx = lattice.shape
-        held = [kind == "held" for kind in lattice.boundary]
-        made = np.zeros(len(lattice.site_types), bool)
-        for reaction, rates in zip(lattice.reactions, self.rates, strict=True):
-            made |= (rates > 0) & (not reaction.reactants)
-        if not any(held) and not made.any():
-            return None
-        flags = np.zeros((slab.planes, -(-ny // self.tile.y), -(-nx // self.tile.x)), np.uint8)
-        for face, where in ((2, np.s_[:, 0]), (3, np.s_[:, -1]),
-                            (4, np.s_[:, :, 0]), (5, np.s_[:, :, -1])):  # fmt: skip
-            flags[where] |= held[face]
-        for face, z in ((0, 0), (1, nz - 1)):
-            if held[face] and slab.begin <= z < slab.end:
-                flags[z - slab.begin + slab.below] |= 2
-        if made.any():
-            flags[self._any_in_tile(made)] |= 2
-        return flags.reshape(slab.planes, self.tiles)
-
-    def _any_in_tile(self, chosen: Array) -> Array:
-        """Tiles ``[plane, y, x]`` with a site of a chosen type."""
-        sites = np.asarray(chosen)[self._stored(self.lattice.sites)]
-        for axis, size in ((1, self.tile.y), (2, self.tile.x)):
-            starts = np.arange(0, sites.shape[axis], size)
-            sites = np.logical_or.reduceat(sites, starts, axis=axis)
-        return np.asarray(sites)
-
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
-        self.rates[reaction] = rates
         self.synchronize()
-        self._use_rates()
+        self.tables.set_rate(reaction, rates)
+
+    @property
+    def rates(self) -> Array:
+        """Stochastic constants ``[reaction, site type]`` per site; `set_rate` changes them."""
+        return self.tables.rates
+
+    @property
+    def types(self) -> Any:
+        """Site types ``[plane, y, x]`` on the device; None where there is one."""
+        return self.tables.types
 
     # ---------------------------------------------------------------- state
 
@@ -274,7 +165,7 @@ class LatticeEngine:
 
     def _tile_of(self, sites: Array) -> Array:
         """Tile, of all stored planes, of numbered sites."""
-        _, ny, nx = self.lattice.shape
+        nx = self.lattice.shape[2]
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
         along_x = -(-nx // self.tile.x)
         plane = z - self.slab.begin + self.slab.below
@@ -301,9 +192,7 @@ class LatticeEngine:
         own = self.particles[slab.below : slab.below + slab.end - slab.begin]
         work = self.host(self._work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
-        return LatticeState(
-            self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS])
-        )
+        return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
 
     def waiting(self) -> Array:
         """Particles that wait for a slot, ordered by site and age."""
@@ -332,9 +221,8 @@ class LatticeEngine:
         nz, ny, nx = self.lattice.shape
         own = (slab.below, slab.below + slab.end - slab.begin)
         return [
-            self.particles, self._moved, self._stamps, self._moved_stamps, self._always_active,
-            self.types, self._hop_high, self._hop, self._reactions, self._chances, self._bounds,
-            self._ghost_rows, self._ghosts, self._fired, self._waiting, self._heads, self._work,
+            self.particles, self._moved, self._stamps, self._moved_stamps,
+            *self.tables.arguments(), self._fired, self._waiting, self._heads, self._work,
             self.capacity, nx, ny, nz, slab.planes, slab.begin - slab.below, int(self.wraps),
             *own, np.uint64(self.seed), np.uint64(self.step), self.replica,
         ]  # fmt: skip

@@ -128,7 +128,9 @@ def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator
 def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str]) -> Lines:
     """A line per species, all from one pass over the dataset; species is its last axis."""
     shape = dataset.shape[:-1]
-    hashes: list[Any] = [begin_digest(f"{name}/{species}", dataset.dtype, shape) for species in chosen]
+    hashes: list[Any] = [
+        begin_digest(f"{name}/{species}", dataset.dtype, shape) for species in chosen
+    ]
     for piece in _pieces(name, dataset):
         for sha, index in zip(hashes, indices, strict=True):
             sha.update(canonical_bytes(piece[..., index]))

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.rdme import LatticeEngine, Samples
+from tauslab.kernels.lattice_state import Samples
+from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice

@@ -36,9 +36,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         names = texts(file["species"])
         for name in species or ():
             if name not in names:
-                raise ConfigError(
-                    f"{name!r} is not a species of {path}; it has {', '.join(names)}"
-                )
+                raise ConfigError(f"{name!r} is not a species of {path}; it has {', '.join(names)}")
         chosen = [name for name in names if species is None or name in species]
         lines: Lines = [("time", _digest("time", file["time"])),
                         ("species", text_digest("species", chosen))]  # fmt: skip

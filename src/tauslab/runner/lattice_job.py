@@ -99,14 +99,16 @@ class LatticeTask:
     @cached_property
     def times(self) -> FloatArray:
         """Sample times ``[sample]`` in seconds."""
-        return np.arange(0, self.steps + 1, self.count_every) * self.lattice.step
+        numbers = np.arange(0, self.steps + 1, self.count_every, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
 
     @cached_property
     def frame_times(self) -> FloatArray:
         """Times of frames ``[frame]``; empty without."""
         every = self.options.frame_every
-        numbers = np.arange(0, self.steps + 1, every) if every else np.zeros(0)
-        return numbers * self.lattice.step
+        last = self.steps + 1 if every else 0
+        numbers = np.arange(0, last, every or 1, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
 
 
 def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:

@@ -67,7 +67,7 @@ class LatticeView:
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
     def add(self, species: str, positions: npt.ArrayLike) -> None:
-        """Put a particle at each of `positions` ``[n, 3]`` (z, y, x); where it is full, it waits."""
+        """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits."""
         particle = self.number(species) + 1
         places = np.asarray(positions, np.int64).reshape(-1, 3)
         shape = self._lattice.shape

@@ -127,7 +127,7 @@ class Progress:
         Seconds that only ever grow.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a display shows, by keyword
         self,
         total: int,
         comm_rank: int = 0,

@@ -7,7 +7,6 @@
 
 #include "rdme_spill.h"
 
-constexpr int ROW = N_SPECIES + 1;
 constexpr int WALL = N_TYPES * N_TYPES * ROW;  // a row of zeros
 
 // Rows of the thresholds towards both sides.

@@ -62,6 +62,7 @@ struct Lattice {
     }
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
+constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
 DEVICE int tiles_along_x(const Lattice &l) {
     return (int)((l.nx + TILE_X - 1) / TILE_X);

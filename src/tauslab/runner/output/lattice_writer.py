@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.rdme import LatticeState, Samples
+from tauslab.kernels.lattice_state import LatticeState, Samples
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.lattice_file import write_model_group
@@ -293,7 +293,7 @@ class LatticeWriter:
                 for z in range(0, shape[0], stored.chunks[0]):
                     _, data = stored.id.read_direct_chunk((z, 0, 0, 0))
                     particles.id.write_direct_chunk((*lead, number, z, 0, 0, 0), data)
-        _attach_axes(file, particles, sites, time, bool(self._lead))
+        _attach_axes(file, particles, sites, time)
 
     def close(self) -> None:
         """Close; what is complete stays."""
@@ -310,7 +310,7 @@ def _packed(piece: Array, chunk: tuple[int, ...]) -> bytes:
         whole = np.zeros(chunk, piece.dtype)
         whole[: len(piece)] = piece
         piece = whole
-    return zlib.compress(np.ascontiguousarray(piece), _LEVEL)
+    return zlib.compress(np.ascontiguousarray(piece).data, _LEVEL)
 
 
 def _write_part(path: Path, frame: Frame, chunk: tuple[int, ...], packed: list[bytes]) -> None:
@@ -351,8 +351,8 @@ def read_part(path: Path) -> Frame:
         raise InputFileError(f"{path} is not a whole part of a lattice run: {error}") from None
 
 
-def _attach_axes(file: h5py.File, particles: Any, sites: Any, time: Any, replicas: bool) -> None:
-    lead = [file["replica"]] if replicas else []
+def _attach_axes(file: h5py.File, particles: Any, sites: Any, time: Any) -> None:
+    lead = [file["replica"]] if "replica" in file else []
     shape = particles.shape[-4:]
     scales = []
     for name, size in zip(("z", "y", "x", "slot"), shape, strict=True):
