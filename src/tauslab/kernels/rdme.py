@@ -6,7 +6,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class LatticeEngine:
         self.wraps = whole and lattice.boundary[0] == "periodic"
         self.step = 0
         self._kept: dict[str, Any] = {}
+        self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
         self._together = whole and (
             sites <= backend.sites_together if together is None else together
@@ -193,6 +194,33 @@ class LatticeEngine:
         work = self.host(self._work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
         return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
+
+    def save_later(self, place: int) -> Callable[[], LatticeState]:
+        """As `save`, but the particles travel to the host while later steps run.
+
+        Returns what waits for them and gives the state, to be called by any thread. Its particles
+        lie in buffers of `place` (0, 1, ...), which the next call with that place uses again.
+        """
+        slab, backend = self.slab, self.backend
+        own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        if place not in self._frames:
+            buffer = backend.empty(own.shape, own.dtype)
+            self._frames[place] = (buffer, backend.mirror(buffer), backend.stream())
+        buffer, mirror, copies = self._frames[place]
+        backend.copy(own, buffer, self.stream)
+        copies.wait_for(self.stream.record())
+        backend.download(buffer, mirror, len(buffer), copies)
+        arrived = copies.record()
+        fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
+        spills = int(self.host(self._work)[_SPILLS])
+        waiting, step = self.waiting(), self.step
+
+        def state() -> LatticeState:
+            backend.use()
+            arrived.wait()
+            return LatticeState(mirror, waiting, step, fired, spills)
+
+        return state
 
     def waiting(self) -> Array:
         """Particles that wait for a slot, ordered by site and age."""

@@ -184,15 +184,18 @@ class _Run:
     def _keep_frame(self, engine: LatticeEngine, done: int) -> None:
         every = self._task.options.frame_every
         if every and done % every == 0:
-            self._writer.write_frame(Frame(engine.replica, done // every, engine.save()))
-            self._saved_at = time.monotonic()
+            self._write(engine, done // every)
 
     def _checkpoint_if_due(self, engine: LatticeEngine) -> None:
         if time.monotonic() - self._saved_at > 60 * self._task.options.checkpoint_every:
             self._checkpoint(engine)
 
     def _checkpoint(self, engine: LatticeEngine) -> None:
-        self._writer.write_frame(Frame(engine.replica, -1, engine.save()))
+        self._write(engine, -1)
+
+    def _write(self, engine: LatticeEngine, number: int) -> None:
+        state = engine.save_later(self._writer.make_room())
+        self._writer.write_frame(engine.replica, number, state)
         self._saved_at = time.monotonic()
 
     def _call_hooks(self, engine: LatticeEngine, done: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 Array = npt.NDArray[Any]
+IN_FLIGHT = 2  # frames that are copied, compressed and written at a time
 _CHUNK_BYTES = 1 << 20
 _LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
 _MARKS = "progress/samples"
@@ -63,6 +64,7 @@ class LatticeWriter:
         self._file: RawFile | None = None
         self.marks = np.zeros(task.options.replicas, np.int64)
         self.complete = False
+        self._places = 0
 
     # ---------------------------------------------------------------- opening
 
@@ -201,16 +203,22 @@ class LatticeWriter:
         self.marks[replica] = first + len(samples.spills)
         self._file.write(_MARKS, 0, self.marks.astype("<i8"))
 
-    def write_frame(self, frame: Frame) -> None:
-        """Compress and write a frame or a checkpoint while the caller goes on.
+    def make_room(self) -> int:
+        """Wait until fewer than `IN_FLIGHT` frames are being written; the place that is free.
 
-        Raises what an earlier frame ran into. At most two are held in memory.
+        Raises what an earlier frame ran into.
         """
-        while len(self._pending) > 1:
+        while len(self._pending) >= IN_FLIGHT:
             self._pending.pop(0).result()
-        self._pending.append(self._writer.submit(self._write_part, frame))
+        self._places += 1
+        return self._places % IN_FLIGHT
 
-    def _write_part(self, frame: Frame) -> None:
+    def write_frame(self, replica: int, number: int, state: Callable[[], LatticeState]) -> None:
+        """Compress and write a frame, or a checkpoint (-1), while the caller goes on."""
+        self._pending.append(self._writer.submit(self._write_part, replica, number, state))
+
+    def _write_part(self, replica: int, number: int, state: Callable[[], LatticeState]) -> None:
+        frame = Frame(replica, number, state())
         self._folder.mkdir(exist_ok=True)
         kind = f"frame-{frame.number:08d}" if frame.number >= 0 else "checkpoint"
         path = self._folder / f"r{frame.replica:05d}-{kind}.h5"
