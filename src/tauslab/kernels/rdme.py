@@ -26,6 +26,7 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 _SEGMENT = 16  # planes that a block of a large lattice climbs; two more are read for them
+_BLOCKS_EACH = 3  # blocks for each that runs at the same time: some columns are empty
 
 
 class LatticeEngine:
@@ -269,10 +270,10 @@ class LatticeEngine:
         self.program.launch_blocks("rdme_z", grid, arguments, self.stream)
 
     def _segment(self, planes: int) -> int:
-        """Planes of a block: fewer where there would be too few blocks."""
+        """Planes of a block: fewer where there would be too few blocks to share out evenly."""
         resident = self.program.resident_blocks("rdme_z", self.tile.threads)
-        wanted = -(-resident // self.tiles)
-        return int(min(_SEGMENT, max(1, -(-planes // wanted))))
+        wanted = _BLOCKS_EACH * resident
+        return int(min(_SEGMENT, max(1, -(-planes * self.tiles // wanted))))
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""

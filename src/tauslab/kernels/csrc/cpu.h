@@ -92,6 +92,11 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
 // Types through which memory of another type is read.
 #define MAY_ALIAS __attribute__((may_alias))
 
+// Whether it holds for any thread of the block; all must ask.
+DEVICE bool any_in_block(bool condition) {
+    return condition;
+}
+
 DEVICE int leading_zeros(u32 word) {
     return word ? __builtin_clz(word) : 32;
 }

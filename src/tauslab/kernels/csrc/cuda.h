@@ -102,6 +102,11 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
 
 #define MAY_ALIAS
 
+// Whether it holds for any thread of the block; all must ask.
+DEVICE bool any_in_block(bool condition) {
+    return __syncthreads_or(condition) != 0;
+}
+
 DEVICE int leading_zeros(u32 word) {
     return __clz((int)word);
 }

@@ -131,18 +131,42 @@ DEVICE bool enters_from_nowhere(const Lattice &l, const Column &column, i64 k) {
     return (l.always && l.always[tile] & 2) || *(volatile i32 *)tile_head(l, l.step & 1, tile) >= 0;
 }
 
+// The stored plane k: that of its number, or one across a periodic face; -1 where there is none.
+DEVICE i64 stored_plane(const Lattice &l, i64 k) {
+    return k < 0 ? plane_below(l, 0) : k >= l.planes ? plane_above(l, l.planes - 1) : k;
+}
+
+DEVICE bool holds_particles(const Lattice &l, const Column &column, i64 plane) {
+    return plane >= 0 &&
+           l.moved_stamps[plane * tiles_of_plane(l) + column.tile] == (u32)(l.step + 1);
+}
+
+// Whether the built tile of a plane held particles before the step, so that it is not all zeros.
+DEVICE bool held_particles(const Lattice &l, const Column &column, i64 k) {
+    return l.state_stamps[k * tiles_of_plane(l) + column.tile] == (u32)(l.step + 1);
+}
+
+// Whether anything is to be done. Threads look at one plane each.
+DEVICE bool column_is_reached(const Lattice &l, const Column &column) {
+    bool reached = false;
+    for (i64 k = column.begin - 1 + THREAD_ID; k <= column.end; k += BLOCK_THREADS)
+        reached = reached || holds_particles(l, column, stored_plane(l, k)) ||
+                  enters_from_nowhere(l, column, k) ||
+                  (k >= column.begin && k < column.end && held_particles(l, column, k));
+    return any_in_block(reached);
+}
+
 // Column `tile` of planes begin .. end - 1.
 DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &s, i64 tile,
                                          i64 begin, i64 end, ColumnWork &work) {
-    const int along_x = tiles_along_x(l), tiles = tiles_of_plane(l);
+    const int along_x = tiles_along_x(l);
     Column column = {
         (int)(tile % along_x) * TILE_X, (int)(tile / along_x) * TILE_Y, tile, begin, end, false};
+    if (!column_is_reached(l, column)) return;
     bool filled_2 = false, filled_1 = false, enters_1 = false;  // planes k - 2 and k - 1
     for (i64 k = begin - 1; k <= end; ++k) {
-        const i64 plane = k < 0           ? plane_below(l, 0)
-                          : k >= l.planes ? plane_above(l, l.planes - 1)
-                                          : k;
-        const bool filled = plane >= 0 && l.moved_stamps[plane * tiles + tile] == (u32)(l.step + 1);
+        const i64 plane = stored_plane(l, k);
+        const bool filled = holds_particles(l, column, plane);
         const bool enters = enters_from_nowhere(l, column, k);
         if (filled_2 || filled_1 || filled || enters_1 || enters) {
             for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
@@ -151,9 +175,8 @@ DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &
             }
             column.carried = true;
         } else {
-            const PlaneTile below = plane_tile(l, (k - 1) * tiles + tile);
-            if (k > begin && l.state_stamps[(k - 1) * tiles + tile] == (u32)(l.step + 1))
-                empty_tile(l, below, l.state);
+            if (k > begin && held_particles(l, column, k - 1))
+                empty_tile(l, plane_tile(l, (k - 1) * tiles_of_plane(l) + tile), l.state);
             column.carried = false;
         }
         filled_2 = filled_1;

@@ -151,22 +151,18 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
     }
 }
 
-// Whether the tile or one of the eight around it holds particles.
+// Whether the tile or one of the eight around it holds particles. Threads look at one each.
 DEVICE bool tile_is_reached(const Lattice &l, const PlaneTile &t) {
-    if (l.always && l.always[t.tile] & 1) return true;
     const int along_x = tiles_along_x(l), along_y = tiles_along_y(l);
-    const i64 first = t.plane * tiles_of_plane(l);
-    for (int dy = -1; dy <= 1; ++dy) {
-        int y = t.y0 / TILE_Y + dy;
-        if (!brought_inside(y, along_y, face_kind(2) == PERIODIC)) continue;
-        for (int dx = -1; dx <= 1; ++dx) {
-            int x = t.x0 / TILE_X + dx;
-            if (brought_inside(x, along_x, face_kind(4) == PERIODIC) &&
-                l.state_stamps[first + y * along_x + x] == (u32)(l.step + 1))
-                return true;
-        }
+    const u32 *stamps = l.state_stamps + t.plane * tiles_of_plane(l);
+    bool reached = l.always && l.always[t.tile] & 1;
+    for (int i = THREAD_ID; i < 9; i += BLOCK_THREADS) {
+        int y = t.y0 / TILE_Y + i / 3 - 1, x = t.x0 / TILE_X + i % 3 - 1;
+        if (brought_inside(y, along_y, face_kind(2) == PERIODIC) &&
+            brought_inside(x, along_x, face_kind(4) == PERIODIC))
+            reached = reached || stamps[y * along_x + x] == (u32)(l.step + 1);
     }
-    return false;
+    return any_in_block(reached);
 }
 
 DEVICE void empty_tile(const Lattice &l, const PlaneTile &t, Site *sites) {
