@@ -3,7 +3,7 @@
 Model: E. Roberts, A. Magis, J. O. Ortiz, W. Baumeister, Z. Luthey-Schulten, PLoS Comput. Biol. 7,
 e1002010 (2011); constants and geometry as in tutorial 2.2 of the Lattice Microbes instruction
 guide.  The inducer is TMG; 14448 molecules are 11.2 uM in the whole lattice:
-``tauslab rdme lac_two_state.h5 --set inducer=6465`` makes it 5 uM.
+``tauslab rdme lac_two_state.h5 --set inducer=6466`` makes it 5 uM.
 """
 
 import sys

@@ -24,15 +24,16 @@ import numpy as np
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 from tauslab.runner.bench import michaelis_menten
 
 # A model, its initial amounts, the last of 50 samples.
 MODELS = {
     "michaelis_menten": (michaelis_menten, {"E": 750.0, "S": 1000.0}, 5.0),
     "prokaryotic_gene_network": (
-        lambda: ts.read(DATA / "sbml" / "prokaryotic_gene_network.xml"), {}, 50.0,
+        lambda: read_network(DATA / "sbml" / "prokaryotic_gene_network.xml"), {}, 50.0,
     ),
-    "ras_camp_pka": (lambda: ts.read(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
+    "ras_camp_pka": (lambda: read_network(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
 }  # fmt: skip
 HEADER = ("model", "epsilon", "n", "compared_with", "measure", "value", "bound", "verdict")
 Row = tuple[str, float, int, str, str, float, float, str]

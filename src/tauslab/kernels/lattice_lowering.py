@@ -146,7 +146,7 @@ def lower_lattice(
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,
-        hop=values.diffusion * (tau / passes) / model.spacing**2,
+        hop=values.diffusion * (tau / passes) / (model.spacing * model.spacing),
         boundary=tuple(model.boundary[face].kind for face in FACES),
         ghost=values.ghost,
         ghost_type=values.ghost_type,

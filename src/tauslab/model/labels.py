@@ -13,7 +13,15 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice import Lattice
 
-_SUFFIXES = (".npy", ".tif", ".tiff", ".mrc", ".map", ".rec", ".zarr")
+_LIBRARIES = {
+    ".tif": "tifffile",
+    ".tiff": "tifffile",
+    ".mrc": "mrcfile",
+    ".map": "mrcfile",
+    ".rec": "mrcfile",
+    ".zarr": "zarr",
+}
+_SUFFIXES = (".npy", *_LIBRARIES)
 
 
 def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[Any]:
@@ -37,8 +45,9 @@ def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[A
         raise ModelError(f"{path}: label volumes are one of {', '.join(_SUFFIXES)}")
     if not path.exists():
         raise ModelError(f"{path}: cannot be read: there is no such file")
+    library = _library(_LIBRARIES[suffix]) if suffix in _LIBRARIES else None
     try:
-        volume = _read(path, suffix, component)
+        volume = _read(path, library, component)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
     if volume.ndim != 3:
@@ -50,15 +59,16 @@ def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[A
     return volume
 
 
-def _read(path: Path, suffix: str, component: str | None) -> npt.NDArray[Any]:
-    if suffix == ".npy":
+def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
+    if library is None:
         return np.asarray(np.load(path, allow_pickle=False))
-    if suffix in (".tif", ".tiff"):
-        return np.asarray(_library("tifffile").imread(path))
-    if suffix == ".zarr":
-        opened = _library("zarr").open(str(path), mode="r")
-        return np.asarray(opened[component] if component is not None else opened[...])
-    with _library("mrcfile").open(path, permissive=True) as file:
+    if library.__name__ == "tifffile":
+        return np.asarray(library.imread(path))
+    if library.__name__ == "zarr":
+        opened = library.open(str(path), mode="r")
+        found = opened[component] if component is not None else opened
+        return np.asarray(found[...])
+    with library.open(path, permissive=True) as file:
         return np.array(file.data)
 
 

@@ -348,7 +348,7 @@ class Lattice:
     @property
     def site_volume(self) -> float:
         """Volume of a site in cubic metres."""
-        return self.spacing**3
+        return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
 
     def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Value of every parameter, as `tauslab.model.network.Network.parameter_values`."""

@@ -135,12 +135,12 @@ def _add_hops(
     row = FACES.index(face)
     there = values.ghost_type[row] if gone else _type_at(lattice, (target[0], target[1], target[2]))
     for index, name in enumerate(lattice.species):
-        out = float(values.diffusion[here, there, index]) / lattice.spacing**2
+        out = float(values.diffusion[here, there, index]) / (lattice.spacing * lattice.spacing)
         label = f"{_at(name, site)}_{'zyx'[axis]}{'p' if side > 0 else 'm'}"
         if out > 0:
             product = "" if gone else _at(name, (target[0], target[1], target[2]))
             network.add_reaction(f"{_at(name, site)} -> {product}", rate=out, name=label)
-        into = float(values.diffusion[there, here, index]) / lattice.spacing**2
+        into = float(values.diffusion[there, here, index]) / (lattice.spacing * lattice.spacing)
         held = float(values.ghost[row, index]) * into
         if gone and held > 0:
             network.add_reaction(f"-> {_at(name, site)}", rate=held, name=f"{label}_in")

@@ -26,6 +26,7 @@ _INTERVALS = ("writeInterval", "latticeWriteInterval", "hookInterval", "perfPrin
 _DROPPED = ("fptTrackingList", "speciesLowerLimitList", "speciesUpperLimitList")
 _BOUNDARIES = ("periodic", "reflecting", "absorbing")
 _JLM = ("diffConstNames", "reactionConstNames")
+_JLM_KINDS = ("Diffusion", "Reaction")
 
 
 def read_lm(path: str | Path) -> Lattice:
@@ -93,8 +94,10 @@ class _Reader:
     def _lattice(self) -> Lattice:
         sizes = [_need(self.diffusion, f"lattice{axis}Size") for axis in "XYZ"]
         # jLM calls its z x: its arrays are [z, y, x] and are stored as they are.
-        self.is_jlm = any(key in self.parameters for key in _JLM) or any(
-            f"Parameters/{name}ParameterMatrix" in self.file for name in ("Diffusion", "Reaction")
+        self.is_jlm = (
+            any(key in self.parameters for key in _JLM)
+            or "name" in self.file["Model"].attrs
+            or any(f"Parameters/{kind}ParameterMatrix" in self.file for kind in _JLM_KINDS)
         )
         self.notes.append(
             "written by jLM: the first axis of its arrays is z"

@@ -13,7 +13,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 _STREAM = 3  # of the Philox key; those below belong to placements
 _BATCH = 4096
-_HOPELESS = 1_000_000  # tries in a row that found no room
+HOPELESS = 100_000  # tries in a row that found no room
 
 
 def obstacles(
@@ -42,7 +42,7 @@ def obstacles(
     Raises
     ------
     ModelError
-        The fraction is not from 0 to 1, or cannot be packed: a million spheres in a row found no
+        The fraction is not from 0 to 1, or cannot be packed: `HOPELESS` spheres in a row found no
         room.
     """
     if not 0 <= fraction <= 1:
@@ -51,7 +51,7 @@ def obstacles(
         raise ModelError(f"obstacles: radius {radius:g} m; it must be above 0")
     wanted = round(fraction * int(inside.sum()))
     covered = np.zeros(grid.shape, bool)
-    points = _Points(np.argwhere(inside), grid.spacing, seed)
+    points = _Points(np.argwhere(inside), grid.spacing, seed, centred=2 * radius < grid.spacing)
     reach = np.arange(-int(radius / grid.spacing) - 1, int(radius / grid.spacing) + 2)
     around = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), axis=-1).reshape(-1, 3)
     done = failed = 0
@@ -64,10 +64,10 @@ def obstacles(
             new = sites[~covered[tuple(sites.T)]][: wanted - done]
             covered[tuple(new.T)] = True
             done += len(new)
-        elif failed == _HOPELESS:
+        elif failed == HOPELESS:
             raise ModelError(
-                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and a million "
-                "tries found no room for another; allow overlap or a smaller fraction"
+                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and "
+                f"{HOPELESS} tries found no room for another; allow overlap or a smaller fraction"
             )
     return covered
 
@@ -83,15 +83,19 @@ def _sites_within(point: FloatArray, radius: float, grid: Grid, around: IntArray
     """Sites whose centres lie within `radius` of a point, ``[site, 3]``."""
     near = np.floor(point / grid.spacing).astype(np.int64) + around
     distance = ((near + 0.5) * grid.spacing - point) ** 2
-    sites: IntArray = near[distance.sum(axis=1) <= radius**2]
+    sites: IntArray = near[distance.sum(axis=1) <= radius * radius]
     return sites
 
 
 class _Points:
-    """Points (z, y, x) in metres, uniform over the sites of a region."""
+    """Points (z, y, x) in metres, uniform over the sites of a region.
 
-    def __init__(self, sites: IntArray, spacing: float, seed: int) -> None:
-        self._sites, self._spacing = sites, spacing
+    A sphere thinner than a site covers one centre or none, each with the same chance, so its point
+    may as well be the centre of a site (`centred`): no draw is in vain.
+    """
+
+    def __init__(self, sites: IntArray, spacing: float, seed: int, *, centred: bool) -> None:
+        self._sites, self._spacing, self._centred = sites, spacing, centred
         self._words = random_words(seed, _STREAM, 0)
         self._batch: list[FloatArray] = []
 
@@ -100,6 +104,6 @@ class _Points:
         if not self._batch:
             raw = self._words.random_raw(4 * _BATCH).reshape(_BATCH, 4)
             sites = self._sites[(raw[:, 0] % np.uint64(len(self._sites))).astype(np.int64)]
-            within = (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
+            within = 0.5 if self._centred else (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
             self._batch = list(((sites + within) * self._spacing)[::-1])
         return self._batch.pop()

@@ -21,7 +21,8 @@ from tauslab.model.lattice_values import Placed
 from tauslab.model.site_map import SiteMap
 
 PATCH = 4096
-_CHUNK = 1 << 20  # draws at a time
+_CHUNK_BITS = 20
+_CHUNK = 1 << _CHUNK_BITS  # draws at a time; more than the slots of any patch
 _FIRST, _AGAIN = 1, 2  # streams: the second word of the Philox key
 
 IntArray = npt.NDArray[np.int64]
@@ -229,9 +230,11 @@ def _rank(ordered: IntArray) -> IntArray:
 
 def _take(filled: IntArray, drawn: IntArray) -> IntArray:
     """Slots that particles take one after the other in the sites `drawn`; `filled` grows."""
-    order = np.argsort(drawn, kind="stable")
-    ordered = drawn[order]
+    # Sorting site and place in one number is stable, and faster than a stable argsort.
+    keys = np.sort((drawn << _CHUNK_BITS) | np.arange(len(drawn)))
+    order, ordered = keys & (_CHUNK - 1), keys >> _CHUNK_BITS
+    taken = filled[ordered] + _rank(ordered)
+    filled[ordered] = taken + 1  # of several entries for a site the last one stays
     slot = np.empty(len(drawn), np.int64)
-    slot[order] = filled[ordered] + _rank(ordered)
-    filled[ordered] = slot[order] + 1  # of several entries for a site the last one stays
+    slot[order] = taken
     return slot

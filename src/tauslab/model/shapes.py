@@ -62,7 +62,7 @@ def cylinder(
     """Sites of a cylinder of total `length` with flat ends."""
     along, across = _along(grid, axis, centre)
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
-    return _whole(grid, flat & (across <= _above_0(radius, "radius") ** 2 * (1 + _SURFACE)))
+    return _whole(grid, flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE)))
 
 
 def capsule(
@@ -73,7 +73,7 @@ def capsule(
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
     along, across = _along(grid, axis, centre)
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
-    return _whole(grid, beyond**2 + across <= radius**2 * (1 + _SURFACE))
+    return _whole(grid, beyond * beyond + across <= radius * radius * (1 + _SURFACE))
 
 
 def union(*masks: Mask) -> Mask:
@@ -150,7 +150,7 @@ def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[FloatArray, Flo
 
 
 def _whole(grid: Grid, mask: npt.NDArray[Any]) -> Mask:
-    return np.ascontiguousarray(np.broadcast_to(mask, grid.shape))
+    return np.array(np.broadcast_to(mask, grid.shape))
 
 
 def _above_0(value: float, what: str) -> float:

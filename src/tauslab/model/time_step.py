@@ -64,7 +64,7 @@ def choose_time_step(
             f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
             "particle would move at every step"
         )
-    fastest = float(values.diffusion.max()) / lattice.spacing**2
+    fastest = float(values.diffusion.max()) / (lattice.spacing * lattice.spacing)
     tau = step if step is not None else lattice.step
     if tau is None:
         if fastest == 0:

@@ -102,6 +102,7 @@ def _kymograph(
         lines.T,
         cmap="viridis",
         vmin=0,
+        vmax=max(1, int(lines.max())),
         rasterized=True,
     )
     axes.figure.colorbar(image, ax=axes, label=f"{name} in a plane")
@@ -116,15 +117,25 @@ def _slice(axes: Axes, result: LatticeResult, name: str, t: float | None, axis: 
     middle = result.shape[across] // 2
     density = np.take(result.density(name, frame), middle, axis=across)
     kept = [i for i in range(3) if i != across]
+    sites = result.sites(frame)
+    types = None if sites is None else np.take(sites, middle, axis=across)
+    if result.shape[kept[0]] > result.shape[kept[1]]:  # the longer axis lies flat
+        kept.reverse()
+        density, types = density.T, None if types is None else types.T
     sizes = [result.shape[i] * result.spacing * 1e6 for i in kept]
     extent = (0, sizes[1], 0, sizes[0])
     image = axes.imshow(
-        density, origin="lower", extent=extent, cmap="viridis", vmin=0, interpolation="none"
+        density,
+        origin="lower",
+        extent=extent,
+        cmap="viridis",
+        vmin=0,
+        vmax=max(1, int(density.max())),
+        interpolation="none",
     )
-    sites = result.sites(frame)
-    if sites is not None:
-        _borders(axes, np.take(sites, middle, axis=across), extent)
-    axes.figure.colorbar(image, ax=axes, label="particles in a site")
+    if types is not None:
+        _borders(axes, types, extent)
+    axes.figure.colorbar(image, ax=axes, label="particles in a site", shrink=0.6)
     axes.set_xlabel(f"{AXES[kept[1]]} (µm)")
     axes.set_ylabel(f"{AXES[kept[0]]} (µm)")
     at = (middle + 0.5) * result.spacing * 1e6

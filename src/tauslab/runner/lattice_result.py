@@ -48,7 +48,7 @@ def stored_seed(path: str | os.PathLike[str]) -> int:
 
 
 class LatticeResult:
-    """An open lattice file; ``docs/lattice-results.md`` tells what is in it.
+    """An open lattice file; ``docs/lattices.md`` tells what is in it.
 
     Parameters
     ----------
