@@ -77,6 +77,8 @@ class LatticeEngine:
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
+        self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
+        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
@@ -271,8 +273,7 @@ class LatticeEngine:
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: fewer where there would be too few blocks to share out evenly."""
-        resident = self.program.resident_blocks("rdme_z", self.tile.threads)
-        wanted = _BLOCKS_EACH * resident
+        wanted = _BLOCKS_EACH * self._resident
         return int(min(_SEGMENT, max(1, -(-planes * self.tiles // wanted))))
 
     def run(self, steps: int) -> None:
@@ -338,7 +339,7 @@ class LatticeEngine:
         sites = (slab.end - slab.begin) * ny * nx
         grid = Grid(
             min(-(-sites // self.tile.threads),
-                self._counter.resident_blocks("rdme_count", self.tile.threads)),
+                self._counting),
             self.tile.threads,
         )  # fmt: skip
         arguments = [

@@ -121,9 +121,12 @@ class _Run:
             self._writer.create()
         try:
             with Progress(
-                task.steps * options.replicas, quiet=options.quiet,
-                description=task.model.name, unit="steps",
-            ) as self._progress:  # fmt: skip
+                task.steps * options.replicas,
+                quiet=options.quiet,
+                description=task.model.name,
+                unit="steps",
+                started_at=sum(f.state.step // task.passes for f in begun.values()),
+            ) as self._progress:
                 for replica in range(0 if self._writer.complete else options.replicas):
                     self._replica(replica, begun.get(replica))
             if not self._writer.complete:
@@ -154,6 +157,8 @@ class _Run:
                     f"--resume completes {self._path}"
                 )
             self._checkpoint_if_due(engine)
+        if task.options.replicas > 1 and not task.options.frame_every:
+            self._checkpoint(engine)  # so that a later resume need not run it again
 
     def _batch(self, engine: LatticeEngine, done: int) -> int:
         """Steps up to the next frame, hook or look at signals; returns steps done."""

@@ -111,8 +111,11 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
         const SpillHere spill = {l, k * tiles + column.tile, site_number(l, k, y, x), SPILL_Z,
                                  true};
         Site staying = now;
-        int n = particles_in(staying) - bits_set(moves.minus | moves.plus);
-        take_out(staying, moves.minus | moves.plus);
+        int n = 0;
+        if (!is_empty(staying)) {
+            n = particles_in(staying) - bits_set(moves.minus | moves.plus);
+            take_out(staying, moves.minus | moves.plus);
+        }
         work.built[i] = staying;
         Slot *slots = slots_of(work.built[i]);
         append(slots, n, slots_of(below), work.plus[i], spill);
@@ -122,6 +125,18 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
     }
     work.plus[i] = (SlotBits)moves.plus;
     work.bits[i] = bits;
+}
+
+// The same for a site that is empty and stays so; false where it is not. Only without DRAW_AHEAD:
+// the site's draws are left out.
+DEVICE bool climb_empty_site(const Lattice &l, const Column &column, i64 k, i64 plane, i64 in_plane,
+                             int i, ColumnWork &work) {
+    const i64 sites = l.ny * l.nx;
+    if (!column.carried || work.n[i] || work.plus[i]) return false;
+    if (plane >= 0 && !is_empty(l.moved[plane * sites + in_plane])) return false;
+    make_empty(work.read[k & 1][i]);
+    if (k > column.begin) make_empty(l.state[(k - 1) * sites + in_plane]);
+    return true;
 }
 
 // Whether particles may enter the tile of a plane that is built from nowhere.
@@ -169,9 +184,14 @@ DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &
         const bool filled = holds_particles(l, column, plane);
         const bool enters = enters_from_nowhere(l, column, k);
         if (filled_2 || filled_1 || filled || enters_1 || enters) {
+            const bool closed = !enters && !enters_1;
             for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
                 const int y = column.y0 + i / TILE_X, x = column.x0 + i % TILE_X;
-                if (y < l.ny && x < l.nx) climb_site(l, s, column, k, plane, y, x, i, work);
+                if (y >= l.ny || x >= l.nx) continue;
+                if (!DRAW_AHEAD && closed &&
+                    climb_empty_site(l, column, k, plane, y * l.nx + x, i, work))
+                    continue;
+                climb_site(l, s, column, k, plane, y, x, i, work);
             }
             column.carried = true;
         } else {

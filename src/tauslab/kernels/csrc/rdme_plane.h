@@ -61,6 +61,11 @@ template <class Spill>
 DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32 leaving,
                   const Site &below, u32 from_below, const Site &above, u32 from_above, u64 site,
                   i64 index, int c, int n_sites, int face, const Spill &spill, Site &to) {
+    const bool held = face_kind(face) == HELD || face_kind(face + 1) == HELD;
+    if (!held && is_empty(own) && !(from_below | from_above)) {
+        make_empty(to);
+        return 0;
+    }
     Site staying = own;
     int n = particles_in(staying) - bits_set(leaving);
     take_out(staying, leaving);
