@@ -12,6 +12,8 @@ import pytest
 
 from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends import cpu as cpu_backend
+from tauslab.kernels.cache import CSRC, csrc_texts
 from tauslab.kernels.lattice_codegen import Tile
 from tauslab.kernels.lattice_state import Slab
 from tauslab.kernels.rdme import LatticeEngine
@@ -27,6 +29,7 @@ from lattice_factory import (
 )
 
 SHAPE = (6, 21, 37)
+BLOCK_THREADS = Path(__file__).with_name("csrc_block_threads.h")
 
 
 def typed(shape=SHAPE, boundary="reflecting", slots=16, fill=1.5):
@@ -114,6 +117,29 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
         step_by_step.finish_planes(0, planes)
         step_by_step.step += 1
     assert digest(step_by_step) == expected
+
+
+@pytest.fixture
+def block_of_threads(monkeypatch):
+    """A CPU device whose threads are those of one block, as a GPU runs them."""
+    prelude = (CSRC / "cpu.h").read_text() + BLOCK_THREADS.read_text()
+    monkeypatch.setattr(cpu_backend, "csrc_texts", lambda: csrc_texts() | {"cpu.h": prelude})
+    opened = get_backend("cpu", BackendOptions(threads=5))
+    opened.sites_of_a_block = 1
+    yield opened
+    opened.close()
+
+
+def test_threads_of_a_block_give_the_same_bits(block_of_threads, cpu, lattice, monkeypatch):
+    """Each thread of a block has some of its sites; barriers keep their passes apart."""
+    with monkeypatch.context() as original:
+        original.setattr(cpu_backend, "csrc_texts", csrc_texts)
+        expected = engine_on(cpu, lattice)
+    counts = expected.run_sampled([9, 20])
+    engine = engine_on(block_of_threads, lattice)
+    found = engine.run_sampled([9, 20])
+    assert digest(engine) == digest(expected)
+    assert np.array_equal(found.by_type, counts.by_type)
 
 
 @pytest.mark.parametrize("tile", [Tile(4, 3, 128), Tile(16, 16, 128)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -55,15 +56,20 @@ def run_lattice(
     _check_output(options)
     seed = _seed(options)
     task = prepare_lattice(model, options)
-    folder = tempfile.TemporaryDirectory() if options.output is None else None
-    path = options.output or Path(folder.name if folder else "") / "lattice.h5"
+    folder = Path(tempfile.mkdtemp(prefix="tauslab-")) if options.output is None else None
+    path = options.output or (folder or Path()) / "lattice.h5"
     backend = open_backend(options.device, options.threads, comm)
     try:
         _Run(task, seed, path, backend, stop).whole()
+    except BaseException:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
         backend.close()
     result = LatticeResult(path)
-    result.folder = folder
+    if folder is not None:
+        result.keep_in(folder)
     return result
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,7 +70,7 @@ class LatticeResult:
         import h5py
 
         self.path = Path(path)
-        self.folder: TemporaryDirectory[str] | None = None  # of a result that was given no path
+        self._forget: Callable[[], object] | None = None
         if not self.path.is_file():
             raise InputFileError(f"{self.path}: there is no such file")
         try:
@@ -94,9 +95,12 @@ class LatticeResult:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-        if self.folder is not None:
-            self.folder.cleanup()
-            self.folder = None
+        if self._forget is not None:
+            self._forget()
+
+    def keep_in(self, folder: Path) -> None:
+        """Remove a temporary folder when the result is closed or no longer used."""
+        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
