@@ -179,10 +179,10 @@ class LatticeEngine:
         """Take every tile for filled: after particles were changed from outside."""
         self._stamps[...] = np.uint32((self.step + 1) & 0xFFFFFFFF)
         self._moved_stamps[...] = np.uint32(self.step & 0xFFFFFFFF)
-        self._settle_default_stream()
+        self.wait_for_arrays()
 
-    def _settle_default_stream(self) -> None:
-        """Array operations of CuPy run on its default stream: wait for them."""
+    def wait_for_arrays(self) -> None:
+        """Wait for array operations from outside: CuPy runs them on a stream of its own."""
         self.backend.upload(np.zeros(1))
 
     def synchronize(self) -> None:

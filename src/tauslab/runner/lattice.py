@@ -213,6 +213,7 @@ class _Run:
         for every, hook in self._task.options.hooks:
             if done % every == 0:
                 hook(LatticeView(engine))
+                engine.wait_for_arrays()
 
     def _show(self, replica: int, done: int) -> None:
         if self._progress is not None:

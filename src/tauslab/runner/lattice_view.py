@@ -94,7 +94,7 @@ class LatticeView:
         Returns how many; those that wait for a slot stay.
         """
         particle = self.number(species) + 1
-        removed = 0
+        removed, where = 0, self._mask(where)
         lattice = self.particles
         for z in range(lattice.shape[0]):
             plane = lattice[z]
@@ -114,7 +114,7 @@ class LatticeView:
         Returns how many; those that wait for a slot stay what they are.
         """
         before, after = self.number(old) + 1, self.number(new) + 1
-        changed = 0
+        changed, where = 0, self._mask(where)
         lattice = self.particles
         for z in range(lattice.shape[0]):
             chosen = self._chosen(lattice[z] == before, where, z)
@@ -146,14 +146,23 @@ class LatticeView:
             )
         return self._lattice.site_types.index(name)
 
-    def _chosen(self, cells: Any, where: Any, z: int) -> Any:
+    def _mask(self, where: Any) -> Any:
+        """A mask ``[z, y, x]`` on the device, or None."""
+        if isinstance(where, np.ndarray):
+            return self._engine.backend.upload(where.astype(bool))
+        return where
+
+    @staticmethod
+    def _chosen(cells: Any, where: Any, z: int) -> Any:
         return cells if where is None else cells & where[z][..., None]
 
     def _rows(self, where: Sequence[Any]) -> npt.NDArray[Any]:
         """Slots ``[n, slot]`` of some sites, on the host."""
         engine = self._engine
         at = tuple(engine.backend.upload(np.asarray(i, np.int64)) for i in where)
-        return engine.host(self.particles[at])
+        rows = self.particles[at]
+        engine.wait_for_arrays()
+        return engine.host(rows)
 
     def _put(self, where: Sequence[Any], rows: npt.NDArray[Any]) -> None:
         upload = self._engine.backend.upload
