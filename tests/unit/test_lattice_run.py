@@ -252,8 +252,7 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert "a lattice run" in capsys.readouterr().out
     assert main(["digest", "out.h5", "--species", "A"]) == 0
     assert "counts/A" in capsys.readouterr().out
-    assert main(["rdme", "out.h5", "--t-end", str(T_END), "--count-every", "3", "--frame-every",
-                 "10", "--device", "cpu", "-o", "again.h5", "--quiet"]) == 0  # fmt: skip
+    assert main(["rdme", "out.h5", "--device", "cpu", "-o", "again.h5", "--quiet"]) == 0
     assert digest(tmp_path / "again.h5") == digest(tmp_path / "out.h5")
 
 
@@ -280,6 +279,8 @@ def test_resuming_another_run_is_refused(whole, tmp_path):
         run(path, resume=True, seed=8)
     with pytest.raises(InputFileError, match="count_every"):
         run(path, resume=True, count_every=5)
+    with pytest.raises(InputFileError, match="set_k"):
+        run(path, resume=True, set={"k": 801.0})
 
 
 def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):

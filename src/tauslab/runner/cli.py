@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
 from tauslab.model.errors import TauslabError
-from tauslab.model.time_step import MAX_HOP
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.job import METHODS
@@ -112,13 +111,9 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("model", type=Path, help=".toml or .lm with a lattice, a model or result .h5")
     rdme.add_argument("--t-end", type=float, metavar="T", help="seconds of model time")
     rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
-    rdme.add_argument(
-        "--frame-every", type=int, default=0, metavar="N", help="steps between frames (none)"
-    )
-    rdme.add_argument("--replicas", type=int, default=1, metavar="R", help="independent runs (1)")
-    rdme.add_argument(
-        "--max-hop", type=float, default=MAX_HOP, metavar="Q", help="hop probability at most (1/6)"
-    )
+    rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
+    rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
+    rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     rdme.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="value of a parameter"

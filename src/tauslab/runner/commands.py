@@ -33,7 +33,7 @@ from tauslab.runner.lattice_export import export_lattice
 from tauslab.runner.lattice_info import lattice_result_facts, lattice_summary, told_lines
 from tauslab.runner.lattice_job import LatticeOptions
 from tauslab.runner.lattice_plot import plot_lattice
-from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_seed
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -71,16 +71,14 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     model = readers.read(arguments.model)
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
-    if arguments.seed is None and is_lattice_result(arguments.model):
-        arguments.seed = stored_seed(arguments.model)
+    # A result file reruns from itself: what the command does not say is as in the file.
+    chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+    given = {name: getattr(arguments, name) for name in names}
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
     options = LatticeOptions(
-        t_end=arguments.t_end,
-        count_every=arguments.count_every,
-        frame_every=arguments.frame_every,
-        replicas=arguments.replicas,
-        max_hop=arguments.max_hop,
-        seed=arguments.seed,
-        set=dict(_assignment(text) for text in arguments.set),
+        **chosen,
         device=arguments.device,
         threads=arguments.threads,
         output=arguments.output or Path(arguments.model.stem + ".h5"),

@@ -18,7 +18,7 @@ from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice
-from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_seed
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.lattice_view import LatticeView
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.lattice_writer import Frame, LatticeWriter
@@ -78,7 +78,7 @@ def _seed(options: LatticeOptions) -> int:
     if options.seed is not None:
         return options.seed
     if options.resume and options.output is not None and options.output.exists():
-        return stored_seed(options.output)
+        return int(stored_settings(options.output)["seed"])
     return secrets.randbits(64)
 
 

@@ -40,12 +40,21 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def stored_seed(path: str | os.PathLike[str]) -> int:
-    """The seed of a lattice result."""
+def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The options that a lattice result was made with, by the names of `LatticeOptions`."""
     import h5py
 
     with h5py.File(path, "r") as file:
-        return int(file.attrs["seed"])
+        found = file.attrs
+        return {
+            "seed": int(found["seed"]),
+            "t_end": float(found["steps"]) * float(found["step"]),
+            "count_every": int(found["count_every"]),
+            "frame_every": int(found["frame_every"]),
+            "replicas": int(found["replicas"]),
+            "max_hop": float(found["max_hop"]),
+            "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
+        }
 
 
 class LatticeResult:

@@ -37,6 +37,7 @@ Array = npt.NDArray[Any]
 IN_FLIGHT = 2  # frames that are copied, compressed and written at a time
 _CHUNK_BYTES = 1 << 20
 _LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
+_MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption
 _MARKS = "progress/samples"
 _COMPLETE = "progress/complete"
 _COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow")
@@ -88,15 +89,10 @@ class LatticeWriter:
         import h5py
 
         with h5py.File(self.path, "r") as file:
-            for name, wanted in (
-                ("model_sha256", self._task.sha256),
-                ("seed", self._seed),
-                ("steps", self._task.steps),
-                ("count_every", self._task.count_every),
-                ("frame_every", self._task.options.frame_every),
-                ("replicas", self._task.options.replicas),
-            ):
-                found = file.attrs.get(name)
+            wanted_attributes = self._attributes()
+            names = {*wanted_attributes, *(n for n in file.attrs if n.startswith("set_"))}
+            for name in sorted(names - _MAY_DIFFER):
+                found, wanted = file.attrs.get(name), wanted_attributes.get(name)
                 if found != wanted:
                     raise InputFileError(
                         f"{self.path} was begun with {name} = {found}, not {wanted}: "
