@@ -43,8 +43,12 @@ def read(path: str | os.PathLike[str]) -> Network | Lattice:
 
 def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     path: str | os.PathLike[str],
-) -> Result | LatticeResult:
-    """Open a result file, of an ensemble or of a lattice; nothing is read before it is asked for.
+) -> Any:
+    """Open a result file; nothing is read before it is asked for.
+
+    Returns
+    -------
+    A `Result`; a `LatticeResult` where the file is that of a lattice run.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def run(model: Network, **options: Any) -> Result: ...
 
 
 @overload
-def run(model: str | os.PathLike[str], **options: Any) -> Result | LatticeResult: ...
+def run(model: str | os.PathLike[str], **options: Any) -> Any: ...
 
 
 def run(
