@@ -18,6 +18,8 @@ from tauslab.model.network import Network as Network
 from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read
 from tauslab.runner.api import run as run
+from tauslab.runner.lattice_result import LatticeResult as LatticeResult
+from tauslab.runner.lattice_view import LatticeView as LatticeView
 from tauslab.runner.result import Result as Result
 from tauslab.runner.simulator import simulator as simulator
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +40,23 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The options that a lattice result was made with, by the names of `LatticeOptions`."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        found = file.attrs
+        return {
+            "seed": int(found["seed"]),
+            "t_end": float(found["steps"]) * float(found["step"]),
+            "count_every": int(found["count_every"]),
+            "frame_every": int(found["frame_every"]),
+            "replicas": int(found["replicas"]),
+            "max_hop": float(found["max_hop"]),
+            "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
+        }
+
+
 class LatticeResult:
     """An open lattice file; ``docs/lattices.md`` tells what is in it.
 
@@ -60,6 +79,7 @@ class LatticeResult:
         import h5py
 
         self.path = Path(path)
+        self._forget: Callable[[], object] | None = None
         if not self.path.is_file():
             raise InputFileError(f"{self.path}: there is no such file")
         try:
@@ -84,6 +104,12 @@ class LatticeResult:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        if self._forget is not None:
+            self._forget()
+
+    def keep_in(self, folder: Path) -> None:
+        """Remove a temporary folder when the result is closed or no longer used."""
+        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +118,17 @@ class LatticeResult:
         self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Root attributes: seed, steps, choices made."""
+        return dict(self._file.attrs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        mark = "progress/complete"
+        return mark not in self._file or bool(self._file[mark][()])
 
     # ---------------------------------------------------------------- over time
 
