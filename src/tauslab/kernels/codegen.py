@@ -28,17 +28,20 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
+_LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 
 
 @dataclass(frozen=True)
 class Style:
-    """How unrolled code suits a device; chosen by the backend, never changes the numbers.
+    """How code suits a device; chosen by the backend, never changes the numbers.
 
-    `branches`: one branch per reaction that updates only what the reaction changes (cheap where
-    threads run apart: a CPU); otherwise everything is recomputed without a branch (a warp).
+    `branches`: unrolled code has one branch per reaction that updates only what the reaction
+    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
+    branch (a warp). `warps`: several threads can run one trajectory together.
     """
 
     branches: bool
+    warps: bool
 
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
@@ -51,24 +54,70 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(parts)
 
 
-def table_header(network: LoweredNetwork) -> str:
-    """`model.h` for the table-driven kernels: general laws only, one switch."""
-    parts = [_HEADER, _INCLUDES, _sizes(network)]
-    cases = [
+def table_header(network: LoweredNetwork, constants: str, team: int) -> str:
+    """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
+
+    Parameters
+    ----------
+    constants
+        Places of tables and sizes, as C++ (`tauslab.kernels.tables.TableBook.header`).
+    team
+        Threads that run one trajectory.
+    """
+    laws = [
         f"        case {j}: return {_guarded(reaction, 'x')};\n"
         for j, reaction in enumerate(network.reactions)
         if reaction.law is not None
     ]
-    body = "".join(cases)
-    parts.append(
-        "template <class State>\n"
-        "DEVICE double general_propensity([[maybe_unused]] int reaction,\n"
-        "                                 [[maybe_unused]] const State &x,\n"
-        "                                 [[maybe_unused]] const double *c) {\n"
-        f"    switch (reaction) {{\n{body}        default: return 0;\n    }}\n}}\n"
+    observables = [
+        f"        case {k}: return {law_text(law, 'x')};\n"
+        for k, (_, law) in enumerate(network.observables)
+        if weighted_sum(law) is None
+    ]
+    return "\n".join(
+        [
+            _HEADER,
+            _INCLUDES,
+            f"#define TEAM_THREADS {team}\n",
+            _sizes(network),
+            constants,
+            _switch("general_propensity", laws),
+            _switch("general_observable", observables),
+        ]
     )
-    parts.append(_records(network))
-    return "\n".join(parts)
+
+
+def _switch(name: str, cases: list[str]) -> str:
+    """A function that picks one of many laws at run time."""
+    return (
+        "template <class Counts>\n"
+        f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
+        "                     [[maybe_unused]] const double *c) {\n"
+        f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"
+    )
+
+
+def weighted_sum(law: Law) -> dict[int, float] | None:
+    """Weights of a sum of counts that is exact in any order of addition, or None.
+
+    Weights are whole and so small that no sum of 31-bit counts passes 2^53.
+    """
+    weights: dict[int, float] = {}
+    stack = [law]
+    while stack:
+        term, weight = stack.pop(), 1.0
+        if isinstance(term, Operation) and term.function == "add":
+            stack.extend(term.arguments)
+            continue
+        if isinstance(term, Operation) and term.function == "mul":
+            factor, counted = term.arguments
+            if not isinstance(factor, Number):
+                return None
+            weight, term = factor.value, counted
+        if not isinstance(term, Count) or weight != weight // 1 or weight < 0:
+            return None
+        weights[term.index] = weights.get(term.index, 0.0) + weight
+    return weights if sum(weights.values()) <= _LARGEST_WEIGHT else None
 
 
 def literal(value: float) -> str:

@@ -68,6 +68,8 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     design: tuple[str, int] | str | None = None,
     species: Sequence[str] | str | None = None,
     record: str | Sequence[str] | None = None,
+    selector: str | None = None,
+    team: int = 0,
     max_steps: int = MAX_STEPS,
     device: str = "auto",
     threads: int = 0,
@@ -113,6 +115,11 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS``, as a
         list or separated by commas. By default trajectories while they stay below 1 GiB, else
         statistics and final.
+    selector
+        Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
+        the same law. By default the network decides, see docs/large-networks.md.
+    team
+        Of large networks: threads that run one trajectory, 1, 32 or 128; changes no result.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -160,6 +167,8 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         species=_names(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
+        selector=selector,
+        team=team,
         max_steps=max_steps,
         device=device,
         threads=threads,

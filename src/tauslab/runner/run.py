@@ -35,7 +35,7 @@ from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.resume import existing_attribute, existing_text
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
@@ -66,7 +66,7 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(options, comm)
+    options = with_seed(_with_selector(options, comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
@@ -99,6 +99,15 @@ def with_seed(options: Options, comm: Communicator) -> Options:
     return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
 
 
+def _with_selector(options: Options, comm: Communicator) -> Options:
+    """The options with the selector of the run to resume, where none is given."""
+    output = options.output
+    known = options.selector is not None or options.method != "ssa"
+    if known or not options.resume or output is None:
+        return options
+    return replace(options, selector=on_root(comm, lambda: existing_text(output, "selector")))
+
+
 def _require_equal_models(task: Task, comm: Communicator) -> None:
     hashes = comm.allgather(task.sha256)
     if len(set(hashes)) > 1:
@@ -114,7 +123,7 @@ def _engine(task: Task, comm: Communicator) -> ExactSsa:
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
         return TauLeap(backend, task.lowered, times, options.epsilon)
-    return ExactSsa(backend, task.lowered, times)
+    return ExactSsa(backend, task.lowered, times, selector=options.selector, team=options.team)
 
 
 def open_backend(device: str, threads: int, comm: Communicator) -> Backend:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
-from tauslab.kernels.ssa import selector_of
+from tauslab.kernels.selectors import selector_of
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates, require_support
 from tauslab.model.errors import ConfigError, ModelError
@@ -56,7 +56,7 @@ class Task:
     @property
     def selector(self) -> str:
         """How the next reaction is found."""
-        return selector_of(self.lowered)
+        return selector_of(self.lowered, self.options.selector)
 
     @property
     def sweep(self) -> Sweep | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 # Root attributes that decide the numbers of a run.
-_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon")
+_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,14 @@ def existing_attribute(path: Path, name: str) -> int | None:
         return None
     with _open(path) as file:
         return int(file.attrs[name])
+
+
+def existing_text(path: Path, name: str) -> str | None:
+    """A text among the root attributes of the result at `path`; None where there is none."""
+    if not path.exists():
+        return None
+    with _open(path) as file:
+        return str(file.attrs[name]) if name in file.attrs else None
 
 
 def _open(path: Path) -> h5py.File:

@@ -1,0 +1,35 @@
+"""How the next reaction of an exact trajectory is found: the selectors, and which a network gets."""
+
+from __future__ import annotations
+
+from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.terms import can_be_owned
+from tauslab.model.errors import ConfigError
+
+SELECTORS = ("linear", "tree", "pdm")
+
+# Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
+# Part of the method: changing it changes results.
+LARGEST_UNROLLED = 64
+LARGEST_LINEAR = 512  # that may be forced; compile time grows with the square
+
+
+def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
+    """The selector of a network: the one that is `forced`, or a function of the network alone.
+
+    Raises
+    ------
+    ConfigError
+        `linear` is forced on a network that is too large to be unrolled.
+    """
+    if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
+        raise ConfigError(
+            f"--selector linear is for 1 to {LARGEST_LINEAR} reactions, not "
+            f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
+        )
+    if forced is not None:
+        return forced
+    if 0 < len(network.reactions) <= LARGEST_UNROLLED:
+        return "linear"
+    owned = sum(can_be_owned(reaction) for reaction in network.reactions)
+    return "pdm" if 2 * owned > len(network.reactions) else "tree"
