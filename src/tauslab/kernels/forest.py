@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
+from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, distinct, padded
 from tauslab.kernels.terms import PARTNERS, SAME_SPECIES, Terms, narrowest, width_of
 
 # Up to this many entries the plans of events are stored per set of changed species, without
@@ -357,5 +357,5 @@ def _joined(pairs: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]
 def _distinct(part: IntArray, item: IntArray) -> tuple[IntArray, IntArray]:
     """Distinct pairs, sorted."""
     width = int(item.max()) + 1 if len(item) else 1
-    key = np.unique(part * width + item)
+    key = distinct(part * width + item)
     return key // width, key % width

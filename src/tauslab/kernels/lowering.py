@@ -150,6 +150,7 @@ class _Lowering:
         self.values = {**parameters, **fixed}
         self.derived = _varying_parameters(network, self.varying)
         self.constants: dict[Expression, int] = {}
+        self.folded: dict[Expression, Number | Constant] = {}
 
     def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
         names = tuple(self.network.species)
@@ -193,6 +194,11 @@ class _Lowering:
 
     def constant(self, expression: Expression) -> Number | Constant:
         """A part that no reaction changes: a number, or a constant of the row."""
+        if expression not in self.folded:
+            self.folded[expression] = self.fold(expression)
+        return self.folded[expression]
+
+    def fold(self, expression: Expression) -> Number | Constant:
         expression = substitute(expression, self.derived)
         names = symbols(expression)
         if not names & self.varying:

@@ -1,4 +1,4 @@
-"""How the next reaction of an exact trajectory is found: the selectors, and which a network gets."""
+"""How the next reaction of an exact trajectory is found: selectors, and which a network gets."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Rows:
     @classmethod
     def sorted_pairs(cls, row: IntArray, item: IntArray, n_rows: int, n_items: int) -> Rows:
         """The distinct pairs, by row and then by item."""
-        key = np.unique(row * n_items + item)
+        key = distinct(row * n_items + item)
         start = np.searchsorted(key, np.arange(n_rows + 1) * n_items)
         return cls(start, key % max(1, n_items))
 
@@ -55,6 +55,14 @@ class Rows:
         ends = np.cumsum(sizes)
         within = np.arange(len(which)) - np.repeat(ends - sizes, sizes)
         return which, self.items[self.start[rows][which] + within]
+
+
+def distinct(numbers: IntArray) -> IntArray:
+    """The different ones, sorted; several times as fast as `numpy.unique`, which hashes."""
+    ordered = np.sort(numbers)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
 
 
 class TableBook:
