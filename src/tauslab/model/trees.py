@@ -123,7 +123,7 @@ def check_depth(
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Replace symbols by trees; names that are not in `values` stay."""
-    if not values or symbols(expression).isdisjoint(values):
+    if not values or not any(name in values for name in symbols(expression)):
         return expression
     built: dict[int, Expression] = {}
     for node in reversed(list(walk(expression))):  # children first, at any depth
