@@ -54,7 +54,7 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(parts)
 
 
-def table_header(network: LoweredNetwork, constants: str, team: int) -> str:
+def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: bool = False) -> str:
     """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
 
     Parameters
@@ -63,6 +63,8 @@ def table_header(network: LoweredNetwork, constants: str, team: int) -> str:
         Places of tables and sizes, as C++ (`tauslab.kernels.tables.TableBook.header`).
     team
         Threads that run one trajectory.
+    pilot
+        Count how often each reaction fires, with random numbers of the pilot's own.
     """
     laws = [
         f"        case {j}: return {_guarded(reaction, 'x')};\n"
@@ -79,6 +81,7 @@ def table_header(network: LoweredNetwork, constants: str, team: int) -> str:
             _HEADER,
             _INCLUDES,
             f"#define TEAM_THREADS {team}\n",
+            f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
             _sizes(network),
             constants,
             _switch("general_propensity", laws),

@@ -9,8 +9,8 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sum
 from tauslab.kernels.forest import ForestTables
-from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.tables import Rows, TableBook
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.tables import IntArray, Rows, TableBook
 from tauslab.kernels.terms import (
     build_terms,
     can_be_owned,
@@ -37,12 +37,27 @@ class LargeNetwork:
         ``pdm``, or ``tree``: with it no reaction has an owner.
     team
         Threads that run one trajectory.
+    weights
+        How often each species changes, f64 ``[species]``; None guesses it from the network.
+    pilot
+        Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
     """
 
-    def __init__(self, backend: Backend, network: LoweredNetwork, selector: str, team: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        selector: str,
+        team: int,
+        *,
+        weights: FloatArray | None = None,
+        pilot: bool = False,
+    ) -> None:
         self._backend = backend
-        book = tables_of(network, selector)
-        self.header = table_header(network, book.header(), team)
+        book = tables_of(network, selector, weights)
+        self.header = table_header(network, book.header(), team, pilot=pilot)
+        counts = np.zeros(max(1, len(network.reactions)), np.uint64)
+        self.firings = backend.upload(counts) if pilot else None
         self._sizes = (len(network.species), book["N_WHOLE"], book["N_VALUES"])
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
@@ -62,11 +77,15 @@ class LargeNetwork:
 
     def arguments(self, scratch: tuple[Any, ...]) -> list[Any]:
         """Kernel arguments after the common ones."""
-        return [*self._arrays, *scratch]
+        return [*self._arrays, *scratch, self.firings]
 
 
-def tables_of(network: LoweredNetwork, selector: str) -> TableBook:
+def tables_of(
+    network: LoweredNetwork, selector: str, weights: FloatArray | None = None
+) -> TableBook:
     """All tables of a network for a selector."""
+    if weights is None:
+        weights = change_weights(network)
     book = TableBook()
     reactions = network.reactions
     _write_pairs(book, "CHANGE", "BY", [r.change for r in reactions])
@@ -79,9 +98,16 @@ def tables_of(network: LoweredNetwork, selector: str) -> TableBook:
     book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
     book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
-    terms = build_terms(network, np.flatnonzero(owned), change_weights(network))
-    ForestTables(book, network, terms, np.flatnonzero(~owned))
+    terms = build_terms(network, np.flatnonzero(owned), weights)
+    ForestTables(book, network, terms, _by_updates(network, np.flatnonzero(~owned), weights))
     return book
+
+
+def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> IntArray:
+    """Reactions whose propensity changes most often first."""
+    reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
+    often = np.array([float(weights[species].sum()) for species in reads])
+    return chosen[np.argsort(-often, kind="stable")]
 
 
 def _write_pairs(

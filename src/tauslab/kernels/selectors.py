@@ -14,6 +14,19 @@ LARGEST_UNROLLED = 64
 LARGEST_LINEAR = 512  # that may be forced; compile time grows with the square
 
 
+# A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
+# trajectories enough to pay for it and for compiling twice.
+PILOT_EVENTS = 1 << 17
+SMALLEST_PILOTED = 256
+FEWEST_PILOTED = 64
+
+
+def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
+    """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
+    large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
+    return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
+
+
 def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     """The selector of a network: the one that is `forced`, or a function of the network alone.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import unrolled_header
 from tauslab.kernels.large import LargeNetwork, team_of
-from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.selectors import selector_of
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
@@ -68,6 +68,10 @@ class ExactSsa:
         How the next reaction is found; None chooses by the network.
     team
         Threads that run one trajectory; 0 chooses by network and device. Changes no result.
+    weights
+        How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
+    pilot
+        Of large networks: count firings, with the pilot's own random numbers.
     """
 
     def __init__(
@@ -78,8 +82,11 @@ class ExactSsa:
         *,
         selector: str | None = None,
         team: int = 0,
+        weights: FloatArray | None = None,
+        pilot: bool = False,
     ) -> None:
         self.backend = backend
+        self._weights, self._pilot = weights, pilot
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -96,10 +103,18 @@ class ExactSsa:
             self.entry, file = "ssa", "ssa.cc"
         else:
             self.team = self.team or team_of(network, self.backend.style)
-            self._large = LargeNetwork(self.backend, network, self.selector, self.team)
+            self._large = LargeNetwork(
+                self.backend, network, self.selector, self.team,
+                weights=self._weights, pilot=self._pilot,
+            )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"
         return KernelSource(file, (self.entry,), {"model.h": header})
+
+    @property
+    def firings(self) -> Any:
+        """Of a pilot: how often each reaction fired, u64 ``[reaction]`` on the device."""
+        return None if self._large is None else self._large.firings
 
     def resident(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""

@@ -70,6 +70,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     record: str | Sequence[str] | None = None,
     selector: str | None = None,
     team: int = 0,
+    presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
     device: str = "auto",
     threads: int = 0,
@@ -120,6 +121,9 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         the same law. By default the network decides, see docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 32 or 128; changes no result.
+    presimulation
+        Of large networks: events of the pilot that orders species by how often they change; 0 for
+        none. By default by network and number of trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -169,6 +173,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         epsilon=epsilon,
         selector=selector,
         team=team,
+        presimulation=presimulation,
         max_steps=max_steps,
         device=device,
         threads=threads,

@@ -82,6 +82,8 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
                 setattr(arguments, name, value)
         if arguments.selector is None and arguments.method == "ssa":
             arguments.selector = stored.get("selector")
+            if arguments.presimulation is None:
+                arguments.presimulation = stored.get("presimulation", 0)
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
         grid = stored.get("grid")

@@ -104,6 +104,9 @@ class Options:
     team
         Of large networks: threads that run one trajectory, 1, 32 or 128; 0 chooses by network and
         device. Changes no result.
+    presimulation
+        Of large networks: events of a pilot trajectory that orders species by how often they
+        change; 0 for no pilot, None decides by network and number of trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -131,6 +134,7 @@ class Options:
     epsilon: float = DEFAULT_EPSILON
     selector: str | None = None
     team: int = 0
+    presimulation: int | None = None
     max_steps: int = MAX_STEPS
     device: str = "auto"
     threads: int = 0
@@ -157,6 +161,8 @@ class Options:
             _one_of("--selector", self.selector, SELECTORS)
             if self.method == "tau":
                 raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
+        if self.presimulation is not None:
+            _within("--presimulation", self.presimulation, 0, 2**31 - 1)
         if self.team not in (0, *TEAMS):
             raise ConfigError(
                 f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"

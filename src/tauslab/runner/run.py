@@ -21,13 +21,14 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
-from tauslab.runner.job import Options, Record
+from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, build_statistics
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer, open_writer
@@ -66,22 +67,24 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(_with_selector(options, comm), comm)
+    options = with_seed(_with_choices(options, comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
-    engine = in_turn(comm, lambda: _engine(task, comm))
-    scales = on_root(comm, lambda: _observable_scales(task, engine))
-    statistics = in_turn(comm, lambda: build_statistics(task, engine.backend, scales))
-    compiled = time.perf_counter() - began
+    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
+        weights = on_root(comm, lambda: _presimulated(task, backend))
+        engine = in_turn(comm, lambda: _engine(task, backend, weights))
+        scales = on_root(comm, lambda: _observable_scales(task, engine))
+        statistics = in_turn(comm, lambda: build_statistics(task, backend, scales))
+        compiled = time.perf_counter() - began
         layout = _layout(task, comm, scales)
         writer = open_writer(
             options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
         )
         _simulate(task, layout, engine, statistics, comm, writer, compiled, stop)
     finally:
-        engine.backend.close()
+        backend.close()
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
@@ -99,13 +102,16 @@ def with_seed(options: Options, comm: Communicator) -> Options:
     return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
 
 
-def _with_selector(options: Options, comm: Communicator) -> Options:
-    """The options with the selector of the run to resume, where none is given."""
+def _with_choices(options: Options, comm: Communicator) -> Options:
+    """The options with the choices of the run to resume, where they are not given."""
     output = options.output
-    known = options.selector is not None or options.method != "ssa"
-    if known or not options.resume or output is None:
+    if options.method != "ssa" or not options.resume or output is None:
         return options
-    return replace(options, selector=on_root(comm, lambda: existing_text(output, "selector")))
+    selector = on_root(comm, lambda: existing_text(output, "selector"))
+    events = on_root(comm, lambda: existing_text(output, "presimulation"))
+    if options.presimulation is None and selector is not None:
+        options = replace(options, presimulation=int(events or 0))
+    return options if options.selector else replace(options, selector=selector)
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -117,13 +123,29 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, comm: Communicator) -> ExactSsa:
+def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> ExactSsa:
     """The compiled kernels on this rank's device."""
-    backend = open_backend(task.options.device, task.options.threads, comm)
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
         return TauLeap(backend, task.lowered, times, options.epsilon)
-    return ExactSsa(backend, task.lowered, times, selector=options.selector, team=options.team)
+    return ExactSsa(
+        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
+    )
+
+
+def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
+    """How often species change in a pilot; None without one."""
+    if not task.presimulation or task.options.method != "ssa":
+        return None
+    assert task.options.seed is not None
+    return presimulate(
+        backend,
+        task.lowered,
+        task.selector,
+        (task.initial[:1], task.constants[:1]),
+        seed=task.options.seed,
+        events=task.presimulation,
+    )
 
 
 def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
@@ -183,6 +205,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["epsilon"] = options.epsilon
     else:
         attributes["selector"] = task.selector
+        if task.presimulation:
+            attributes["presimulation"] = task.presimulation
     return Layout(
         n=options.n,
         times=options.times,

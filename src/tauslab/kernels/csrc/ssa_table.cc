@@ -2,7 +2,8 @@
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
 // reaction is found: forest.h.
 //
-// Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction.
+// Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
+// pilot, which counts how often each reaction fires, has a stream of its own.
 #include "forest.h"
 #include "model.h"
 #include "portable_math.h"
@@ -15,7 +16,8 @@ KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows, co
        i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
        i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
        i32 *final_counts, u8 *status, u64 *events, const i32 *whole_tables,
-       const double *real_tables, i32 *all_counts, i64 *all_whole, double *all_values) {
+       const double *real_tables, i32 *all_counts, i64 *all_whole, double *all_values,
+       [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
     State s = {{all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE},
@@ -51,6 +53,7 @@ KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows, co
                 break;
             }
             const i32 reaction = find(tables, draws.unit(step) * a0, s);
+            if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change

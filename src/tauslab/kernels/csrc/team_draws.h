@@ -10,13 +10,14 @@
 #if TEAM_THREADS == 1
 
 constexpr u32 DRAWS_OF_TEAM = DRAWS_AHEAD;
+constexpr u32 OWN_STREAM = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
 
 class TeamDraws {
   public:
     // Draws `step` and up; `step` is a multiple of DRAWS_OF_TEAM.
     DEVICE_MEMBER void make(const PhiloxKeys &keys, const Place &place, u64 step) {
         const PhiloxSeries series =
-            draw_series(keys, STREAM_SSA, place.trajectory, place.point, step);
+            draw_series(keys, OWN_STREAM, place.trajectory, place.point, step);
         for (u32 i = 0; i < DRAWS_OF_TEAM; ++i) {
             const Philox4 bits = philox_draw(series, keys, (u32)step + i);
             waiting_[i] = unit_open_low(bits.x0, bits.x1);
@@ -38,12 +39,13 @@ class TeamDraws {
 #else
 
 constexpr u32 DRAWS_OF_TEAM = LANES;
+constexpr u32 OWN_STREAM = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
 
 class TeamDraws {
   public:
     DEVICE_MEMBER void make(const PhiloxKeys &keys, const Place &place, u64 step) {
         const PhiloxSeries series =
-            draw_series(keys, STREAM_SSA, place.trajectory, place.point, step);
+            draw_series(keys, OWN_STREAM, place.trajectory, place.point, step);
         const Philox4 bits = philox_draw(series, keys, (u32)step + (u32)own_lane());
         waiting_ = tl_exponential(unit_open_low(bits.x0, bits.x1));
         unit_ = unit_half_open(bits.x2, bits.x3);
