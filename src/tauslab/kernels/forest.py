@@ -230,11 +230,7 @@ class ForestTables:
             book.constant("AT_TERM_SOURCE", 0)
         book.whole("CHUNK_WIDTH", chunks.width)
         book.whole("CHUNK_TERM", chunks.term)
-        # Runs of chunks of one width, so that a warp packs each as tightly as it can.
-        edges = np.flatnonzero(np.diff(chunks.width)) + 1
-        runs = [0, *edges.tolist(), len(chunks.width)] if len(chunks.width) else [0]
-        book.whole("CHUNK_RUN", runs)
-        book.constant("N_CHUNK_RUNS", len(runs) - 1)
+        book.constant("N_CHUNKS", len(chunks.width))
 
     def _write_partners(self) -> None:
         """Whole numbers of terms, then of runs of 32 partners; and which a species touches."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.terms import can_be_owned
 from tauslab.model.errors import ConfigError
@@ -11,7 +13,10 @@ SELECTORS = ("linear", "tree", "pdm")
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results.
 LARGEST_UNROLLED = 64
-LARGEST_LINEAR = 512  # that may be forced; compile time grows with the square
+# With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
+# see docs/large-networks.md.
+MOST_DEPENDENTS_OF_A_TREE = 16.0
+LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
 
 
 # A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
@@ -45,4 +50,19 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     if 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
     owned = sum(can_be_owned(reaction) for reaction in network.reactions)
-    return "pdm" if 2 * owned > len(network.reactions) else "tree"
+    mostly_owned = 2 * owned > len(network.reactions)
+    return (
+        "pdm" if mostly_owned and mean_dependents(network) > MOST_DEPENDENTS_OF_A_TREE else "tree"
+    )
+
+
+def mean_dependents(network: LoweredNetwork) -> float:
+    """How many propensities read what an event changes, on average over reactions.
+
+    A propensity that reads two changed species counts twice, so that no pairs are made.
+    """
+    readers: Counter[int] = Counter()
+    for reaction in network.reactions:
+        readers.update(reaction.depends_on())
+    read = sum(readers[index] for reaction in network.reactions for index, _ in reaction.change)
+    return read / max(1, len(network.reactions))

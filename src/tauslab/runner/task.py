@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ class Task:
         """Names of the recorded observables."""
         return tuple(name for name, _ in self.lowered.observables)
 
-    @property
+    @cached_property
     def selector(self) -> str:
         """How the next reaction is found."""
         return selector_of(self.lowered, self.options.selector)

@@ -120,9 +120,7 @@ DEVICE void update_owner(const Tables &tables, i32 owner, const State &s) {
 DEVICE void build_sums(const Tables &tables, const State &s) {
     const auto all = [](i64 i) { return (i32)i; };
     if (N_LEAVES > 0) team_each(0, N_LEAVES, [&](i64 i) { update_leaf(tables, (i32)i, s); });
-    for (i32 run = 0; run < N_CHUNK_RUNS; ++run)
-        update_chunks(tables, tables.at(AT_CHUNK_RUN, run), tables.at(AT_CHUNK_RUN, run + 1), all,
-                      s);
+    if (N_OWNERS > 0) update_chunks(tables, 0, N_CHUNKS, all, s);
     team_sync();
     for (i32 stage = 0; stage < NODE_STAGES; ++stage) {
         if (stage == LOWER_STAGES && N_OWNERS > 0) {

@@ -96,7 +96,8 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
 }
 
 // Canonical sums of items `begin .. end - 1`: item i has `width(i)` numbers, lanes of `lanes_of(i)`.
-// Widths are powers of two that do not grow from one item to the next.
+// Widths are powers of two that do not grow from one item to the next; a warp sums as many items at
+// a time as it has lanes for.
 template <class Width, class LanesOf, class Store>
 DEVICE void team_sums(i64 begin, i64 end, Width width, LanesOf lanes_of, Store store) {
     for (i64 i = begin; i < end; ++i) {
@@ -217,15 +218,16 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
 
 template <class Width, class LanesOf, class Store>
 DEVICE void team_sums(i64 begin, i64 end, Width width, LanesOf lanes_of, Store store) {
-    if (begin >= end) return;
-    const int lanes = width(begin), lane = own_lane() % lanes;
-    const i64 at_a_time = LANES / lanes;
-    for (i64 first = begin + team_rank() / LANES * at_a_time; first < end;
-         first += TEAM_WARPS * at_a_time) {
-        const i64 i = first + own_lane() / lanes;
-        double sum = i < end && lane < width(i) ? lanes_of(i)(lane) : 0.0;
-        for (int size = lanes / 2; size > 0; size /= 2) sum += WARP_EXCHANGE(sum, size);
-        if (i < end && lane == 0) store(i, sum);
+    i64 first = begin;
+    for (int batch = 0; first < end; ++batch) {
+        const int lanes = width(first), lane = own_lane() % lanes;
+        if (batch % TEAM_WARPS == team_rank() / LANES) {
+            const i64 i = first + own_lane() / lanes;
+            double sum = i < end && lane < width(i) ? lanes_of(i)(lane) : 0.0;
+            for (int size = lanes / 2; size > 0; size /= 2) sum += WARP_EXCHANGE(sum, size);
+            if (i < end && lane == 0) store(i, sum);
+        }
+        first += LANES / lanes;
     }
 }
 
