@@ -70,6 +70,10 @@ def mixture(seed=3, n_species=40, n_reactions=300, hub_partners=70) -> Network:
     net.add_reaction("S4 ->", law="0.02 * S4 * S4")
     net.add_rule("total", " + ".join(f"2 * {name}" for name in names))
     net.add_rule("ratio", "S1 / (1 + S2)")
+    net.add_rule("squares", " + ".join(f"{name} * {name}" for name in names), recorded=False)
+    net.add_reaction("S5 ->", law="0.1 * S5 * total / (1 + total)")
+    net.add_reaction("S6 ->", law="0.1 * S6 * squares / (total + squares)")
+    net.add_reaction("S6 -> S7", law="0.2 * S6 * squares / (total + squares)")
     return net
 
 

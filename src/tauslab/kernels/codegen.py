@@ -7,8 +7,9 @@ not mass action become code, in one switch.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,7 +42,7 @@ class Style:
     """
 
     branches: bool
-    warps: bool
+    warps: bool = False
 
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
@@ -66,13 +67,22 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
     pilot
         Count how often each reaction fires, with random numbers of the pilot's own.
     """
+    names: dict[int, str] = {}
+    functions = []
+    rows = itertools.count(len(network.observables))
+    for k, law in enumerate(network.shared):
+        if weighted_sum(law) is not None:
+            names[id(law)] = f"weighted(tables, {next(rows)}, x)"
+        else:
+            functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
+            names[id(law)] = f"shared_{k}(x, c, tables)"
     laws = [
-        f"        case {j}: return {_guarded(reaction, 'x')};\n"
+        f"        case {j}: return {_guarded(reaction, 'x', names)};\n"
         for j, reaction in enumerate(network.reactions)
         if reaction.law is not None
     ]
     observables = [
-        f"        case {k}: return {law_text(law, 'x')};\n"
+        f"        case {k}: return {law_text(law, 'x', names)};\n"
         for k, (_, law) in enumerate(network.observables)
         if weighted_sum(law) is None
     ]
@@ -84,18 +94,38 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
             f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
             _sizes(network),
             constants,
+            *functions,
             _switch("general_propensity", laws),
             _switch("general_observable", observables),
         ]
     )
 
 
+def weighted_sums(network: LoweredNetwork) -> list[dict[int, float]]:
+    """Rows that the table kernels sum: a row for each observable, then shared rules.
+
+    The row of an observable that is no weighted sum is empty.
+    """
+    rows = [weighted_sum(law) or {} for _, law in network.observables]
+    return rows + [sums for law in network.shared if (sums := weighted_sum(law)) is not None]
+
+
+def _function(head: str, value: str) -> str:
+    """A function of counts, constants and tables."""
+    return (
+        "template <class Counts, class Tables>\n"
+        f"{head}[[maybe_unused]] const Counts &x, [[maybe_unused]] const double *c,\n"
+        f"    [[maybe_unused]] const Tables &tables) {{\n    return {value};\n}}\n"
+    )
+
+
 def _switch(name: str, cases: list[str]) -> str:
     """A function that picks one of many laws at run time."""
     return (
-        "template <class Counts>\n"
+        "template <class Counts, class Tables>\n"
         f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
-        "                     [[maybe_unused]] const double *c) {\n"
+        "                     [[maybe_unused]] const double *c,\n"
+        "                     [[maybe_unused]] const Tables &tables) {\n"
         f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"
     )
 
@@ -133,30 +163,35 @@ def literal(value: float) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def law_text(law: Law, state: str) -> str:
-    """C++ for a lowered law; `state` is the expression that is indexed by species number."""
+def law_text(law: Law, state: str, names: Mapping[int, str] | None = None) -> str:
+    """C++ for a lowered law; `state` is the expression that is indexed by species number.
+
+    `names` has the calls that stand for parts which laws share, by identity.
+    """
+    if names and id(law) in names:
+        return names[id(law)]
     if isinstance(law, Number):
         return literal(law.value)
     if isinstance(law, Count):
         return f"(double){state}[{law.index}]"
     if isinstance(law, Constant):
         return f"c[{law.index}]"
-    return _operation(law, state)
+    return _operation(law, state, names)
 
 
-def _operation(law: Operation, state: str) -> str:
+def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> str:
     name = law.function
     if name == "pow" and isinstance(law.arguments[1], Number):
         power = law.arguments[1].value
         if power == int(power) and abs(power) <= _LARGEST_UNROLLED_POWER:
-            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state)})"
+            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state, names)})"
     if name == "if":
         condition, yes, no = law.arguments
-        chosen = (law_text(yes, state), law_text(no, state))
-        return f"({_condition(condition, state)} ? {chosen[0]} : {chosen[1]})"
+        chosen = (law_text(yes, state, names), law_text(no, state, names))
+        return f"({_condition(condition, state, names)} ? {chosen[0]} : {chosen[1]})"
     if name in _COMPARE or name in _LOGIC or name == "not":
-        return f"({_condition(law, state)} ? 1.0 : 0.0)"
-    arguments = [law_text(a, state) for a in law.arguments]
+        return f"({_condition(law, state, names)} ? 1.0 : 0.0)"
+    arguments = [law_text(a, state, names) for a in law.arguments]
     if name in _INFIX:
         return f"({arguments[0]} {_INFIX[name]} {arguments[1]})"
     if name == "neg":
@@ -166,17 +201,17 @@ def _operation(law: Operation, state: str) -> str:
     return f"tl_{name}({', '.join(arguments)})"
 
 
-def _condition(law: Law, state: str) -> str:
+def _condition(law: Law, state: str, names: Mapping[int, str] | None) -> str:
     if isinstance(law, Operation):
         if law.function in _COMPARE:
-            left, right = (law_text(a, state) for a in law.arguments)
+            left, right = (law_text(a, state, names) for a in law.arguments)
             return f"({left} {_COMPARE[law.function]} {right})"
         if law.function in _LOGIC:
-            left, right = (_condition(a, state) for a in law.arguments)
+            left, right = (_condition(a, state, names) for a in law.arguments)
             return f"({left} {_LOGIC[law.function]} {right})"
         if law.function == "not":
-            return f"(!{_condition(law.arguments[0], state)})"
-    return f"({law_text(law, state)} != 0.0)"
+            return f"(!{_condition(law.arguments[0], state, names)})"
+    return f"({law_text(law, state, names)} != 0.0)"
 
 
 def _sizes(network: LoweredNetwork) -> str:
@@ -200,9 +235,12 @@ def _mass_action(reaction: LoweredReaction, state: str) -> str:
     return f"{constant} * ({' * '.join(factors)})" if factors else constant
 
 
-def _guarded(reaction: LoweredReaction, state: str) -> str:
+def _guarded(reaction: LoweredReaction, state: str, names: Mapping[int, str] | None = None) -> str:
     """The propensity; where it may be negative, it turns into NaN, which ends the trajectory."""
-    text = _mass_action(reaction, state) if reaction.law is None else law_text(reaction.law, state)
+    if reaction.law is None:
+        text = _mass_action(reaction, state)
+    else:
+        text = law_text(reaction.law, state, names)
     constant = reaction.constant
     if reaction.law is not None or (isinstance(constant, Number) and constant.value < 0):
         text = f"not_negative({text})"

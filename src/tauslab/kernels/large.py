@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.codegen import Style, table_header, weighted_sum
+from tauslab.kernels.codegen import Style, table_header, weighted_sums
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.tables import IntArray, Rows, TableBook
@@ -94,7 +94,7 @@ def tables_of(
     book.whole("SOURCE", [constant_source(r) for r in reactions])
     book.real("LITERAL", [literal_of(r) for r in reactions])
     book.whole("RECORDED", network.recorded)
-    sums = [weighted_sum(law) or {} for _, law in network.observables]
+    sums = weighted_sums(network)
     book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
     book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)

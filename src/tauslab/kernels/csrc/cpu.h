@@ -10,6 +10,8 @@ typedef long long i64;
 typedef u64 Word;
 
 #define DEVICE static inline __attribute__((always_inline))
+// A long law that others use: one copy of its text.
+#define SHARED_LAW static inline __attribute__((noinline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \

@@ -24,19 +24,28 @@ constexpr i32 LITERAL_CONSTANT = -2;
 // What the whole number of a term is.
 enum TermKind : i32 { PARTNERS = 0, SAME_SPECIES = 1, FIXED = 2 };
 
+struct Tables {
+    const i32 *whole;  // addressed by the constants AT_... of model.h
+    const double *real;
+
+    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
+};
+
+// A sum of counts with whole weights, exact in any order.
+template <class Counts>
+DEVICE double weighted(const Tables &tables, i64 row, const Counts &x) {
+    double sum = 0;
+    for (i32 j = tables.at(AT_SUM_ROW, row); j < tables.at(AT_SUM_ROW, row + 1); ++j)
+        sum += tables.real[AT_SUM_WEIGHT + j] * (double)x[tables.at(AT_SUM_SPECIES, j)];
+    return sum;
+}
+
 // A trajectory in flight.
 struct State {
     TeamArray<i32> x;     // counts
     TeamArray<i64> n;     // whole numbers of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
-};
-
-struct Tables {
-    const i32 *whole;  // addressed by the constants AT_... of model.h
-    const double *real;
-
-    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
 };
 
 DEVICE double constant_of(i32 source, double literal, const double *c) {
@@ -47,7 +56,7 @@ DEVICE double constant_of(i32 source, double literal, const double *c) {
 // Propensity of reaction j, from its row of orders or its law.
 DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
     const i32 source = tables.at(AT_SOURCE, j);
-    if (source == GENERAL_LAW) return general_propensity(j, s.x, s.c);
+    if (source == GENERAL_LAW) return general_propensity(j, s.x, s.c, tables);
     for (i32 i = tables.at(AT_NEED_ROW, j); i < tables.at(AT_NEED_ROW, j + 1); ++i)
         if (s.x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
     const double constant = constant_of(source, tables.real[AT_LITERAL + j], s.c);

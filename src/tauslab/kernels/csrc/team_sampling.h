@@ -9,7 +9,7 @@ DEVICE void record_all(const Tables &tables, i32 *cell, const State &s) {
 }
 
 // State at sample time `k` of the launch's trajectory `row`. An observable that is a weighted sum
-// of counts with whole weights is exact in any order, so it is read from tables.
+// of counts with whole weights is read from tables.
 DEVICE void record_state(const Tables &tables, const Recorder &out, i64 row, i64 k,
                          const State &s) {
     if (N_RECORDED > 0 && out.counts)
@@ -17,11 +17,8 @@ DEVICE void record_state(const Tables &tables, const Recorder &out, i64 row, i64
     if (N_OBSERVABLES == 0 || !out.observables) return;
     double *cell = out.observables + (row * out.n_times + k) * N_OBSERVABLES;
     team_each(0, N_OBSERVABLES, [&](i64 i) {
-        const i32 begin = tables.at(AT_SUM_ROW, i), end = tables.at(AT_SUM_ROW, i + 1);
-        double sum = 0;
-        for (i32 j = begin; j < end; ++j)
-            sum += tables.real[AT_SUM_WEIGHT + j] * (double)s.x[tables.at(AT_SUM_SPECIES, j)];
-        cell[i] = begin < end ? sum : general_observable((int)i, s.x, s.c);
+        const bool is_sum = tables.at(AT_SUM_ROW, i) < tables.at(AT_SUM_ROW, i + 1);
+        cell[i] = is_sum ? weighted(tables, i, s.x) : general_observable((int)i, s.x, s.c, tables);
     });
 }
 
