@@ -36,6 +36,7 @@ def main() -> None:
         "points": arguments.points,
         "record": arguments.record,
         "device": arguments.device,
+        "method": "ssa",
         "seed": 1,
         "output": arguments.output / "scaling.h5",
         "overwrite": True,

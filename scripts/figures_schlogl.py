@@ -32,7 +32,9 @@ BISTABLE = 0.1
 def figure_9(n: int, device: str, folder: Path) -> None:
     """Heat maps of the distribution over time."""
     for t_end in (3.0, 150.0):
-        result = ts.run(MODEL, n=n, t_end=t_end, points=101, species="X", seed=9, device=device)
+        result = ts.run(
+            MODEL, method="ssa", n=n, t_end=t_end, points=101, species="X", seed=9, device=device
+        )
         result.plot("X", kind="heatmap", path=folder / f"schlogl-fig9-t{t_end:g}.png")
         plt.close("all")
 
@@ -40,7 +42,7 @@ def figure_9(n: int, device: str, folder: Path) -> None:
 def figure_10(n: int, device: str, folder: Path) -> None:
     """Histograms over one rate."""
     values = np.linspace(6.9e-4, 1.4e-3, 10)
-    result = ts.run(MODEL, n=n, times=[10.0], species="X", seed=10, device=device,
+    result = ts.run(MODEL, method="ssa", n=n, times=[10.0], species="X", seed=10, device=device,
                     sweep={"c3": values}, record="histogram:X:0:800:160,statistics")  # fmt: skip
     cells, edges = result.stored_histogram("X")
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
@@ -62,8 +64,8 @@ def figure_11(n: int, steps: int, device: str, folder: Path) -> None:
         "c2": np.linspace(8e-5, 1.1e-4, steps),
         "c3": np.linspace(6e-4, 1.2e-3, steps),
     }
-    result = ts.run(MODEL, n=n, times=[10.0], species="X", seed=11, device=device, sweep=sweep,
-                    record=f"histogram:X:{DIP}:{DIP + 1}:1,statistics")  # fmt: skip
+    result = ts.run(MODEL, method="ssa", n=n, times=[10.0], species="X", seed=11, device=device,
+                    sweep=sweep, record=f"histogram:X:{DIP}:{DIP + 1}:1,statistics")  # fmt: skip
     cells, _ = result.stored_histogram("X")
     lower = cells[:, 0, 0] / n
     both = (lower > BISTABLE) & (lower < 1 - BISTABLE)

@@ -9,7 +9,8 @@ the largest difference of means over species and samples, as a part of the mean 
 errors, and of standard deviations, as a part of what is larger of itself and 1 / epsilon molecules:
 step selection lets a count change by one molecule whatever its size, so a species that comes and
 goes within a leap may be off by as much.  Means must agree within epsilon, standard deviations
-within 2 epsilon, plus 5 standard errors.
+within 2 epsilon, plus 5 standard errors.  And of all four models no sample of any of n trajectories
+may be below zero: the cells under 0 of histograms of every species at every sample time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
 from tauslab.runner.bench import michaelis_menten
+from tauslab.runner.bench import schlogl as schlogl_model
 
 # A model, its initial amounts, the last of 50 samples.
 MODELS = {
@@ -34,6 +36,8 @@ MODELS = {
     ),
     "ras_camp_pka": (lambda: ts.read(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
 }  # fmt: skip
+COUNTED = {**MODELS, "schlogl": (schlogl_model, {}, 10.0)}
+ANY_COUNT = "0:2147483648:1"  # one bin, with a cell below it and one above
 HEADER = ("model", "epsilon", "n", "compared_with", "measure", "value", "bound", "verdict")
 Row = tuple[str, float, int, str, str, float, float, str]
 
@@ -69,7 +73,7 @@ def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> li
     make, values, t_end = MODELS[name]
     options: dict[str, Any] = {"n": n, "times": np.linspace(t_end / 50, t_end, 50), "set": values,
                "device": device, "record": "statistics,final"}  # fmt: skip
-    exact = ts.run(make(), seed=seed, **options)
+    exact = ts.run(make(), method="ssa", seed=seed, **options)
     leaped = ts.run(make(), method="tau", epsilon=epsilon, seed=seed + 1, **options)
     means, errors, spreads, good, least = 0.0, 0.0, 0.0, True, 1 / epsilon
     for species in exact.species:
@@ -92,6 +96,21 @@ def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> li
     ]
 
 
+def below_zero(name: str, epsilon: float, n: int, device: str, seed: int) -> Row:
+    """How many samples of all species have a negative count; every one must have been looked at."""
+    make, values, t_end = COUNTED[name]
+    network = make()
+    record = [f"histogram:{species}:{ANY_COUNT}" for species in network.species]
+    times = np.linspace(t_end / 50, t_end, 50)
+    result = ts.run(network, method="tau", epsilon=epsilon, n=n, set=values, seed=seed,
+                    times=times, device=device, record=record)  # fmt: skip
+    cells = np.stack([result.data[f"statistics/histogram/{s}"][()] for s in network.species])
+    negative = float(cells[..., 0].sum())
+    good = negative == 0 and bool((cells[..., 1] == n).all())
+    measure = f"samples below zero, of {cells.sum():.3g}"
+    return (name, epsilon, n, "0", measure, negative, 0.0, verdict(good=good))
+
+
 def main() -> int:
     """Run everything, write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -106,6 +125,8 @@ def main() -> int:
     for name in MODELS:
         n = arguments.n if name != "ras_camp_pka" else max(1, arguments.n // 100)
         rows += against_ssa(name, 0.03, n, arguments.device, arguments.seed)
+    rows += [below_zero(name, 0.03, arguments.n, arguments.device, arguments.seed)
+             for name in COUNTED]  # fmt: skip
     with arguments.output.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
     lines = [

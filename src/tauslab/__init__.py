@@ -9,6 +9,9 @@ from tauslab.model.errors import ModelError as ModelError
 from tauslab.model.errors import OutputError as OutputError
 from tauslab.model.errors import StoppedEarly as StoppedEarly
 from tauslab.model.errors import TauslabError as TauslabError
+from tauslab.model.generate import colloidal_aggregation as colloidal_aggregation
+from tauslab.model.generate import cyclic_chain as cyclic_chain
+from tauslab.model.generate import random_network as random_network
 from tauslab.model.network import Network as Network
 from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read

@@ -3,14 +3,13 @@
 #include "model.h"
 #include "prelude.h"
 
-// counts [n, species]; limits [n]; leaping [n, reactions]
+// counts [n, species]; limits [n]; leaping [n, channels]
 KERNEL(leap_probe, const i32 *counts, i64 n, double epsilon, double *limits, double *leaping) {
     for (i64 item = GLOBAL_ID; item < n; item += GLOBAL_SIZE) {
         i32 x[N_SPECIES];
-        double c[N_CONSTANTS + 1] = {}, a[N_REACTIONS], cumulative[N_REACTIONS];
+        double c[N_CONSTANTS + 1] = {};
         for (int i = 0; i < N_SPECIES; ++i) x[i] = counts[item * N_SPECIES + i];
-        all_propensities(x, c, a, cumulative);
-        leave_critical_out(x, a, leaping + item * N_REACTIONS);
-        limits[item] = leap_limit(x, c, a, leaping + item * N_REACTIONS, epsilon);
+        const LaneArray cells = {leaping + item * N_CHANNELS};
+        limits[item] = plan_leap(x, c, cells, epsilon).limit();
     }
 }

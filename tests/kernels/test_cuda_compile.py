@@ -145,6 +145,11 @@ def test_statistics_stay_in_registers(architecture):
     check(usage, {"count_statistics", "count_histogram", "real_statistics"})
 
 
+def test_summaries_stay_in_registers(architecture):
+    usage = compile_usage("summaries.cc", csrc_texts(), architecture)
+    check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
+
+
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
     kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
@@ -153,7 +158,7 @@ def test_portable_functions_stay_in_registers(architecture):
 
 def test_every_kernel_file_is_compiled_here():
     assert {path.name for path in CSRC.glob("*.cc")} == {
-        "ssa.cc", "ssa_table.cc", "statistics.cc", "tau_leap.cc"
+        "ssa.cc", "ssa_table.cc", "statistics.cc", "summaries.cc", "tau_leap.cc"
     }  # fmt: skip
 
 

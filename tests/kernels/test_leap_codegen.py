@@ -13,7 +13,8 @@ import pytest
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style
-from tauslab.kernels.leap_codegen import leap_header
+from tauslab.kernels.leap_codegen import channels, leap_header
+from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.lowering import lower
 from tauslab.model.network import Network
 
@@ -27,8 +28,9 @@ def lowered(network):
 
 
 def probe(network, states, folder):
-    """Step limits [n] and propensities left to leap with [n, reactions]."""
-    (folder / "model.h").write_text(leap_header(lowered(network), Style(branches=True)))
+    """Step limits [n] and propensities left to leap with [n, channels]."""
+    low = lowered(network)
+    (folder / "model.h").write_text(leap_header(low, Style(branches=True)))
     compiler = host_compiler()
     library = folder / "probe.so"
     command = [*compiler.command, *compiler.flags(), *STRICT, f"-I{folder}", f"-I{CSRC}"]
@@ -37,7 +39,7 @@ def probe(network, states, folder):
     )
     assert done.returncode == 0, done.stderr
     limits = np.empty(len(states))
-    leaping = np.empty((len(states), len(network.reactions)))
+    leaping = np.empty((len(states), len(channels(low))))
     pointer = [ctypes.c_void_p(a.ctypes.data) for a in (states, limits, leaping)]
     ctypes.CDLL(str(library)).leap_probe(
         ctypes.c_longlong(0), ctypes.c_longlong(1), pointer[0], ctypes.c_longlong(len(states)),
@@ -72,6 +74,15 @@ def by_hand(x, reactions, orders):
         if variance:
             limit = min(limit, most**2 / variance)
     return limit, leaping
+
+
+def by_change(reactions, leaping):
+    """Sums over reactions that change the same, in order of the first of each."""
+    sums = {}
+    for (_, _, change), value in zip(reactions, leaping, strict=True):
+        key = tuple(sorted(change.items()))
+        sums[key] = sums.get(key, 0.0) + value
+    return list(sums.values())
 
 
 CASES = {
@@ -123,9 +134,12 @@ def test_step_limit(name, tmp_path):
     states = rng.integers(3, 3000, (200, n_species)).astype(np.int32)
     states[:50] = rng.integers(3, 40, (50, n_species))
     limits, leaping = probe(network, states, tmp_path)
+    reach = leap_reach(lowered(network), states, np.zeros((200, 0)), EPSILON)
+    np.testing.assert_allclose(reach.limit, limits, rtol=1e-12)
+    np.testing.assert_allclose(reach.total - reach.critical, leaping.sum(axis=1), rtol=1e-12)
     for row, x in enumerate(states):
         limit, expected = by_hand(x, reactions, orders)
-        np.testing.assert_allclose(leaping[row], expected, rtol=1e-12)
+        np.testing.assert_allclose(leaping[row], by_change(reactions, expected), rtol=1e-12)
         np.testing.assert_allclose(limits[row], limit, rtol=1e-12)
 
 
@@ -136,6 +150,8 @@ def test_a_law_of_another_form_has_the_order_of_its_slope(tmp_path):
     network.add_reaction("X ->", law="5 * X ^ 2 / (400 + X ^ 2)")
     states = np.array([[15], [50], [100000]], np.int32)
     limits, _ = probe(network, states, tmp_path)
+    reach = leap_reach(lowered(network), states, np.zeros((3, 0)), EPSILON)
+    np.testing.assert_allclose(reach.limit, limits, rtol=1e-12)
 
     def law(x):
         return 5 * x**2 / (400 + x**2)

@@ -28,6 +28,7 @@ def lowered(model):
 
 def headers():
     yield "statistics.cc", ""
+    yield "summaries.cc", ""
     for model in (
         "schlogl",
         "michaelis_menten",

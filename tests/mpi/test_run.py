@@ -13,7 +13,7 @@ pytestmark = pytest.mark.mpi
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 RUN = ["-m", "tauslab", "run", SBML / "schlogl.xml", "--t-end", "1", "--points", "6", "--seed", "5",
-       "--device", "cpu", "--threads", "1", "--species", "X"]  # fmt: skip
+       "--device", "cpu", "--threads", "1", "--species", "X", "--method", "ssa"]  # fmt: skip
 
 
 def digests(path):
@@ -39,7 +39,7 @@ def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
     run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
-           "--device", "cpu", "--threads", "1", "-n", "70"]  # fmt: skip
+           "--device", "cpu", "--threads", "1", "-n", "70", "--method", "ssa"]  # fmt: skip
     for ranks in (1, 2, 3):
         mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
     with open_result(tmp_path / "3.h5") as result:
@@ -54,6 +54,19 @@ def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
     assert digests(tmp_path / "1.h5") == digests(tmp_path / "3.h5")
 
 
+def test_summaries_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
+    kinds = "summary:first-passage:X:300,summary:amplitude:X,summary:mean:X:0.5"
+    sweep = ["--sweep", "c3=lin:8e-4:1.2e-3:5", "-n", "60", "--points", "41", "--record", kinds]
+    found = {}
+    for ranks, block in ((1, "16"), (2, "64"), (3, "7")):
+        path = tmp_path / f"{ranks}.h5"
+        mpirun(ranks, [*RUN, *sweep, "--block", block, "-o", path])
+        found[ranks] = digests(path)
+    assert sum(name.startswith("summary/") for name, _ in found[1]) == 3
+    assert found[2] == found[1]
+    assert found[3] == found[1]
+
+
 def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
     path, again = tmp_path / "a.h5", tmp_path / "b.h5"
     run = [x for x in RUN if x not in ("--seed", "5")]
@@ -62,6 +75,18 @@ def test_a_seed_that_rank_0_draws_is_everyones(mpirun, tmp_path):
         seed = result.seed
     mpirun(1, [*run, "-n", "200", "--seed", str(seed), "-o", again])
     assert digests(again) == digests(path)
+
+
+def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
+    """A model in which leaps pay, if there is enough to do."""
+    model = tmp_path / "decay.toml"
+    model.write_text('[species]\nA = 200000\n[[reactions]]\nequation = "A ->"\nrate = 1.0\n')
+    run = ["-m", "tauslab", "run", model, "--t-end", "1", "--points", "3", "--seed", "5",
+           "-n", "40", "--device", "cpu", "--threads", "1"]  # fmt: skip
+    for ranks in (1, 3):
+        done = mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
+        assert done.stdout.count("method: tau (by leaping,") == 1, "one rank speaks for all"
+    assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
 def test_fewer_blocks_than_ranks(mpirun, tmp_path):

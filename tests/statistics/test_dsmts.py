@@ -43,6 +43,30 @@ def test_case(name):
         assert max(comparison.worst) <= 5, comparison.variable
 
 
+@pytest.mark.parametrize(
+    ("name", "applies"),
+    [("00001", True), ("00007", True), ("00023", True), ("00003", True), ("00020", False)],
+)
+def test_case_by_leaping(name, applies):
+    """As `test_case`, with what leaping is forgiven where it leaps."""
+    case = dsmts.read_case(CASES / name)
+    n = COSTLY.get(name, 10_000)
+    found = dsmts.validate(case, n=n, seed=1, device="cpu", threads=2, method="tau")
+    assert (found.by_leaps >= dsmts.LEAPS_APPLY) == applies
+    for comparison in found.comparisons:
+        assert comparison.inexact == 0
+        assert max(comparison.worst) <= 5, comparison.variable
+
+
+def test_what_leaping_is_forgiven_is_little():
+    """6 % of the mean is twice what epsilon allows, and half of the deviation is far too much."""
+    case = dsmts.read_case(CASES / "00023")
+    for mean, sd in ((1.06, 1.0), (1.0, 1.5)):
+        wrong = replace(case, mean={"X": mean * case.mean["X"]}, sd={"X": sd * case.sd["X"]})
+        found = dsmts.validate(wrong, n=500, seed=1, device="cpu", threads=2, method="tau")
+        assert not dsmts.passes(found.comparisons)
+
+
 @pytest.mark.validate
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", RUN)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +14,14 @@ import tauslab as ts
 from tauslab.runner.bench import michaelis_menten, schlogl
 
 EPSILON = 0.03
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    """`scripts/validate_tau.py` as a module."""
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    return importlib.import_module("validate_tau")
 
 
 def test_schlogl_at_t_10_against_the_master_equation():
@@ -34,7 +47,7 @@ def test_michaelis_menten_against_exact_ssa(values):
     """
     n = 2000
     options = {"n": n, "times": np.linspace(0.2, 2, 10), "set": values, "device": "cpu"}
-    exact = ts.run(michaelis_menten(), seed=3, **options)
+    exact = ts.run(michaelis_menten(), method="ssa", seed=3, **options)
     leaped = ts.run(michaelis_menten(), method="tau", seed=4, epsilon=EPSILON, **options)
     for name in exact.species:
         mean, variance = exact.mean(name), exact.variance(name)
@@ -51,3 +64,36 @@ def test_conserved_sums_are_conserved():
     assert (e + es == 1000).all()
     assert (s + es + p == 4000).all()
     assert (x >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "n"),
+    [("schlogl", 100), ("michaelis_menten", 2000), ("prokaryotic_gene_network", 1000),
+     ("ras_camp_pka", 5)],
+)  # fmt: skip
+@pytest.mark.parametrize("epsilon", [EPSILON, 1.0])
+def test_no_sample_of_the_papers_models_is_negative(scripts, model, n, epsilon):
+    """Also with leaps far too long, many of which would have taken more than there is."""
+    row = scripts.below_zero(model, epsilon, n, "cpu", 1)
+    assert row[-1] == "pass"
+    assert row[5] == 0
+
+
+def test_leaps_that_would_take_too_much_are_made_and_halved():
+    """Without this the test above would tell nothing."""
+    result = ts.run(
+        michaelis_menten(), method="tau", epsilon=1.0, n=200, t_end=5.0, points=3, seed=1,
+        device="cpu",
+    )  # fmt: skip
+    assert result.data["profile/halved"][()].sum() > 0
+
+
+def test_a_negative_sample_is_found(scripts, monkeypatch):
+    """The script's check can fail: cells below zero, and samples that are missing."""
+    for cells in ([1, 4, 0], [0, 4, 0]):
+        counted = np.tile(np.array(cells, np.uint64), (50, 1))
+        data = {f"statistics/histogram/{s}": {(): counted} for s in ("E", "S", "ES", "P")}
+        fake = SimpleNamespace(data=data)
+        monkeypatch.setattr(scripts.ts, "run", lambda *_, fake=fake, **__: fake)
+        assert scripts.below_zero("michaelis_menten", 0.03, 5, "cpu", 1)[-1] == "FAIL"
+        monkeypatch.undo()

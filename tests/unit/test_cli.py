@@ -84,7 +84,7 @@ def test_a_second_interrupt_ends_a_run_whose_kernel_goes_on(tmp_path):
     model.write_text('[species]\nX = 1\n[[reactions]]\nequation = "X -> X"\nrate = 1e9\n')
     out = tmp_path / "out.h5"
     command = [sys.executable, "-m", "tauslab", "run", model, "--t-end", "1e6", "-n", "1",
-               "--device", "cpu", "-o", out]  # fmt: skip
+               "--method", "ssa", "--device", "cpu", "-o", out]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + 60

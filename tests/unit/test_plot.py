@@ -123,8 +123,9 @@ def _kinds(monkeypatch, result, **options):
     kinds = []
     lines = {name: lambda *_, name=name: kinds.append(name) for name in ("trajectories", "mean")}
     monkeypatch.setattr(plot, "_LINES", lines)
-    for name in ("heatmap", "histogram"):
-        monkeypatch.setattr(plot, f"_{name}", lambda *_, name=name: kinds.append(name))
+    for name in ("_heatmap", "draw_histogram"):
+        drawn = name.removeprefix("_").removeprefix("draw_")
+        monkeypatch.setattr(plot, name, lambda *_, name=drawn: kinds.append(name))
     plot_result(result, "auto", ["X"], **options)
     return kinds
 

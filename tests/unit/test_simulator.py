@@ -37,6 +37,19 @@ def test_shapes_and_seeds():
     assert np.array_equal(again(theta, seed=9), simulate(theta, seed=9))
 
 
+def test_summaries_by_name_are_computed_on_the_device():
+    theta = np.array([[10.0, 1.0], [100.0, 1.0], [0.0, 1.0]])
+    names = ["maximum:X", "first-passage:X:5"]
+    options = {"t_end": 10.0, "points": 11, "device": "cpu", "seed": 4}
+    found = ts.simulator(turnover(), ["b", "d"], names, **options)(theta)
+    assert found.shape == (3, 2)
+    counts = ts.simulator(turnover(), ["b", "d"], lambda r: r.counts("X"), **options)(theta)
+    assert np.array_equal(found[:, 0], counts.max(axis=1))
+    assert np.isnan(found[2, 1]), "without births none passes 5"
+    single = ts.simulator(turnover(), ["b", "d"], "maximum:X", **options)
+    assert np.array_equal(single(theta), found[:, :1])
+
+
 def test_rejection_finds_the_rates_that_made_the_data():
     """Approximate Bayesian computation: b = 30, d = 2 from means over 50 trajectories at 5 times.
 
@@ -76,6 +89,9 @@ def test_species_may_be_columns():
         (lambda: ts.simulator(turnover(), ["q"], times=[1.0]), "'q'"),
         (lambda: ts.simulator(turnover(), ["b"], times=[1.0], n=5), "n="),
         (lambda: ts.simulator(turnover(), ["b"], times=[1.0])([[1.0, 2.0]]), "columns b"),
+        (lambda: ts.simulator(turnover(), ["b"], "speed:X", times=[1.0]), "'speed'"),
+        (lambda: ts.simulator(turnover(), ["b"], [], times=[1.0]), "one summary or more"),
+        (lambda: ts.simulator(turnover(), ["b"], "mean:X", record="final"), "stands for record="),
         (
             lambda: ts.simulator(turnover(), ["b"], lambda _: [1.0], times=[1.0], device="cpu")(
                 [[1.0], [2.0]]

@@ -53,7 +53,7 @@ def run(device):
     """`tauslab.run` with defaults, on each device in turn."""
 
     def call(model=None, **options):
-        defaults = {"times": TIMES, "seed": 3, "n": 30, "device": device}
+        defaults = {"times": TIMES, "seed": 3, "n": 30, "device": device, "method": "ssa"}
         return ts.run(model or pairs(), **{**defaults, **options})
 
     return call

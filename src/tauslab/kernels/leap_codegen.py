@@ -7,54 +7,122 @@ critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005).
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 from tauslab.kernels.codegen import Style, unrolled_header
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction, counts_in
 
 CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical
+# With 8 bytes for each of 128 lanes, two blocks find room on a processor up to here.
+LARGEST_SHARED = 96
+# Up to here a lane keeps propensities in registers from one exact event to the next.
+LARGEST_IN_REGISTERS = 16
+# Up to here a CPU updates what an exact event changed; beyond, compiling that takes minutes.
+LARGEST_IN_BRANCHES = 64
 
 
 def leap_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for tau-leaping: all that exact SSA has, and the functions for leaps."""
-    parts = [unrolled_header(network, style), _split(network), _limit(network), _apply(network)]
+    sizes = _SIZES.format(
+        channels=len(channels(network)),
+        cells=shared_cells(network),
+        words=parked_words(network),
+    )
+    parts = [unrolled_header(network, style), sizes]
+    parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
+    parts += [_plan(network), _critical(network), _apply(network)]
+    # Exact events from arrays have code for every pair of reactions where there are branches.
+    most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
+    in_arrays = len(network.reactions) <= most
+    parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
     return "\n".join(parts)
 
 
-def _split(network: LoweredNetwork) -> str:
-    lines = []
+def channels(network: LoweredNetwork) -> list[tuple[int, ...]]:
+    """Reactions by what they change, in order of the first of each.
+
+    Those that change the same draw one Poisson number together: a sum of Poisson numbers is one.
+    """
+    together: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for j, reaction in enumerate(network.reactions):
-        few = " || ".join(
-            f"x[{index}] < {-by * CRITICAL_FIRINGS}" for index, by in reaction.change if by < 0
-        )
-        lines.append(f"    leaping[{j}] = {f'{few} ? 0.0 : ' if few else ''}a[{j}];\n")
-    return (
-        f"// Propensities without those of critical reactions: a reactant lasts for fewer than "
-        f"{CRITICAL_FIRINGS}\n// firings.\n"
-        "DEVICE void leave_critical_out([[maybe_unused]] const i32 *x, const double *a, "
-        f"double *leaping) {{\n{''.join(lines)}}}\n"
+        together.setdefault(tuple(sorted(reaction.change)), []).append(j)
+    return [tuple(reactions) for reactions in together.values()]
+
+
+def shared_cells(network: LoweredNetwork) -> int:
+    """Doubles that a lane has in a processor's shared memory: one for each reaction, or none."""
+    return len(network.reactions) if len(network.reactions) <= LARGEST_SHARED else 0
+
+
+def parked_words(network: LoweredNetwork) -> int:
+    """32-bit words for a trajectory that waits for its turn: counts, constants and 20 more."""
+    return len(network.species) + 2 * len(network.constants) + 20
+
+
+_SIZES = """\
+// Sets of reactions that change the same.
+constexpr int N_CHANNELS = {channels};
+// Doubles of a lane in shared memory; 0 where they do not fit.
+constexpr int SHARED_CELLS = {cells};
+// 32-bit words for a trajectory that waits for its turn.
+constexpr int PARKED_WORDS = {words};
+"""
+
+
+def _few(reaction: LoweredReaction) -> str:
+    """Whether a reactant lasts for fewer than ten firings."""
+    return " || ".join(
+        f"x[{index}] < {-by * CRITICAL_FIRINGS}" for index, by in reaction.change if by < 0
     )
 
 
-def _limit(network: LoweredNetwork) -> str:
-    bodies = [_species_limit(network, i) for i in range(len(network.species))]
+def _critical_test(j: int, reaction: LoweredReaction) -> str:
     return (
-        "// The longest leap in which no propensity is expected to change by more than a fraction "
-        "epsilon.\n"
-        "DEVICE double leap_limit([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
-        "                         [[maybe_unused]] const double *a, "
-        "[[maybe_unused]] const double *leaping,\n"
-        "                         [[maybe_unused]] double epsilon) {\n"
-        "    double limit = from_bits(0x7ff0000000000000ull);\n"
-        f"{''.join(bodies)}    return limit;\n}}\n"
+        f"DEVICE bool critical_{j}([[maybe_unused]] const i32 *x) {{\n"
+        f"    return {_few(reaction) or 'false'};\n}}\n"
+    )
+
+
+def _plan(network: LoweredNetwork) -> str:
+    sums = []
+    for i, reactions in enumerate(channels(network)):
+        terms = [f"share(propensity_{j}(x, c), critical_{j}(x), plan)" for j in reactions]
+        sums.append(f"    leaping[{i}] = {' + '.join(terms)};\n")
+    limits = [_species_limit(network, i) for i in range(len(network.species))]
+    return (
+        "// The longest leap in which no propensity is expected to change by more than a fraction\n"
+        "// epsilon, and the propensities to leap with: without those of critical reactions, of "
+        "which a\n"
+        f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
+        "template <class Cells>\n"
+        "DEVICE Plan plan_leap([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        "                      const Cells &leaping, [[maybe_unused]] double epsilon) {\n"
+        "    Plan plan = {0.0, 0.0, 1.0, 0.0};\n"
+        f"{''.join(sums)}    RELOAD;\n{''.join(limits)}    return plan;\n}}\n"
+    )
+
+
+def _critical(network: LoweredNetwork) -> str:
+    lines = [
+        f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : 0.0, target, sum, chosen);\n"
+        for i, reactions in enumerate(channels(network))
+        for j in reactions
+        if _few(network.reactions[j])
+    ]
+    return (
+        "// The channel of the critical reaction that fires.\n"
+        "DEVICE int choose_critical([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c,\n"
+        "                           [[maybe_unused]] double target) {\n"
+        f"    [[maybe_unused]] double sum = 0;\n    int chosen = -1;\n{''.join(lines)}"
+        "    return chosen;\n}\n"
     )
 
 
 def _species_limit(network: LoweredNetwork, species: int) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
-    changes = [
-        (j, by) for j, r in enumerate(network.reactions) for i, by in r.change if i == species
-    ]
+    changes = _changes_of(network, species)
     if not readers or not changes:
         return ""
     mean = " + ".join(_times(by, j) for j, by in changes)
@@ -66,17 +134,28 @@ def _species_limit(network: LoweredNetwork, species: int) -> str:
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
             lines.append(
+                f"        const double now_{j} = propensity_{j}(x, c);\n"
                 f"        x[{species}] += 1;\n"
-                f"        order = larger(order, law_order(count, a[{j}], propensity_{j}(x, c)));\n"
+                f"        order = larger(order, law_order(count, now_{j}, "
+                f"propensity_{j}(x, c)));\n"
                 f"        x[{species}] -= 1;\n"
             )
     lines += [
         "        const double change = larger(epsilon * count / order, 1.0);\n",
-        f"        limit = smaller(limit, change / magnitude({mean}));\n",
-        f"        limit = smaller(limit, change * change / magnitude({variance}));\n",
+        f"        bound(change, {mean}, {variance}, plan);\n",
         "    }\n",
     ]
     return "".join(lines)
+
+
+def _changes_of(network: LoweredNetwork, species: int) -> list[tuple[int, int]]:
+    """Channels that change the species, each with the change."""
+    return [
+        (channel, by)
+        for channel, reactions in enumerate(channels(network))
+        for index, by in network.reactions[reactions[0]].change
+        if index == species
+    ]
 
 
 def _times(factor: int, reaction: int) -> str:
@@ -108,20 +187,69 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
 
 
 def _apply(network: LoweredNetwork) -> str:
-    changes: dict[int, list[str]] = {}
-    for j, reaction in enumerate(network.reactions):
-        for index, by in reaction.change:
-            changes.setdefault(index, []).append(f"{by} * firings[{j}]")
-    lines = []
-    for index in range(len(network.species)):
-        terms = changes.get(index)
-        if terms is None:
-            lines.append(f"    after[{index}] = x[{index}];\n")
-            continue
-        lines.append(f"    put(after + {index}, x[{index}] + {' + '.join(terms)}, outcome);\n")
+    changes = {
+        index: [f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, index)]
+        for index in range(len(network.species))
+    }
+    lines = [
+        f"    add(x[{index}], {' + '.join(terms)}, direction, outcome);\n"
+        for index, terms in changes.items()
+        if terms
+    ]
     return (
-        "// Counts after a leap; tells whether one fell below 0 or passed 2147483647.\n"
-        "DEVICE int apply_firings(const i32 *x, [[maybe_unused]] const i64 *firings, i32 *after) "
-        "{\n    int outcome = FITS;\n"
+        "// Fires, or with a direction of -1 takes back; tells whether a count fell below 0 or "
+        "passed\n// 2147483647.\n"
+        "template <class Cells>\n"
+        "DEVICE int apply_firings([[maybe_unused]] i32 *x, [[maybe_unused]] const Cells &firings,\n"
+        "                         [[maybe_unused]] i64 direction) {\n    int outcome = FITS;\n"
         f"{''.join(lines)}    return outcome;\n}}\n"
+    )
+
+
+_EXACT_ARGUMENTS = (
+    "[[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+    "                       Exact &exact, [[maybe_unused]] const Cells &cells) {\n"
+)
+
+
+def _exact_in_arrays(network: LoweredNetwork) -> str:
+    """Exact events as `ssa.cc` takes them: propensities stay from one to the next."""
+    last = len(network.reactions) - 1
+    return (
+        "// What an exact event leaves for the next.\n"
+        "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
+        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n}};\n\n"
+        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        "    all_propensities(x, c, exact.a, exact.cumulative);\n}\n\n"
+        "// Returns a negative number if a count passed 2147483647.\n"
+        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        "    return fire(target, x, c, exact.a, exact.cumulative);\n}\n"
+    )
+
+
+def _exact_in_cells(network: LoweredNetwork) -> str:
+    """Exact events with propensities in a lane's cells, which takes few registers.
+
+    The change of a count is chosen as `fire` of the unrolled kernels chooses it.
+    """
+    changes = [dict(reaction.change) for reaction in network.reactions]
+    changed = sorted(set().union(*changes))
+    sums = "".join(f"    sum += cells[{j}] = propensity_{j}(x, c);\n" for j in range(len(changes)))
+    lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
+    for j, (before, after) in enumerate(pairwise(changes)):
+        steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
+        lines.append(f"    sum += cells[{j}];\n")
+        lines += [f"    by_{i} = sum <= target ? {by} : by_{i};\n" for i, by in steps]
+    lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    signs = " | ".join(f"x[{i}]" for i in changed) or "0"
+    return (
+        "// What an exact event leaves for the next.\n"
+        "struct Exact {\n    double sum;\n"
+        "    DEVICE_MEMBER double total() const { return sum; }\n};\n\n"
+        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        f"    double sum = 0;\n{sums}    exact.sum = sum;\n    RELOAD;\n}}\n\n"
+        "// Returns a negative number if a count passed 2147483647.\n"
+        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        f"    double sum = 0;\n{''.join(lines)}"
+        f"    start_exact(x, c, exact, cells);\n    return {signs};\n}}\n"
     )

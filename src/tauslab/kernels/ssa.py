@@ -155,7 +155,7 @@ class ExactSsa:
             self._times, self._n_times,
             launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
-            buffers.final, buffers.status, buffers.work, *self._own_arguments(),
+            buffers.final, buffers.status, buffers.work, *self._own_arguments(launch.rows, buffers),
         ]  # fmt: skip
         items = self._items(launch.rows)
         if self._large is not None:
@@ -167,8 +167,9 @@ class ExactSsa:
         """Work items that take turns at `rows` trajectories."""
         return self.backend.taking_turns(rows, self.program.resident(self.entry))
 
-    def _own_arguments(self) -> list[Any]:
+    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
         """Kernel arguments that only this engine has."""
+        del rows, buffers
         return []
 
     def _key(self, seed: int) -> Any:

@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     times: Sequence[float] | FloatArray | None = None,
     t_end: float | None = None,
     points: int | None = None,
-    method: str = "ssa",
+    method: str = "auto",
     epsilon: float = DEFAULT_EPSILON,
     seed: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - the option is called --set
@@ -93,7 +93,8 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         0 to `t_end`.
     method
         ``ssa``, exact; ``tau``, tau-leaping with step control: approximate, and faster where many
-        molecules react often.
+        molecules react often; ``auto`` leaps only where that clearly pays, judged by a pilot that
+        counts events and leaps: `Result.method` is what it chose.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     seed
@@ -113,9 +114,10 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     species
         Names to record; all by default.
     record
-        Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS``, as a
-        list or separated by commas. By default trajectories while they stay below 1 GiB, else
-        statistics and final.
+        Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS`` and
+        ``summary:KIND:SPECIES[:...]`` (a number per trajectory, such as
+        ``summary:first-passage:X:100``), as a list or separated by commas. By default
+        trajectories while they stay below 1 GiB, else statistics and final.
     selector
         Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
         the same law. By default the network decides, see docs/large-networks.md.

@@ -17,7 +17,7 @@ from tauslab.runner.job import METHODS
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
 
-_RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS"
+_RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -73,7 +73,11 @@ def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
     run.add_argument("-n", type=int, help="trajectories (1000), at each point")
-    run.add_argument("--method", choices=METHODS, help="ssa: exact (default); tau: leaping")
+    run.add_argument(
+        "--method",
+        choices=METHODS,
+        help="ssa: exact; tau: leaping; auto (default): tau where it pays",
+    )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
@@ -119,9 +123,10 @@ def _info(subparsers: Commands) -> None:
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
     plot.add_argument("file", type=Path)
-    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap")
+    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes")
     plot.add_argument("--kind", choices=kinds, default="auto")
     plot.add_argument("--species", metavar="A,B")
+    plot.add_argument("--summary", metavar="NAME", help="a recorded summary, over what was swept")
     plot.add_argument(
         "--t", type=float, metavar="T", help="sample time of a histogram, or of a sweep"
     )

@@ -25,6 +25,7 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.method_choice import first_leap
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -155,7 +156,23 @@ def summary(result: Result) -> list[str]:
             lines.append(
                 f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
             )
-    return lines + _last_values(result)
+    return lines + _last_values(result) + _summaries(result)
+
+
+def _summaries(result: Result, most: int = 8) -> list[str]:
+    """Means of the recorded summaries, and for how many trajectories they are numbers."""
+    lines = []
+    for name in result.summaries[:most]:
+        if result.data[f"summary/{name}"].nbytes > _READ_AGAIN:
+            return []
+        n, mean, std = result.summary_moments(name)
+        shares = np.atleast_1d(100.0 * n / result.n)
+        lines.append(
+            f"  {name}: mean {_span(np.atleast_1d(mean))}, sd {_span(np.atleast_1d(std))}, "
+            f"a number for {_span(shares)} % of trajectories"
+        )
+    more = len(result.summaries) - most
+    return lines + ([f"  and {more} more summaries"] if more > 0 else [])
 
 
 def _leaps(result: Result) -> str:
@@ -215,7 +232,8 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(".png")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
-    names = arguments.species.split(",") if arguments.species else None
+    names = arguments.species.split(",") if arguments.species else []
+    names += [arguments.summary] if arguments.summary else []
     with open_result(arguments.file) as result:
         plot_result(result, arguments.kind, names, arguments.t, path)
     print(path)
@@ -227,7 +245,8 @@ def process_check(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(check_facts(network), indent=2))
     else:
-        print("\n".join(report(network)))
+        leap = first_leap(network)
+        print("\n".join(report(network) + ([] if leap is None else [leap])))
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

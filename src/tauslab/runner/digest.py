@@ -20,7 +20,9 @@ from tauslab.runner import columns
 from tauslab.runner.columns import texts
 from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.result import Result
+from tauslab.runner.summary import quantity_of
 
+_SUMMARIES = "summary/"
 # What is covered, in order; a name that ends in / stands for all datasets under it, by name,
 # and a histogram for its cells and edges.
 _COVERED = (
@@ -38,7 +40,7 @@ _COVERED = (
     "statistics/observables/",
     "statistics/histogram",
     "final",
-    "summary/",
+    _SUMMARIES,
 )
 _PER_SPECIES = {
     "counts",
@@ -120,6 +122,8 @@ def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator
             continue
         elif covered.endswith("/"):
             names = [name for name in result.data if name.startswith(covered)]
+            if species_only and covered == _SUMMARIES:
+                names = [name for name in names if quantity_of(name) in chosen]
             yield from sorted(name for name in names if name.split("/")[-1] not in _DERIVED)
         elif covered in result.data:
             yield covered

@@ -17,8 +17,7 @@ import numpy as np
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ssa import WORK, ExactSsa
-from tauslab.kernels.statistics import Statistics
-from tauslab.runner.lane import LANES, Lane, add_sums, lane_rows
+from tauslab.runner.lane import LANES, Lane, Reductions, add_sums, lane_rows
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -80,7 +79,7 @@ class Ensemble:
         task: Task,
         layout: Layout,
         engine: ExactSsa,
-        statistics: Statistics | None,
+        reductions: Reductions,
         comm: Communicator,
         writer: Writer,
         *,
@@ -103,7 +102,7 @@ class Ensemble:
         self._largest = min(self._room, self._smallest * 3 // 2 + 1)
         copies = self._backend.stream()
         self._lanes = [
-            Lane(task, engine, statistics, self._room * block, copies) for _ in range(LANES)
+            Lane(task, engine, reductions, self._room * block, copies) for _ in range(LANES)
         ]
         self._origin = copies.record()
         self._free: queue.SimpleQueue[Lane | BaseException] = queue.SimpleQueue()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tauslab.runner.result import Result
 
+_SUMMARIES = "summary/"
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
     "observables": ("trajectory", "time", "observable"),
@@ -25,6 +26,11 @@ _DIMENSIONS = {
     "statistics/variance": ("time", "species"),
     "statistics/n": ("time",),
 }
+
+
+def dimensions(name: str) -> tuple[str, ...]:
+    """Axes of a dataset, but for the points of a sweep; empty for one that is not known."""
+    return ("trajectory",) if name.startswith(_SUMMARIES) else _DIMENSIONS.get(name, ())
 
 
 class FileArray:
@@ -55,7 +61,7 @@ def to_dask(result: Result, name: str) -> dask.array.Array:
     data = result.data[name]
     shape: tuple[int, ...] = tuple(data.shape)
     chunks = shape
-    if name in _DIMENSIONS and _DIMENSIONS[name][0] == "trajectory":
+    if dimensions(name)[:1] == ("trajectory",):
         rows = (result.block,) if not result.swept else _rows_of_chunk(result)
         chunks = (*rows, *shape[len(rows) :])
     from_array: Any = dask.array.from_array
@@ -94,6 +100,9 @@ def to_xarray(result: Result) -> xarray.Dataset:
         for name, dims in _DIMENSIONS.items()
         if name in result.data
     }
+    variables |= {
+        name: ((*lead, "trajectory"), result.data[_SUMMARIES + name]) for name in result.summaries
+    }
     dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
     return _with_points(dataset, result)
 
@@ -106,7 +115,7 @@ def _with_points(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
 
 
 def _open(result: Result) -> xarray.Dataset:
-    """Datasets of the file's root, and those of its statistics that have named dimensions.
+    """Datasets of the file's root, of its summaries, and of its statistics with named dimensions.
 
     Nothing is masked or decoded: a fill value stays -1, and counts stay integers.
     """
@@ -115,15 +124,17 @@ def _open(result: Result) -> xarray.Dataset:
     path = os.fspath(result.path or "")
     options: dict[str, Any] = {"engine": "h5netcdf", "decode_cf": False, "phony_dims": "sort"}
     dataset = xarray.open_dataset(path, **options)
-    if "statistics/n" not in result.data:
-        return dataset
-    statistics = xarray.open_dataset(path, group="statistics", **options)
-    names = [name for name in ("n", "mean", "variance") if name in statistics]
-    merged = dataset.assign({name: statistics[name] for name in names})
+    merged, opened = dataset, [dataset]
+    wanted = {"statistics": ("n", "mean", "variance"), "summary": result.summaries}
+    for group, names in wanted.items():
+        present = [name for name in names if f"{group}/{name}" in result.data]
+        if present:
+            opened.append(xarray.open_dataset(path, group=group, **options))
+            merged = merged.assign({name: opened[-1][name] for name in present})
 
     def close() -> None:
-        dataset.close()
-        statistics.close()
+        for one in opened:
+            one.close()
 
     merged.set_close(close)
     return merged

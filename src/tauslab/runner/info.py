@@ -55,6 +55,7 @@ def facts(result: Result) -> dict[str, Any]:
         "times": result.times.tolist(),
         "species": list(result.species),
         "observables": list(result.observables),
+        "summaries": list(result.summaries),
         "points": {name: values.tolist() for name, values in result.points.items()},
         "blocks": {"size": result.block, "complete": int(result.completed_blocks.sum())},
         "attributes": result.attributes,
@@ -122,7 +123,8 @@ def _recorded(result: Result) -> list[str]:
     found = [option for name, option in known if name in result.data]
     prefix = "statistics/histogram/"
     names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
-    return found + [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    found += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    return found + [f"summary {name}" for name in result.summaries]
 
 
 def _statuses(result: Result) -> str:

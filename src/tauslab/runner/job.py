@@ -16,13 +16,14 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.layout import HistogramSpec
+from tauslab.runner.summary import PREFIX, SummarySpec
 from tauslab.runner.sweep import Design, Sweep
 
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
-METHODS = ("ssa", "tau")
+METHODS = ("auto", "ssa", "tau")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
@@ -31,32 +32,43 @@ _WORDS = ("trajectories", "statistics", "final")
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps: samples of every trajectory, sums over them, last states, histograms."""
+    """What a run keeps: samples of all trajectories, sums over them, histograms, summaries."""
 
     trajectories: bool = False
     statistics: bool = False
     final: bool = False
     histograms: tuple[HistogramSpec, ...] = ()
+    summaries: tuple[SummarySpec, ...] = ()
 
     @classmethod
     def parse(cls, text: str | Sequence[str]) -> Record:
-        """Read ``trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS``.
+        """Read ``trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:...``.
 
         Raises
         ------
         ConfigError
-            A word that is not one of these, or a histogram without a range.
+            A word that is not one of these, a histogram without a range, or a summary that is
+            not known or given twice.
         """
         words = text.split(",") if isinstance(text, str) else list(text) or [""]
         histograms = tuple(_histogram(w) for w in words if w.startswith("histogram"))
+        summaries = tuple(SummarySpec.parse(w) for w in words if w.startswith(PREFIX))
         for word in words:
-            if word not in _WORDS and not word.startswith("histogram"):
+            if word not in _WORDS and not word.startswith(("histogram", PREFIX)):
                 raise ConfigError(
-                    f"--record {word!r} is not known; allowed are {', '.join(_WORDS)} and "
-                    "histogram:SPECIES:LO:HI:BINS"
+                    f"--record {word!r} is not known; allowed are {', '.join(_WORDS)}, "
+                    "histogram:SPECIES:LO:HI:BINS and summary:KIND:SPECIES[:...]"
                 )
+        for index, summary in enumerate(summaries):
+            if summary in summaries[:index]:
+                raise ConfigError(f"--record {PREFIX}{summary.name} is given twice")
         chosen = {word: word in words for word in _WORDS}
-        return cls(histograms=histograms, **chosen)
+        return cls(histograms=histograms, summaries=summaries, **chosen)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether only numbers per trajectory are kept of samples: summaries, and histograms."""
+        return bool(self.summaries) and not (self.trajectories or self.statistics or self.final)
 
 
 def _histogram(word: str) -> HistogramSpec:
@@ -97,6 +109,8 @@ class Options:
         Names of the species to record; None for all.
     record
         What to keep; None decides by size.
+    method
+        ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     selector
@@ -126,7 +140,7 @@ class Options:
     times: FloatArray
     n: int = 1000
     seed: int | None = None
-    method: str = "ssa"
+    method: str = "auto"
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None

@@ -17,6 +17,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.kernels.statistics import Statistics
+from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
 
@@ -24,11 +25,27 @@ LANES = LAUNCHES_IN_FLIGHT
 _LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
 
 
-def build_statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> Statistics | None:
-    """Kernels for the sums and histograms that are recorded; None if there are none.
+@dataclass(frozen=True)
+class Reductions:
+    """What a launch's samples are reduced to on the device; None for what is not recorded."""
+
+    statistics: Statistics | None = None
+    summaries: Summaries | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything is computed from samples."""
+        return self.statistics is not None or self.summaries is not None
+
+
+def build_reductions(task: Task, backend: Backend, scales: tuple[int, ...]) -> Reductions:
+    """Kernels for the sums, histograms and summaries that are recorded.
 
     `scales` holds the exponent s of every observable: statistics add round(y * 2^s).
     """
+    return Reductions(_statistics(task, backend, scales), _summaries(task, backend))
+
+
+def _statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> Statistics | None:
     record = task.record
     if not record.statistics and not record.histograms:
         return None
@@ -38,10 +55,19 @@ def build_statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> S
     return Statistics(backend, shape, histograms, factors, counts=record.statistics)
 
 
+def _summaries(task: Task, backend: Backend) -> Summaries | None:
+    specs = task.record.summaries
+    if not specs:
+        return None
+    times, names = task.options.times, (task.species, task.observables)
+    wanted = {f"summary/{spec.name}": spec.summary(times, *names) for spec in specs}
+    return Summaries(backend, times, (len(task.species), len(task.observables)), wanted)
+
+
 def lane_rows(task: Task, backend: Backend, block: int) -> int:
     """Trajectories that a lane has room for: whole storage blocks of `block`, at least one."""
     room = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
-    row_bytes = task.sample_bytes
+    row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_point:
         # A point's sums: up to 8 words for a count, and a cell of each bin.
         cells = sum(h.bins + 2 for h in task.record.histograms)
@@ -74,15 +100,18 @@ class Lane:
     """
 
     def __init__(
-        self, task: Task, engine: ExactSsa, statistics: Statistics | None, rows: int, copies: Stream
+        self, task: Task, engine: ExactSsa, reductions: Reductions, rows: int, copies: Stream
     ) -> None:
-        self._task, self._engine, self._statistics = task, engine, statistics
+        self._task, self._engine = task, engine
+        statistics, summaries = reductions.statistics, reductions.summaries
+        self._statistics, self._summaries = statistics, summaries
         backend = engine.backend
         self._stream, self._copies = backend.stream(), copies
         times, record = len(task.options.times), task.record
-        sampled = record.trajectories or statistics is not None
-        with_observables = (
-            sampled and task.observables and (record.trajectories or record.statistics)
+        sampled = record.trajectories or reductions
+        summed = record.trajectories or record.statistics
+        with_observables = task.observables and (
+            summed or (summaries is not None and summaries.of_observables)
         )
         self._buffers = SampleBuffers(
             counts=backend.empty((rows, times, len(task.species)), np.int32) if sampled else None,
@@ -100,6 +129,8 @@ class Lane:
         wanted = [n for n in ("counts", "observables") if record.trajectories]
         wanted += [*(["final"] if record.final else []), "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
+        self._numbers = summaries.buffers(rows) if summaries is not None else {}
+        held |= self._numbers
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
         self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
         self._shared = (backend.upload(task.initial[:1]), backend.upload(task.constants[:1]))
@@ -132,6 +163,9 @@ class Lane:
             offset = first % per_point if per_point else 0
             samples = (buffers.counts, buffers.observables, rows)
             statistics.add(*samples, self._sums, stream, per_point=per_point, offset=offset)
+        if self._summaries is not None:
+            samples = (buffers.counts, buffers.observables, rows)
+            self._summaries.compute(*samples, self._numbers, stream)
         computed = stream.record()
         copies, backend = self._copies, engine.backend
         copies.wait_for(computed)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Blue and vermilion of Okabe and Ito (2008), told apart under every common colour blindness.
-BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
+BLUE, VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -51,14 +51,15 @@ def plot_result(
     path: Path | None = None,
     colour: str = "auto",
 ) -> Figure:
-    """Draw a panel per species or observable, and write the picture if `path` is given.
+    """Draw a panel per species, observable or summary; write the picture if `path` is given.
 
     Parameters
     ----------
     kind
-        ``trajectories``, ``mean``, ``histogram``, ``heatmap``; ``auto`` takes what suits the data.
+        ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes``; ``auto`` takes what suits
+        the data. A summary is drawn in one way only: over what was swept, else as a histogram.
     species
-        Names; by default the first four recorded.
+        Names; by default the first four recorded, or where only summaries were, these.
     t
         Sample time of a histogram; by default the last.
     path
@@ -74,25 +75,30 @@ def plot_result(
     OutputError
         The picture cannot be written.
     """
-    names = list(species or (result.species + result.observables)[:_DEFAULT_PANELS])
+    names = list(species or _default_names(result))
     _check(kind, names, path, colour)
-    kinds = [_automatic(result, name, t) if kind == "auto" else kind for name in names]
+    kinds = [_kind_of(result, name, kind, t) for name in names]
     at = float(result.times[-1]) if t is None else t
     try:
         from matplotlib import rc_context
     except ImportError:
         raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
     with rc_context(_STYLE):
-        figure, panels = _panels(len(names))
+        figure, panels = _panels(len(names), [_projection(result, drawn) for drawn in kinds])
         for name, drawn, axes in zip(names, kinds, panels, strict=True):
-            if result.swept:
+            if drawn in ("summary", "modes"):
+                from tauslab.runner import plot_maps
+
+                draw = plot_maps.draw_summary if drawn == "summary" else plot_maps.draw_modes
+                draw(axes, result, name, at)
+            elif result.swept:
                 from tauslab.runner.plot_sweep import draw_sweep
 
                 draw_sweep(axes, result, name, drawn, at, colour)
             elif drawn == "heatmap":
                 _heatmap(axes, result, name, colour)
             elif drawn == "histogram":
-                _histogram(axes, result, name, at)
+                draw_histogram(axes, result, name, at)
             else:
                 _LINES[drawn](axes, result, name)
         if path is not None:
@@ -101,7 +107,7 @@ def plot_result(
 
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
-    kinds = ("auto", "heatmap", "histogram", *_LINES)
+    kinds = ("auto", "heatmap", "histogram", "modes", *_LINES)
     if kind not in kinds:
         raise ConfigError(f"{kind!r} is not a kind of plot; kinds: {', '.join(kinds)}")
     if colour not in ("auto", "linear", "log"):
@@ -110,6 +116,29 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} species, not {len(names)}")
     if path is not None and path.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"{path}: pictures are written as {' or '.join(_SUFFIXES)}")
+
+
+def _default_names(result: Result) -> tuple[str, ...]:
+    """The first few of what there is something to draw of."""
+    sampled = any(key in result.data for key in ("counts", "observables", "statistics/n"))
+    histograms = any(key.startswith("statistics/histogram/") for key in result.data)
+    quantities = result.species + result.observables
+    return (quantities if sampled or histograms else result.summaries or quantities)[
+        :_DEFAULT_PANELS
+    ]
+
+
+def _kind_of(result: Result, name: str, kind: str, t: float | None) -> str:
+    if name not in result.species + result.observables and result.summaries:
+        return "summary"
+    return _automatic(result, name, t) if kind == "auto" else kind
+
+
+def _projection(result: Result, kind: str) -> str | None:
+    """Three dimensions for what is drawn over three swept names."""
+    from tauslab.runner.plot_sweep import varied
+
+    return "3d" if kind in ("summary", "modes") and len(varied(result)) == 3 else None
 
 
 def _automatic(result: Result, name: str, t: float | None) -> str:
@@ -124,7 +153,7 @@ def _automatic(result: Result, name: str, t: float | None) -> str:
     return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
     """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -134,7 +163,10 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     size = (5.6, 3.6) if count == 1 else (3.9 * across, 2.7 * down)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(down, across, index + 1) for index in range(count)]
+    return figure, [
+        figure.add_subplot(down, across, index + 1, projection=projection)
+        for index, projection in enumerate(projections)
+    ]
 
 
 def _save(figure: Figure, path: Path) -> None:
@@ -178,7 +210,7 @@ def _trajectories(axes: Axes, result: Result, name: str) -> None:
             label=label,
         )
     if not alone:
-        axes.plot(result.times, result.mean(name), color=_VERMILION, linewidth=1.8, label="mean")
+        axes.plot(result.times, result.mean(name), color=VERMILION, linewidth=1.8, label="mean")
         _legend_above(axes)
     _time_axes(axes, result, name)
 
@@ -199,7 +231,7 @@ def _mean(axes: Axes, result: Result, name: str) -> None:
     if result.has_samples(name):
         for level, values in zip((5, 95), result.quantile(name, (0.05, 0.95)), strict=True):
             label = "5 and 95 % quantiles" if level == 5 else None
-            axes.plot(times, values, color=_VERMILION, linewidth=0.9, linestyle="--", label=label)
+            axes.plot(times, values, color=VERMILION, linewidth=0.9, linestyle="--", label=label)
     _time_axes(axes, result, name)
     _legend_above(axes)
 
@@ -214,7 +246,8 @@ _LINES: Mapping[str, Callable[[Axes, Result, str], None]] = {
 }
 
 
-def _histogram(axes: Axes, result: Result, name: str, t: float) -> None:
+def draw_histogram(axes: Axes, result: Result, name: str, t: float) -> None:
+    """Distribution of a species or observable at a sample time."""
     numbers, edges = result.histogram(name, t)
     sampled = result.has_samples(name)
     whole = sampled and result.column(name).whole

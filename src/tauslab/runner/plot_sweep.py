@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.columns import FloatArray
@@ -67,7 +68,7 @@ def draw_sweep(
     axes.set_title(f"t = {t:g}, {result.n:,} trajectories at each point")
 
 
-def _sorted_points(result: Result, swept: str) -> tuple[FloatArray, list[int]]:
+def sorted_points(result: Result, swept: str) -> tuple[FloatArray, list[int]]:
     """Values in increasing order, and their points; the first of points that repeat a value."""
     values, first = np.unique(result.points[swept], return_index=True)
     if len(values) > _MOST_POINTS:
@@ -75,19 +76,26 @@ def _sorted_points(result: Result, swept: str) -> tuple[FloatArray, list[int]]:
     return values, first.tolist()
 
 
-def _scale(axes: Axes, swept: str, values: FloatArray) -> None:
+def scale_axis(axes: Axes, swept: str, values: FloatArray) -> None:
+    """Label the first axis with a swept name, and make it logarithmic where its values are."""
     axes.set_xlabel(swept)
-    if _logarithmic(values):
+    if logarithmic(values):
         axes.set_xscale("log")
 
 
-def _logarithmic(values: FloatArray) -> bool:
-    return bool(values[0] > 0 and values[-1] / values[0] > 50)
+def logarithmic(values: FloatArray) -> bool:
+    """Whether sorted values span orders of magnitude evenly: their middle is the geometric one."""
+    low, high, middle = float(values[0]), float(values[-1]), float(np.median(values))
+    if not (low > 0 and high / low > 50):
+        return False
+    geometric, arithmetic = np.sqrt(low) * np.sqrt(high), (low + high) / 2
+    off = abs(np.log(middle / geometric)), abs(np.log(middle / arithmetic))
+    return len(values) == 2 or bool(off[0] < off[1])
 
 
 def _mean(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
     """Mean and standard deviation against the swept value."""
-    values, points = _sorted_points(result, swept)
+    values, points = sorted_points(result, swept)
     time = result.time_index(t)
     mean, sd = result.mean(name)[points, time], result.std(name)[points, time]
     axes.plot(values, mean, color=BLUE, marker=".", markersize=4, label="mean")
@@ -95,13 +103,18 @@ def _mean(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
     axes.fill_between(values, *band, color=BLUE, alpha=0.2, linewidth=0, label="± sd")
     axes.set_ylabel(amount(result, name))
     axes.legend()
-    _scale(axes, swept, values)
+    scale_axis(axes, swept, values)
 
 
 def _mean_map(axes: Axes, result: Result, name: str, t: float) -> None:
-    """Mean over two swept names of a full grid."""
+    means = result.mean(name)[:, result.time_index(t)]
+    draw_map(axes, result, means, f"mean {amount(result, name)}")
+
+
+def draw_map(axes: Axes, result: Result, values_at: npt.ArrayLike, label: str) -> None:
+    """Values ``[point]`` over two swept names of a full grid; NaN stays blank."""
     names, ends = varied(result), []
-    means = result.grid(result.mean(name)[:, result.time_index(t)]).squeeze()
+    means = result.grid(values_at).squeeze()
     for axis, swept in enumerate(names):
         values = result.grid(result.points[swept]).squeeze().take(0, axis=1 - axis)
         order = np.argsort(values)
@@ -110,17 +123,17 @@ def _mean_map(axes: Axes, result: Result, name: str, t: float) -> None:
         means = means.take(order, axis=axis)
         ends.append(values[order])
     mesh = axes.pcolormesh(_edges(ends[1]), _edges(ends[0]), means, cmap="viridis", rasterized=True)
-    _scale(axes, names[1], ends[1])
+    scale_axis(axes, names[1], ends[1])
     axes.set_ylabel(names[0])
-    if _logarithmic(ends[0]):
+    if logarithmic(ends[0]):
         axes.set_yscale("log")
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(f"mean {amount(result, name)}")
+    bar.set_label(label)
 
 
 def _edges(values: FloatArray) -> FloatArray:
     """Edges of cells around increasing values, half-way between neighbours."""
-    if _logarithmic(values):
+    if logarithmic(values):
         edges: FloatArray = np.exp(_edges_of(np.log(values)))
         return edges
     return _edges_of(values)
@@ -157,7 +170,7 @@ def _histograms(axes: Axes, result: Result, name: str, swept: str, t: float) -> 
     """A curve per value, up to a dozen."""
     from matplotlib import colormaps
 
-    values, points = _sorted_points(result, swept)
+    values, points = sorted_points(result, swept)
     chosen = np.unique(np.linspace(0, len(points) - 1, _MOST_CURVES).round()).astype(int)
     shown = [points[i] for i in chosen]
     most = int(np.clip(2 * np.sqrt(result.n), *HISTOGRAM_BINS))
@@ -173,8 +186,8 @@ def _histograms(axes: Axes, result: Result, name: str, swept: str, t: float) -> 
 
 def _heatmap(axes: Axes, result: Result, name: str, swept: str, t: float, colour: str) -> None:
     """A column of colours per value."""
-    values, points = _sorted_points(result, swept)
+    values, points = sorted_points(result, swept)
     most = int(np.clip(4 * np.sqrt(result.n), *HEATMAP_BINS))
     densities, edges = _densities(result, name, points, t, most)
     density_map(axes, result, name, _edges(values), densities, edges, colour)
-    _scale(axes, swept, values)
+    scale_axis(axes, swept, values)

@@ -98,6 +98,13 @@ class Recorded:
         """Names of the recorded observables."""
         return columns.texts(self.data["observable"]) if "observable" in self.data else ()
 
+    @cached_property
+    def summaries(self) -> tuple[str, ...]:
+        """Names of the recorded summaries, in alphabetical order."""
+        prefix = "summary/"
+        found = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
+        return tuple(sorted(found))
+
     @property
     def status(self) -> npt.NDArray[np.uint8]:
         """How each trajectory ended, ``[trajectory]``.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.runner import columns, export, pointwise
 from tauslab.runner.columns import FloatArray, Sums, UintArray
+from tauslab.runner.modes import ALPHA, Modes, modes_at
 from tauslab.runner.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 BoolArray = npt.NDArray[np.bool_]
 
 _TIME_TOLERANCE = 1e-9
+
+
+class Moments(NamedTuple):
+    """Of a summary over the trajectories for which it is a number: how many, mean, deviation.
+
+    Arrays ``[point]``, without a sweep single numbers.
+    """
+
+    n: npt.NDArray[np.int64]
+    mean: FloatArray
+    std: FloatArray
 
 
 class Result(Recorded):
@@ -67,6 +79,61 @@ class Result(Recorded):
         if "final" in self.data:
             return np.asarray(self.data["final"][..., index])
         return np.asarray(self._recorded("counts", "final")[..., -1, index])
+
+    def summary(self, name: str) -> FloatArray:
+        """A recorded number per trajectory, f64 ``[trajectory]``.
+
+        Parameters
+        ----------
+        name
+            As in `summaries`, for example ``amplitude:cAMP:500``, or a beginning of it up to a
+            colon that only one has, such as ``amplitude``.
+
+        Returns
+        -------
+        NaN where a trajectory has no such number (docs/summaries.md says when), or ended early.
+
+        Raises
+        ------
+        ConfigError
+            No summary, or more than one, has this name.
+        """
+        dataset = self._recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
+        values = np.array(dataset[()], np.float64)
+        flat = values.reshape(-1)
+        for b in np.flatnonzero(~self.completed_blocks):
+            flat[b * self.block : (b + 1) * self.block] = np.nan
+        return values
+
+    def summary_moments(self, name: str) -> Moments:
+        """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.
+
+        One of each without a sweep, else ``[point]``; NaN for too few numbers.
+        """
+        values = self.summary(name)
+        valid = np.isfinite(values)
+        n = valid.sum(-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(valid, values, 0.0).sum(-1) / n
+            spread = np.where(valid, values - mean[..., None], 0.0)
+            deviation = np.sqrt((spread**2).sum(-1) / np.where(n > 1, n - 1, np.nan))
+        return Moments(n, mean, deviation)
+
+    def summary_name(self, name: str) -> str:
+        """The full name of a recorded summary, from a beginning of it up to a colon.
+
+        Raises
+        ------
+        ConfigError
+            No summary, or more than one, has this name.
+        """
+        found = [name] if name in self.summaries else []
+        found = found or [full for full in self.summaries if full.startswith(f"{name}:")]
+        if len(found) != 1:
+            listed = ", ".join(self.summaries) or "none"
+            which = "not one" if found else "no"
+            raise ConfigError(f"{name!r} is {which} summary of {self.name}; it has {listed}")
+        return found[0]
 
     # --- statistics ---
 
@@ -135,6 +202,25 @@ class Result(Recorded):
         numbers, edges = pointwise.histogram(self, name, time, bins)
         return (numbers if self.swept else numbers[0]), edges
 
+    def modes(self, name: str, t: float | None = None, alpha: float = ALPHA) -> Modes:
+        """Modes of the distribution at sample time `t` (by default the last): one, two, ...
+
+        From samples, or a recorded histogram. Noise makes no modes: with probability 1 - `alpha`
+        the distribution has at least as many as are found (taut string, docs/summaries.md).
+
+        Returns
+        -------
+        `count`, `positions` ``[mode]`` and `weights` ``[mode]``, padded with NaN; with a sweep each
+        has its points first.
+
+        Raises
+        ------
+        ConfigError
+            `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
+        """
+        at = float(self.times[-1]) if t is None else t
+        return modes_at(self, name, at, alpha)
+
     def stored_histogram(self, name: str) -> tuple[UintArray, FloatArray]:
         """Histogram as the run recorded it: cells ``[time, bins + 2]`` and edges ``[bins + 1]``.
 
@@ -195,6 +281,8 @@ class Result(Recorded):
         t: float | None = None,
     ) -> Figure:
         """Draw a species or observable: trajectories, mean, histogram (at time `t`) or heatmap.
+
+        Or a recorded summary, over what was swept; or where a sweep has several modes (`modes`).
 
         With `path`, the picture is written too, as PNG or SVG by its suffix.
         """

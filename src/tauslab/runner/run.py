@@ -23,13 +23,13 @@ from tauslab.kernels.backends import (
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import FloatArray, Options, Record
-from tauslab.runner.lane import Lane, build_statistics
+from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
@@ -73,16 +73,17 @@ def run_network(
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
+        task = with_method(task, backend, comm)
         weights = on_root(comm, lambda: _presimulated(task, backend))
         engine = in_turn(comm, lambda: _engine(task, backend, weights))
         scales = on_root(comm, lambda: _observable_scales(task, engine))
-        statistics = in_turn(comm, lambda: build_statistics(task, backend, scales))
+        reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
         layout = _layout(task, comm, scales)
         writer = open_writer(
             options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
         )
-        _simulate(task, layout, engine, statistics, comm, writer, compiled, stop)
+        _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
     finally:
         backend.close()
     if isinstance(writer, MemoryWriter):
@@ -105,13 +106,17 @@ def with_seed(options: Options, comm: Communicator) -> Options:
 def _with_choices(options: Options, comm: Communicator) -> Options:
     """The options with the choices of the run to resume, where they are not given."""
     output = options.output
-    if options.method != "ssa" or not options.resume or output is None:
+    if options.method == "auto" and options.selector is not None:
+        options = replace(options, method="ssa")  # the only method that has selectors
+    if options.method == "tau" or not options.resume or output is None:
         return options
     selector = on_root(comm, lambda: existing_text(output, "selector"))
     events = on_root(comm, lambda: existing_text(output, "presimulation"))
     if options.presimulation is None and selector is not None:
         options = replace(options, presimulation=int(events or 0))
-    return options if options.selector else replace(options, selector=selector)
+    if options.selector is None and selector is not None:
+        options = replace(options, selector=selector, method="ssa")
+    return options
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -169,7 +174,7 @@ def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
     n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
     chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
     rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
-    lane = Lane(pilot, engine, None, rows, engine.backend.stream())
+    lane = Lane(pilot, engine, Reductions(), rows, engine.backend.stream())
     largest = np.zeros(len(task.observables))
     for point in chosen.tolist():
         lane.start(point * n, point * n + rows)
@@ -191,6 +196,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
     recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
+    recorded_bytes += 8 * len(record.summaries)
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
@@ -201,6 +207,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         "model_sha256": task.sha256,
         "command": options.command,
     }
+    if task.method_choice is not None:
+        attributes["method_choice"] = task.method_choice
     if options.method == "tau":
         attributes["epsilon"] = options.epsilon
     else:
@@ -216,6 +224,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
+        summaries=tuple(spec.name for spec in record.summaries),
         observable_scale=scales,
         block=block,
         attributes=attributes,
@@ -238,7 +247,7 @@ def _simulate(
     task: Task,
     layout: Layout,
     engine: ExactSsa,
-    statistics: Statistics | None,
+    reductions: Reductions,
     comm: Communicator,
     writer: Writer,
     compiled: float,
@@ -256,7 +265,7 @@ def _simulate(
     try:
         with progress:
             ensemble = Ensemble(
-                task, layout, engine, statistics, comm, writer, progress=progress, stop=stop
+                task, layout, engine, reductions, comm, writer, progress=progress, stop=stop
             )
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))

@@ -13,9 +13,11 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.api import read, run
 from tauslab.runner.result import Result
+from tauslab.runner.summary import PREFIX, SummarySpec
 
 FloatArray = npt.NDArray[np.float64]
 Summary = Callable[[Result], npt.ArrayLike]
+Summaries = Summary | str | Sequence[str]
 
 
 class Simulator:
@@ -30,13 +32,13 @@ class Simulator:
         self,
         model: Network,
         parameters: Sequence[str],
-        summary: Summary | None,
+        summary: Summary | tuple[str, ...] | None,
         seed: int,
         options: Mapping[str, Any],
     ) -> None:
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
-        self._seed, self._options = seed, dict(options)
+        self._seed, self._options = seed, {"method": "ssa", **options}
         self._calls = 0
 
     def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> FloatArray:
@@ -75,6 +77,8 @@ class Simulator:
     def _summarise(self, result: Result) -> FloatArray:
         if self._summary is None:
             return np.stack([result.final(name) for name in result.species], axis=1).astype(float)
+        if isinstance(self._summary, tuple):
+            return np.stack([result.summary(name) for name in self._summary], axis=1)
         given = np.asarray(self._summary(result), np.float64)
         return given[:, None] if given.ndim == 1 else given
 
@@ -82,7 +86,7 @@ class Simulator:
 def simulator(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str],
-    summary: Summary | None = None,
+    summary: Summaries | None = None,
     *,
     seed: int = 0,
     **options: Any,
@@ -94,12 +98,15 @@ def simulator(
     parameters
         Names of parameters, or of species for their initial amounts: the columns of theta.
     summary
-        A function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``; by default
-        the recorded species at the last sample time.
+        What a trajectory is reduced to: a name such as ``first-passage:X:100`` (as ``--record
+        summary:...`` takes it) or a list of k names, which are computed on the device and keep no
+        samples; or a function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``.
+        By default the recorded species at the last sample time.
     seed
         Where the seeds of the calls come from.
     options
-        As for `tauslab.run`: times or t_end and points, method, species, device, ...
+        As for `tauslab.run`: times or t_end and points, method, species, device, ... The method is
+        ``ssa`` unless given, so that all parameter sets are simulated alike.
 
     Raises
     ------
@@ -124,4 +131,10 @@ def simulator(
     for name in ("n", "set", "output", "resume", "overwrite"):
         if name in options:
             raise ConfigError(f"{name}= is set by the simulator itself")
-    return Simulator(network, parameters, summary, seed, options)
+    if summary is None or callable(summary):
+        return Simulator(network, parameters, summary, seed, options)
+    specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]
+    if not specs or "record" in options:
+        raise ConfigError("summary= names one summary or more, and then stands for record=")
+    options["record"] = [PREFIX + spec.name for spec in specs]
+    return Simulator(network, parameters, tuple(spec.name for spec in specs), seed, options)

@@ -32,7 +32,8 @@ class Task:
     """What every rank runs its share of.
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
-    one row for all, or one per trajectory, or with a sweep one per point.
+    one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
+    the method was chosen, if it was not given.
     """
 
     network: Network
@@ -43,6 +44,7 @@ class Task:
     record: Record
     stored_model: str
     sha256: str
+    method_choice: str | None = None
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -114,15 +116,16 @@ def prepare(network: Network, options: Options) -> Task:
             if name in columns:
                 initial[:, index] = columns[name]
                 varying[name] = columns[name].astype(np.float64)
+    recorded = _recorded_names(network, options)
     lowered = lower(
         network,
         parameters=values,
         counts=counts,
         varying=varying.keys(),
-        recorded=options.species,
+        recorded=recorded,
     )
-    if options.species is not None:
-        chosen = tuple(o for o in lowered.observables if o[0] in options.species)
+    if recorded is not None:
+        chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
     constants = _constant_rows(
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
@@ -145,8 +148,22 @@ def prepare(network: Network, options: Options) -> Task:
     return replace(task, record=_checked_record(task))
 
 
+def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
+    """Species and observables to sample; where samples are only reduced, those that this needs."""
+    if options.species is not None or options.record is None or not options.record.reduced:
+        return options.species
+    for spec in options.record.summaries:
+        if spec.quantity not in network.species and spec.quantity not in network.rules:
+            raise ConfigError(
+                f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
+                f"observable of {network.name}; it has {_some([*network.species, *network.rules])}"
+            )
+    used = [h.species for h in options.record.histograms]
+    return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
+
+
 def _check_names(network: Network, options: Options) -> None:
-    require_support(network, options.method)
+    require_support(network, "ssa" if options.method == "auto" else options.method)
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
@@ -169,6 +186,8 @@ def _checked_record(task: Task) -> Record:
                 f"--record histogram of {histogram.species}: not a recorded species; "
                 f"recorded are {_some(task.species)}"
             )
+    for spec in record.summaries:
+        spec.summary(task.options.times, task.species, task.observables)
     return record
 
 

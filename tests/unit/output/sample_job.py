@@ -181,6 +181,7 @@ def sample_job() -> Job:
         "observables": observables,
         "final": counts[:, -1].copy(),
         "status": status,
+        "summary/mean:X": rng.normal(0, 3, n),  # recorded where a layout asks for it
     }
     layout = Layout(
         n=n,
@@ -207,6 +208,9 @@ _PLAIN = {"observables": (), "observable_scale": (), "histograms": (), "block": 
 CRASH_JOBS: dict[str, Callable[[], Job]] = {
     "trajectories": lambda: sample_job().with_layout(**_PLAIN),
     "statistics": lambda: sample_job().with_layout(**_PLAIN, trajectories=False, final=False),
+    "summaries": lambda: sample_job().with_layout(
+        **_PLAIN, summaries=("mean:X",), trajectories=False, final=False, statistics=False
+    ),
 }
 
 

@@ -24,7 +24,7 @@ def sweep_job(block: int) -> Job:
     job = sample_job()
     arrays = {name: np.concatenate([v, v[:1]]) for name, v in job.arrays.items()}
     sweep = {"k": np.array([1.0, 1.0, 2.0, 2.0]), "X": np.array([5.0, 7.0, 5.0, 7.0])}
-    layout = replace(job.layout, n=N, block=block, sweep=sweep, grid=(2, 2))
+    layout = replace(job.layout, n=N, block=block, sweep=sweep, grid=(2, 2), summaries=("mean:X",))
     return Job(layout, arrays, per_launch=3)
 
 

@@ -35,6 +35,7 @@ def recordings(job):
     yield job.with_layout(trajectories=False, statistics=False, histograms=())
     yield job.with_layout(statistics=False, histograms=())
     yield job.with_layout(block=23)
+    yield job.with_layout(summaries=("mean:X",))
 
 
 def test_every_writer_gives_the_same_contents(job, tmp_path):
@@ -58,6 +59,30 @@ def test_every_writer_gives_the_same_contents(job, tmp_path):
             assert {n: a.tobytes() for n, a in found.items() if n not in text} == {
                 n: v for n, v in expected.items() if n not in text
             }
+
+
+def test_summaries_are_read_wherever_they_lie(job, tmp_path):
+    """A plain file, a view of parts, and rows that an unfinished run has not written."""
+    case = job.with_layout(
+        summaries=("mean:X",), trajectories=False, final=False, statistics=False, histograms=()
+    )
+    wanted = job.arrays["summary/mean:X"]
+    for name, ranks, parts in (("plain", 1, None), ("view", 3, VIEW)):
+        path = tmp_path / f"{name}.h5"
+        case.run(path, ranks, parts=parts)
+        with open_result(path) as result:
+            assert np.array_equal(result.summary("mean"), wanted)
+            with result.to_xarray() as dataset:
+                assert dataset["mean:X"].dims == ("trajectory",)
+                assert np.array_equal(dataset["mean:X"].values, wanted)
+    path = tmp_path / "broken.h5"
+    case.run(path, stop_after=2)
+    with open_result(path) as result:
+        there = np.repeat(result.completed_blocks, case.layout.block)[: case.layout.n]
+        assert 0 < there.sum() < case.layout.n
+        assert np.array_equal(
+            result.summary("mean"), np.where(there, wanted, np.nan), equal_nan=True
+        )
 
 
 def test_attributes_and_text(job, tmp_path):

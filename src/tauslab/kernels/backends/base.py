@@ -26,12 +26,14 @@ class KernelSource:
     """A kernel file of ``csrc`` with the headers generated for it.
 
     `file` is its name in ``csrc``; `entries` are its kernels; `generated` maps header names (for
-    instance ``model.h``) to their text.
+    instance ``model.h``) to their text; `lane_bytes` is the fast memory that a work item needs
+    where the device has such.
     """
 
     file: str
     entries: tuple[str, ...]
     generated: Mapping[str, str] = field(default_factory=dict)
+    lane_bytes: int = 0
 
 
 class Event(Protocol):

@@ -65,12 +65,16 @@ class CudaStream:
 class CudaProgram:
     """A loaded cubin."""
 
-    def __init__(self, path: Path, entries: Sequence[str], processors: int) -> None:
+    def __init__(self, path: Path, source: KernelSource, processors: int) -> None:
         import cupy
 
         module = cupy.RawModule(path=str(path))
-        self._entries = {name: module.get_function(name) for name in entries}
+        self._entries = {name: module.get_function(name) for name in source.entries}
         self._processors = processors
+        self._shared = source.lane_bytes * THREADS_PER_BLOCK
+        if self._shared:
+            for function in self._entries.values():
+                function.max_dynamic_shared_size_bytes = self._shared
 
     def launch(
         self, entry: str, items: int, arguments: Sequence[Argument], stream: CudaStream
@@ -80,14 +84,16 @@ class CudaProgram:
         blocks = max(1, -(-threads // THREADS_PER_BLOCK))
         values = tuple(_as_kernel_argument(argument) for argument in arguments)
         with stream.stream:
-            self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values)
+            self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values, shared_mem=self._shared)
 
     def resident(self, entry: str) -> int:
         """Threads of `entry` that fit on the device at the same time."""
         from cupy.cuda import driver
 
         kernel = self._entries[entry].kernel
-        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS_PER_BLOCK, 0)
+        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            kernel.ptr, THREADS_PER_BLOCK, self._shared
+        )
         return int(blocks) * self._processors * THREADS_PER_BLOCK
 
 
@@ -135,7 +141,7 @@ class CudaBackend:
             out.write_bytes(cubin)
 
         path, _ = compiled(key, ".cubin", build)
-        return CudaProgram(path, source.entries, self.processors)
+        return CudaProgram(path, source, self.processors)
 
     def stream(self) -> CudaStream:
         """Open a stream."""

@@ -24,6 +24,7 @@ typedef u64 Word;
 #define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
 #define DRAWS_AHEAD 32u
+#define RELOAD static_cast<void>(0)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
@@ -34,6 +35,30 @@ typedef u64 Word;
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
 #define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))
 #define THREAD_STRIDE 1
+
+// Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a
+// device keeps in fast memory.
+#define LANE_ARRAY(name, shared, length) \
+    double name##_[length]; \
+    const LaneArray name = {name##_}
+struct LaneArray {
+    double *cell;
+    DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
+};
+
+// Lanes of a warp that run together, of which a CPU thread is the only one.
+DEVICE int lanes_where(bool condition) {
+    return condition;
+}
+
+DEVICE bool any_lane(bool condition) {
+    return condition;
+}
+
+// Number of the lowest bit set.
+DEVICE int lowest_bit(u64 word) {
+    return __builtin_ctzll(word);
+}
 
 DEVICE u64 as_bits(double value) {
     u64 bits;

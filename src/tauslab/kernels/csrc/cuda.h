@@ -40,6 +40,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
+// Values that were stored are loaded again, not kept in registers.
+#define RELOAD asm volatile("" ::: "memory")
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -54,6 +56,35 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 // coalesce.
 #define THREAD_OFFSET(length) (GLOBAL_ID)
 #define THREAD_STRIDE GLOBAL_SIZE
+
+// Scratch memory of a lane, indexed like an array of `length` doubles. `shared` of them are in the
+// processor's shared memory, where lanes may take different elements at once; if that is 0, all are
+// local. The backend gives a block THREADS_PER_BLOCK * shared doubles.
+#define LANE_ARRAY(name, shared, length) \
+    extern __shared__ double lane_memory_[]; \
+    double name##_[(shared) > 0 ? 1 : (length)]; \
+    const LaneArray<((shared) > 0)> name = {(shared) > 0 ? lane_memory_ + threadIdx.x : name##_}
+template <bool SHARED>
+struct LaneArray {
+    double *cell;
+    DEVICE_MEMBER double &operator[](int i) const {
+        return cell[SHARED ? i * THREADS_PER_BLOCK : i];
+    }
+};
+
+// Lanes of a warp, all of which must ask.
+DEVICE int lanes_where(bool condition) {
+    return __popc(__ballot_sync(0xffffffffu, condition));
+}
+
+DEVICE bool any_lane(bool condition) {
+    return __any_sync(0xffffffffu, condition) != 0;
+}
+
+// Number of the lowest bit set.
+DEVICE int lowest_bit(u64 word) {
+    return __ffsll((i64)word) - 1;
+}
 
 DEVICE u64 as_bits(double value) {
     return (u64)__double_as_longlong(value);

@@ -15,7 +15,7 @@ constexpr double POISSON_LARGEST_MEAN = 0x1p50;
 constexpr i64 POISSON_UNDEFINED = -1;
 // From here on rejection; below, inversion. A CPU would change at 12, a warp, which waits for its
 // slowest thread, later.
-constexpr double POISSON_REJECTION_MEAN = 16.0;
+constexpr double POISSON_REJECTION_MEAN = 24.0;
 // One attempt fails with probability 0.23 at most: all 64 do with 2^-135.
 constexpr u32 POISSON_ATTEMPTS = 64;
 
@@ -112,7 +112,7 @@ DEVICE double probability_weight(double k) {
     return k > 0.0 ? 0x1.921fb54442d18p+2 * k : 1.0;
 }
 
-// For means below 16: the first k whose cumulative probability reaches u. `t` is what is left of u
+// For means below 24: the first k whose cumulative probability reaches u. `t` is what is left of u
 // in units of the probability of k, `ratio` is k / mean: a step is three double operations.
 DEVICE i64 poisson_inversion(double mean, const Philox4 &bits) {
     const double inverse = quotient(1.0, mean);
@@ -129,7 +129,7 @@ DEVICE i64 poisson_inversion(double mean, const Philox4 &bits) {
     return k;
 }
 
-// An attempt at a number with a mean of 16 or more: transformed rejection with a squeeze (Hörmann 1993,
+// An attempt at a number with a mean of 24 or more: transformed rejection with a squeeze (Hörmann 1993,
 // PTRS). Where 1.2 and 3.75 stand, 1.1328 and 3.6224 are usual: with these the hat is up to 0.6 % below
 // the law in places and the squeeze up to 0.3 % above it.
 DEVICE bool poisson_rejection(double mean, const Philox4 &words, i64 &number) {

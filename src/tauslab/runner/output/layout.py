@@ -80,8 +80,8 @@ class Layout:
         Sample times ``[time]``.
     species, observables
         Names of the recorded species and observables.
-    trajectories, final, statistics, histograms
-        What is recorded.
+    trajectories, final, statistics, histograms, summaries
+        What is recorded; of a summary its name, such as ``amplitude:X:500``.
     observable_scale
         An exponent s per observable: statistics add round(y * 2^s).
     block
@@ -118,6 +118,7 @@ class Layout:
     model_canonical: str = ""
     sweep: dict[str, FloatArray] | None = None
     grid: tuple[int, ...] | None = None
+    summaries: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the names of the histograms' datasets, and that the sums fit into memory."""
@@ -167,6 +168,7 @@ class Layout:
         """What is recorded, as the option ``--record`` spells it."""
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
+        wanted += [f"summary:{name}" for name in self.summaries]
         return ",".join(wanted)
 
     @property
@@ -194,6 +196,8 @@ class Layout:
                 yield RowArray("observables", (times, observables), axes, real, math.nan)
         if self.final:
             yield RowArray("final", (species,), ("species",), count, -1)
+        for name in self.summaries:
+            yield RowArray(f"summary/{name}", (), (), real, math.nan)
         yield RowArray("status", (), (), np.dtype("u1"), 255)
 
     def accumulator_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -219,7 +223,7 @@ class Chunk:
     """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``, flat.
 
     ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]``,
-    observables f64 ``[m, time, observable]``, final i32 ``[m, species]``.
+    observables f64 ``[m, time, observable]``, final i32 ``[m, species]``, summary/NAME f64 ``[m]``.
     """
 
     start: int

@@ -85,7 +85,13 @@ def existing_attribute(path: Path, name: str) -> int | None:
 
 
 def existing_text(path: Path, name: str) -> str | None:
-    """A text among the root attributes of the result at `path`; None where there is none."""
+    """A text among the root attributes of the result at `path`; None without it or a file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
     if not path.exists():
         return None
     with _open(path) as file:

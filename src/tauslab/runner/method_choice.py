@@ -1,0 +1,260 @@
+"""``--method auto``: exact events or leaps, from a pilot that counts work and never times it.
+
+A few trajectories are simulated with a limit on their steps; where leaps seem to pay, they are
+repeated by leaping, and both are compared as numbers of events. The choice is a function of model,
+options, n and seed: the pilot's numbers are the same on every device. Rank 0 makes it for all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.leap_estimate import leap_reach
+from tauslab.kernels.selectors import LARGEST_UNROLLED
+from tauslab.kernels.ssa import WORK, ExactSsa
+from tauslab.kernels.tau_leap import LARGEST_LEAPING, TauLeap
+from tauslab.model.check import refusing
+from tauslab.model.errors import TauslabError
+from tauslab.model.network import Network
+from tauslab.runner.job import Options, Record
+from tauslab.runner.lane import Delivery, Lane, Reductions
+from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.resume import existing_text
+from tauslab.runner.task import Task, prepare
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
+_GAIN_TO_TRY = 1.5  # by how much they must seem to be, for a pilot of their own
+_COMPILING = 1e4  # compiling a kernel for leaps takes as long as this many events x reactions^2
+_TRAJECTORIES = 4
+_TRAJECTORIES_OF_MANY = 8  # where inputs vary from trajectory to trajectory or point to point
+_EVENTS = 2**16  # most of an exact pilot trajectory; of the table kernel a part of them
+_EVENTS_OF_TABLES = 2**13
+_LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
+_WORTH_EVENTS = 10.0  # as in csrc/tau_leap.cc: a leap that spans fewer is not taken,
+_EXACT_EVENTS = 100  # but this many exact events
+_ABSORBED = 1  # the last good status
+_PILOT_TIMES = np.array([*(2.0**-k for k in range(12, 4, -1)), *(k / 16 for k in range(1, 17))])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, and why, for people."""
+
+    method: str
+    reason: str
+
+
+def leap_cost(reactions: int) -> float:
+    """What a leap costs, in exact events of the same network.
+
+    Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
+    whichever device is slower; an event of the table kernel costs as much as three of others.
+    """
+    cost = 20.0 + 2.0 * reactions
+    return cost if reactions <= LARGEST_UNROLLED else cost / 3.0
+
+
+def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
+    """The task with ``ssa`` or ``tau`` in place of ``auto``; rank 0 chooses. Collective."""
+    options = task.options
+    if options.method != "auto":
+        return task
+    choice = on_root(comm, lambda: _stored(options) or choose_method(task, backend))
+    if comm.rank == 0 and not options.quiet:
+        print(f"method: {choice.method} ({choice.reason})", flush=True)
+    chosen = replace(options, method=choice.method)
+    return replace(task, options=chosen, method_choice=choice.reason)
+
+
+def _stored(options: Options) -> Choice | None:
+    """The choice in the file of the run to go on with."""
+    if not options.resume or options.output is None:
+        return None
+    method = existing_text(options.output, "method")
+    if method is None:
+        return None
+    reason = existing_text(options.output, "method_choice")
+    return Choice(method, reason or f"as in {options.output.name}")
+
+
+def choose_method(task: Task, backend: Backend) -> Choice:
+    """Choose by a pilot on this device; ``ssa`` unless leaps clearly cost less."""
+    refused = _refusal(task)
+    if refused is not None:
+        return Choice("ssa", refused)
+    exact = _exact_pilot(task, backend)
+    if exact.leaping is not None:
+        if exact.events <= _GAIN_TO_TRY * exact.leaping:
+            return Choice("ssa", exact.text())
+        expected = exact.events / exact.covered / exact.trajectories * task.options.total
+        if expected < _COMPILING * len(task.lowered.reactions) ** 2:
+            reason = f"the run has about {expected:.2g} events, too few to compile leaps for"
+            return Choice("ssa", reason)
+    leaped = _leaping_pilot(task, backend)
+    assert leaped.leaping is not None
+    method = "tau" if leaped.events > GAIN * leaped.leaping else "ssa"
+    return Choice(method, leaped.text())
+
+
+def first_leap(network: Network) -> str | None:
+    """What a leap from the initial state would do, for people; None where there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task = prepare(network, Options(np.ones(1), method="tau"))
+    except TauslabError:
+        return None
+    if _refusal(task) is not None:
+        return None
+    epsilon = task.options.epsilon
+    reach = leap_reach(task.lowered, task.initial, task.constants, epsilon)
+    total, limit = float(reach.total[0]), float(reach.limit[0])
+    if total == 0:
+        return None
+    cost = leap_cost(len(task.lowered.reactions))
+    span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
+    return f"the first leap of tau could span {span} (epsilon {epsilon:g}), and costs {cost:.3g}"
+
+
+def _refusal(task: Task) -> str | None:
+    """Why leaps are out of the question."""
+    reactions = len(task.lowered.reactions)
+    if reactions == 0:
+        return "the model has no reactions"
+    if reactions > LARGEST_LEAPING:
+        return f"leaps are for {LARGEST_LEAPING} reactions at most, not {reactions}"
+    for feature in task.network.features:
+        if refusing(feature, ["tau"]):
+            return f"{feature.element}: tau cannot honour {feature.kind}"
+    return None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Work of a pilot: exact events, and what leaps cost for the same, in events.
+
+    Parameters
+    ----------
+    leaping
+        None if no state was seen from which it could be told.
+    covered
+        Part of the trajectories' time that the limit on steps let them reach.
+    """
+
+    events: float
+    leaping: float | None
+    trajectories: int
+    covered: float
+
+    def text(self) -> str:
+        """One line for people."""
+        events, cost = (round((v or 0) / self.trajectories) for v in (self.events, self.leaping))
+        where = "a trajectory" if self.covered == 1 else "a trajectory's first part"
+        return f"by leaping, {events} events of {where} cost as much as {cost}"
+
+
+def _exact_pilot(task: Task, backend: Backend) -> Counted:
+    """Exact trajectories, and what leaps from the states on their way would cost."""
+    tabled = len(task.lowered.reactions) > LARGEST_UNROLLED
+    times = task.options.times[-1] * _PILOT_TIMES
+    if times[-1] == 0:
+        return Counted(0.0, 0.0, 1, 1.0)
+    # All species, also those that the run does not record.
+    lowered = replace(task.lowered, recorded=tuple(range(len(task.lowered.species))))
+    steps = _EVENTS_OF_TABLES if tabled else _EVENTS
+    pilot = _pilot(replace(task, lowered=lowered), Record(trajectories=True), steps, times)
+    engine = ExactSsa(backend, lowered, times.tolist())
+    flat = _trajectories(task)
+    deliveries = _simulated(pilot, engine, flat)
+    counts = np.concatenate([d.chunk.arrays["counts"] for d in deliveries])
+    initial, constants = _inputs(task, flat)
+    states = np.concatenate([initial[:, None, :], counts], axis=1)  # [trajectory, time, species]
+    seen: BoolArray = np.all(counts >= 0, axis=2)
+    events, leaping = _cost_between(task, states, constants, np.concatenate([[0.0], times]), seen)
+    covered = sum(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen].tolist())
+    covered = 1.0 if seen.all() else covered / (float(times[-1]) * len(flat))
+    return Counted(events, leaping if seen.any() else None, len(flat), covered)
+
+
+def _cost_between(
+    task: Task, states: npt.NDArray[np.int32], constants: FloatArray, times: FloatArray,
+    seen: BoolArray,
+) -> tuple[float, float]:  # fmt: skip
+    """Events expected from each state to the next time, and the cost of leaps in their place.
+
+    Intervals count where their end was `seen` ``[trajectory, time]``: a trajectory that used up its
+    steps has none after.
+    """
+    n, intervals, species = len(states), len(times) - 1, states.shape[2]
+    flat = states[:, :-1].reshape(n * intervals, species)
+    rows = np.repeat(constants, intervals, axis=0)
+    reach = leap_reach(task.lowered, flat, rows, task.options.epsilon)
+    duration = np.tile(np.diff(times), n)
+    samples = np.tile(np.diff(np.searchsorted(task.options.times, times, side="right")), n)
+    cost = leap_cost(len(task.lowered.reactions))
+    with np.errstate(invalid="ignore"):  # nothing happens, for ever
+        pays = reach.total * reach.limit >= _WORTH_EVENTS
+    # A leap ends at its limit, at a critical event, and at a sample.
+    leaps = np.maximum(samples, duration / reach.limit + samples / 2) + reach.critical * duration
+    events = reach.total * duration
+    leaping = np.where(pays, leaps * cost, events * (1 + cost / _EXACT_EVENTS))
+    known = seen.ravel() & np.isfinite(events)
+    # Python adds one after the other, as NumPy does not everywhere.
+    return sum(events[known].tolist()), sum(leaping[known].tolist())
+
+
+def _leaping_pilot(task: Task, backend: Backend) -> Counted:
+    """The same trajectories by leaping, with all sample times, at which leaps are cut."""
+    reactions = len(task.lowered.reactions)
+    times, epsilon = task.options.times, task.options.epsilon
+    pilot = _pilot(task, Record(), _LEAPED_REACTIONS // reactions, times)
+    engine = TauLeap(backend, task.lowered, times.tolist(), epsilon)
+    flat = _trajectories(task)
+    deliveries = _simulated(pilot, engine, flat)
+    work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}
+    cost = leap_cost(reactions)
+    leaping = (work["leaps"] + work["halved"]) * cost
+    leaping += work["exact_events"] * (1 + cost / _EXACT_EVENTS)
+    done = sum(int(d.chunk.arrays["status"][0] <= _ABSORBED) for d in deliveries)
+    return Counted(float(work["events"]), leaping, len(flat), done / len(flat))
+
+
+def _pilot(task: Task, record: Record, steps: int, times: FloatArray) -> Task:
+    options = task.options
+    limited = replace(options, times=times, max_steps=min(steps, options.max_steps))
+    return replace(task, options=limited, record=record)
+
+
+def _trajectories(task: Task) -> list[int]:
+    """Numbers of the pilot's trajectories; where inputs vary, spread over all."""
+    total = task.options.total
+    if len(task.initial) == len(task.constants) == 1:
+        return list(range(min(_TRAJECTORIES, total)))
+    last = max(1, _TRAJECTORIES_OF_MANY - 1)
+    return sorted({i * (total - 1) // last for i in range(_TRAJECTORIES_OF_MANY)})
+
+
+def _inputs(task: Task, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    """Initial counts ``[pilot, species]`` and constants ``[pilot, constants]``."""
+    rows = [i // task.per_point if task.per_point else i for i in flat]
+    shared = [0] * len(flat)
+    initial = task.initial[rows if len(task.initial) > 1 else shared]
+    return initial, task.constants[rows if len(task.constants) > 1 else shared]
+
+
+def _simulated(pilot: Task, engine: ExactSsa, flat: list[int]) -> list[Delivery]:
+    """Run the trajectories beside each other, one a lane."""
+    copies = engine.backend.stream()
+    lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in flat]
+    for lane, number in zip(lanes, flat, strict=True):
+        lane.start(number, number + 1)
+    return [lane.wait() for lane in lanes]
