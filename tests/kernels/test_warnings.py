@@ -10,9 +10,11 @@ import pytest
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.large import tables_of
 from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.kernels.lowering import lower
+from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import round_counts
 from tauslab.model.sbml import read_sbml
@@ -38,9 +40,11 @@ def headers():
         "lac_two_state",
     ):
         network = lowered(model)
-        yield "ssa.cc", unrolled_header(network, Style(branches=True))
-        yield "ssa.cc", unrolled_header(network, Style(branches=False))
-        yield "ssa_table.cc", table_header(network)
+        yield "ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
+        yield "ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for selector in SELECTORS[1:]:
+            constants = tables_of(network, selector).header()
+            yield "ssa_table.cc", table_header(network, constants, 1)
 
     for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
         model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,

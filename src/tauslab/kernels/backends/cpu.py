@@ -145,7 +145,7 @@ class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
-    style = Style(branches=True)
+    style = Style(branches=True, warps=False)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
 

@@ -131,7 +131,7 @@ class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
     name = "cuda"
-    style = Style(branches=False)
+    style = Style(branches=False, warps=True)
     sites_together = 1 << 20  # a step is so short that launches would be much of it
     sites_of_a_block = 1
 
