@@ -88,7 +88,9 @@ def random_network(m: int, dependents: int) -> ts.Network:
 @functools.cache
 def file(name: str) -> ts.Network:
     """A network of tests/data/net."""
-    return ts.read(NETS / f"{name}.net")
+    network = ts.read(NETS / f"{name}.net")
+    assert isinstance(network, ts.Network)
+    return network
 
 
 @dataclass(frozen=True)
