@@ -18,7 +18,7 @@
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
 
-constexpr int FIBERS = BLOCK_THREADS, STACK = 1 << 18;
+constexpr int FIBERS = FIBERS_OF_A_BLOCK, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;

@@ -54,7 +54,7 @@ class EmulatedBackend(CpuBackend):
             (self._folder / name).write_text(text)
         out = self._folder / f"kernel{self._block}{self._order}.so"
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
-        sizes = (f"-DBLOCK_THREADS={self._block}", f"-DORDER={self._order}")
+        sizes = (f"-DFIBERS_OF_A_BLOCK={self._block}", f"-DORDER={self._order}")
         command = [*compiler.command, *FLAGS, *sizes, "-o", str(out)]
         subprocess.run([*command, str(self._folder / source.file)], check=True)
         return EmulatedProgram(out, self._block)
