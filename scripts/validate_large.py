@@ -225,21 +225,30 @@ def request(network: ts.Network, n: int, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments | None:
-    """Of rebop, from its file or by running it; None where it is not to be had."""
+def has_rebop(options: argparse.Namespace) -> bool:
+    """Whether moments of rebop are to be had; ends where a named interpreter lacks it."""
+    if options.peer and options.peer.exists():
+        return True
+    if not options.peers_python:
+        return False
+    if subprocess.run([options.peers_python, "-c", "import rebop"], check=False).returncode:
+        raise SystemExit(f"{options.peers_python} has no rebop: {options.peers_python} -m pip "
+                         "install rebop")  # fmt: skip
+    return True
+
+
+def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments:
+    """Moments of rebop ``[species, time]``, from its file or by running it."""
     if options.peer and options.peer.exists():
         answer = options.peer.read_text()
-    elif options.peers_python:
+    else:
         asked = json.dumps(request(network, options.peer_n, options.seed))
-        command = [options.peers_python, str(WORKER)]
-        done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{options.peers_python} has no rebop: pip install rebop there")
-        answer = done.stdout
+        answer = subprocess.run(
+            [options.peers_python, str(WORKER)], input=asked, stdout=subprocess.PIPE, text=True,
+            check=True,
+        ).stdout  # fmt: skip
         if options.peer:
             options.peer.write_text(answer)
-    else:
-        return None
     found = json.loads(answer)
     n = int(found["trajectories"])
     total, squares = (np.array(found[key], np.float64).T for key in ("sum", "squares"))
@@ -247,34 +256,39 @@ def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments | 
     return Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
 
 
-def validate_random(options: argparse.Namespace) -> list[Row]:
-    """The random network by every selector against rebop."""
-    network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
-    peer = peer_moments(network, options)
-    if peer is None:
-        return []
-    times = np.linspace(0, T_END, STEPS + 1)[1:]
-    names, rows = tuple(network.species), []
+def against_peer(selector: str, found: Moments, peer: Moments) -> Row:
+    """Residuals of all means of the random network."""
     tests = len(TABLED) * peer.mean.size
     allowed = float(norm.isf(FALSE_ALARMS / (2 * tests)))
-    for k, selector in enumerate(TABLED):
-        found = sample(
-            network, times, names, options.random_n, seed=options.seed + 1 + k,
+    off = np.abs(found.mean - peer.mean)
+    scale = np.maximum(peer.mean, 1e-9)
+    error = np.hypot(peer.error, found.error)
+    residual, worst = float((off / scale).max()), float(in_errors(off, error).max())
+    sampling = f"standard error <= {100 * float((error / scale).max()):.2f} %"
+    good = residual < LARGEST_RESIDUAL and worst <= allowed
+    return Row(
+        f"random {SIZE} x {SIZE}", f"{SIZE} species; {sampling}", selector, found.n,
+        f"rebop, n = {peer.n}", off.size, float(off.max()), 100 * residual, worst, allowed,
+        "pass" if good else "FAIL",
+    )  # fmt: skip
+
+
+def validate_random(options: argparse.Namespace) -> list[Row]:
+    """The random network by every selector against rebop."""
+    if not has_rebop(options):
+        return []
+    network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
+    times = np.linspace(0, T_END, STEPS + 1)[1:]
+    samples = {
+        selector: sample(
+            network, times, tuple(network.species), options.random_n, seed=options.seed + 1 + k,
             selector=selector, device=options.device, threads=options.threads,
-        )  # fmt: skip
-        off = np.abs(found.mean - peer.mean)
-        residual = off / np.maximum(peer.mean, 1e-9)
-        error = np.hypot(peer.error, found.error)
-        worst = float(in_errors(off, error).max())
-        good = residual.max() < LARGEST_RESIDUAL and worst <= allowed
-        sampling = 100 * float((error / np.maximum(peer.mean, 1e-9)).max())
-        print(f"random {selector}: sampling error at most {sampling:.2f} % of a mean")
-        rows.append(Row(
-            f"random {SIZE} x {SIZE}", f"{SIZE} species; standard error <= {sampling:.2f} %",
-            selector, found.n, f"rebop, n = {peer.n}", off.size, float(off.max()),
-            100 * float(residual.max()), worst, allowed, "pass" if good else "FAIL",
-        ))  # fmt: skip
-    return rows
+        )
+        for k, selector in enumerate(TABLED)
+    }  # fmt: skip
+    print(f"random network: {options.random_n} trajectories", flush=True)
+    peer = peer_moments(network, options)
+    return [against_peer(selector, found, peer) for selector, found in samples.items()]
 
 
 def main() -> int:
