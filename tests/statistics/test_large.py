@@ -1,0 +1,99 @@
+"""Means of large networks against courses and `linear`, and whether the check can fail."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+large = importlib.import_module("validate_large")
+
+CASES = {case.name: case for case in large.CASES}
+TESTS = large.planned_tests(large.CASES)
+
+
+def rows_of(name, n, backend="cpu"):
+    return large.validate(CASES[name], n, tests=TESTS, seed=3, device=backend, threads=2)
+
+
+@pytest.mark.parametrize(("name", "n", "references"), [
+    ("multistate", 200, {"course", "linear"}), ("multisite2", 20, {"course"}),
+])  # fmt: skip
+def test_means_by_both_selectors(name, n, references):
+    """False alarms below 1e-3 in both together (Bonferroni over the tests of all networks)."""
+    rows = rows_of(name, n)
+    assert {(row.selector, row.reference) for row in rows} == {
+        (selector, reference) for selector in ("tree", "pdm") for reference in references
+    }
+    assert [row for row in rows if row.verdict != "pass"] == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "n"), [
+    ("multistate", 10_000), ("multisite2", 2000), ("egfr_net", 256), ("BCR_ssa", 64),
+])  # fmt: skip
+def test_means_on_a_gpu(name, n):
+    assert [row for row in rows_of(name, n, "cuda") if row.verdict != "pass"] == []
+
+
+def test_a_wrong_rate_fails(monkeypatch):
+    """Phosphorylation at 0.012 in place of 0.01: about 18 % of A_P, 20 standard errors of 200."""
+    monkeypatch.setattr(large, "start_of", lambda case: {"kAp": 0.012})
+    failed = {row.quantity for row in rows_of("multistate", 200) if row.verdict != "pass"}
+    assert {"A_P", "A_bound_P", "RLA_P"} <= failed
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_courses_name_the_groups_of_their_networks(name):
+    network = ts.read(large.NETS / f"{name}.net")
+    times, names, course = large.course_of(CASES[name])
+    assert set(names) <= {rule for rule in network.rules if network.rules[rule].recorded}
+    assert course.shape == (len(names), len(times)) == (len(names), large.TIMES)
+    assert set(large.start_of(CASES[name])) <= set(network.species)
+
+
+def test_a_peer_gets_constants_of_one_combination():
+    net = ts.Network("pair")
+    for name in "AB":
+        net.add_species(name, large.MOLECULES)
+    net.add_reaction("2 A -> B", rate=3.0)
+    net.add_reaction("A + B -> A", rate=0.5)
+    asked = large.request(net, 7, 1)
+    assert asked["reactions"] == [(3.0, ["A", "A"], ["B"]), (0.5, ["A", "B"], ["A"])]
+    assert asked["initial"] == {"A": 100, "B": 100}
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0, 0), (3, 1)])
+def test_the_random_network_is_held_against_a_peers_moments(tmp_path, monkeypatch, shift, code):
+    """Moments of our own other seed stand in for the peer's; 3 molecules more are found."""
+    monkeypatch.setattr(large, "SIZE", 70)
+    monkeypatch.setattr(large, "LARGEST_RESIDUAL", 0.2)  # 400 trajectories know no better
+    network = ts.random_network(reactions=70, species=70, initial=large.MOLECULES, seed=1)
+    times = np.linspace(0, large.T_END, large.STEPS + 1)[1:]
+    x = ts.run(network, n=400, times=times, seed=9, method="ssa", device="cpu").counts()
+    x = x.astype(int) + shift
+    peer, table = tmp_path / "peer.json", tmp_path / "table.csv"
+    sums = {"sum": x.sum(0).tolist(), "squares": (x * x).sum(0).tolist()}
+    peer.write_text(json.dumps({"trajectories": 400, **sums}))
+    command = ["validate_large.py", "--random-n", "400", "--device", "cpu", "--cases", "random"]
+    monkeypatch.setattr(sys, "argv", [*command, "--peer", str(peer), "-o", str(table)])
+    assert large.main() == code
+    with table.open() as file:
+        assert {row["verdict"] for row in csv.DictReader(file)} == {"FAIL" if code else "pass"}
+    assert "random 70 x 70" in table.with_suffix(".md").read_text()
+
+
+def test_a_peer_that_is_missing_is_asked_for_by_name():
+    named = Namespace(peer=None, peers_python="false")
+    with pytest.raises(SystemExit, match="install rebop"):
+        large.has_rebop(named)
+    assert not large.has_rebop(Namespace(peer=None, peers_python=None))
