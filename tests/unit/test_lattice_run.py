@@ -124,6 +124,9 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
     with ts.open(path) as result:
         assert not result.complete
         assert result.counts("A")[0] == 400
+        reason = "unfinished, and its frames" if frame_every else "has no frames"
+        with pytest.raises(ConfigError, match=reason):
+            result.kymograph("A")
     run(path, frame_every=frame_every, resume=True, seed=None).close()
     assert digest(path) == digest(unbroken)
     run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
