@@ -93,7 +93,7 @@ def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
     samples = engine.run_sampled(list(range(10, 201, 10)))
     total = samples.counts @ (1, 1, 2)
     yield Row("T10", "particles lost", float(np.abs(total - total[0]).max()), 0, 0)
-    yield Row("T10", "waiting at the end, of those that the lists count",
+    yield Row("T10", "particles that wait, against the count",
               float(len(engine.save().waiting)), float(samples.waiting[-1]), 0)  # fmt: skip
     counted = [] if backend.name == "cuda" else [2, 3, 5]
     others = [(f"{n} threads", get_backend("cpu", BackendOptions(threads=n))) for n in counted]
@@ -129,7 +129,9 @@ def t11(backend: Backend, scale: float) -> Iterator[Row]:
     No exact law: the period is known to be close to a minute (Lattice Microbes instruction guide).
     """
     del scale
-    lattice = lower_lattice(ts.read(MINDE))
+    model = ts.read(MINDE)
+    assert isinstance(model, Lattice)
+    lattice = lower_lattice(model)
     engine = LatticeEngine(backend, lattice, seed=1)
     engine.load_start()
     number, lower = lattice.species.index("minDm") + 1, lattice.shape[0] // 2
@@ -143,8 +145,9 @@ def t11(backend: Backend, scale: float) -> Iterator[Row]:
     smooth = np.convolve(bias, np.ones(9) / 9, "valid")[60:]
     turns = np.flatnonzero((smooth[:-1] < 0) != (smooth[1:] < 0))
     halves = np.diff(turns)  # seconds between changes of sides
-    period = 2 * halves.mean() if len(halves) else 0.0
-    error = 2 * halves.std() / np.sqrt(max(1, len(halves)))
+    period, error = 0.0, 0.0
+    if len(halves) > 1:
+        period, error = 2 * halves.mean(), 2 * halves.std() / np.sqrt(len(halves))
     yield Row("T11", f"MinDE, seconds a period, {len(halves)} swings", period, 60.0, error, 20.0)
     yield Row("T11", "MinDE, greatest share of membrane MinD on one side",
               0.5 + np.abs(smooth).max() / 2, 1.0, 0.05, 0.2)  # fmt: skip
@@ -266,9 +269,9 @@ def main() -> int:
             rows.append(row)
             out.writerow(cells(row))
             sys.stdout.flush()
+            if options.output:  # after each row: a run that is stopped leaves what it has
+                write(rows, head, options.output)
     backend.close()
-    if options.output:
-        write(rows, head, options.output)
     return int(any(row.z > Z_LIMIT for row in rows))
 
 
