@@ -7,6 +7,7 @@ import pytest
 from spatial_factory import cell
 
 import tauslab as ts
+from tauslab.kernels.lattice_codegen import pass_length, reaction_passes
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice_canonical import lattice_sha256
@@ -145,6 +146,20 @@ def test_reaction_substeps_follow_the_expected_occupancy():
     assert lower_lattice(lattice, reaction_substeps=5).reaction_substeps == 5
     lattice.reaction_substeps = 3
     assert lower_lattice(lattice).reaction_substeps == 3
+    assert lower_lattice(lattice).site_reaction == pytest.approx(0.01)
+
+
+def test_every_part_of_a_step_has_as_many_passes_of_reactions():
+    """Q = 0.0098 in two parts; three passes of reactions become four, and x follows."""
+    lattice = small()
+    lattice.add_diffusion("*", 1e-12)
+    lattice.add_reaction("A -> B", rate=1000)
+    lattice.place("A", count=360)
+    lowered = lower_lattice(lattice, max_hop=0.005, reaction_substeps=3)
+    assert (lowered.diffusion_substeps, lowered.reaction_substeps) == (2, 4)
+    assert reaction_passes(lowered) == 2
+    assert pass_length(lowered) == pytest.approx(lowered.step / 4)
+    assert lowered.site_reaction == pytest.approx(0.03 / 4)
 
 
 @pytest.mark.parametrize("max_hop", [0.0, 0.5, 0.7, float("nan")])

@@ -91,7 +91,8 @@ def test_the_report(tmp_path, capsys):
     path = lattice.write(tmp_path / "pairs.h5")
     assert main(["check", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "warning: x is above 0.02: 5 reaction sub-steps, or a step of 2e-06 s, lose 1 %" in text
+    assert "warning: x = a0 tau of a site is expected to reach 0.1 in a pass of reactions" in text
+    assert "reaction_substeps = 5, or a step of 2e-06 s, keeps the loss within 1 %" in text
     assert "warning: reaction meet in default: its particles meet too seldom" in text
     assert "h/h_crit: meet 0.158 (default)" in text
     assert "10 particles a site, 16 slots, above them P = 0.027 (27 sites)" in text

@@ -124,6 +124,9 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
     with ts.open(path) as result:
         assert not result.complete
         assert result.counts("A")[0] == 400
+        reason = "unfinished, and its frames" if frame_every else "has no frames"
+        with pytest.raises(ConfigError, match=reason):
+            result.kymograph("A")
     run(path, frame_every=frame_every, resume=True, seed=None).close()
     assert digest(path) == digest(unbroken)
     run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
@@ -293,3 +296,48 @@ def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
     path = tmp_path / "tight.h5"
     run(path).close()
     assert digest(path) == digest(whole)
+
+
+@pytest.mark.filterwarnings("ignore:test. x = a0 tau")
+def test_a_divided_step_is_as_many_whole_steps(tmp_path):
+    """Two parts of a step are two steps of half the length: the same counts, frames, times."""
+    paths = tmp_path / "divided.h5", tmp_path / "halved.h5"
+    for path, length, every in zip(paths, (STEP, STEP / 2), (1, 2), strict=True):
+        lattice = model()
+        lattice.step, lattice.reaction_substeps = length, 2 // every
+        run(path, lattice, max_hop=0.1, count_every=3 * every, frame_every=10 * every).close()
+    with h5py.File(paths[0]) as divided, h5py.File(paths[1]) as halved:
+        assert divided.attrs["diffusion_substeps"] == 2
+        assert halved.attrs["diffusion_substeps"] == 1
+        for name in ("time", "counts", "reactions_fired", "overflow", "lattice/particles"):
+            assert np.array_equal(divided[name][...], halved[name][...]), name
+
+
+@pytest.mark.filterwarnings("always")
+def test_lost_reactions_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
+    """One sentence where a0 tau of a site exceeds 0.02, the same from all three."""
+    lattice = model()
+    lattice.reaction_substeps = 1
+    with pytest.warns(UserWarning, match="above 0.02, where") as seen:
+        run(lattice=lattice, t_end=STEP).close()
+    assert len(seen) == 1
+    sentence = str(seen[0].message).removeprefix("test: ")
+    path = tmp_path / "cell.h5"
+    write_lattice(lattice, path)
+    assert main(["check", str(path)]) == 0
+    assert f"warning: {sentence}" in capsys.readouterr().out.splitlines()
+    command = ["rdme", str(path), "--t-end", str(STEP), "--device", "cpu", "-o"]
+    assert main([*command, str(tmp_path / "a.h5"), "--quiet"]) == 0
+    assert capsys.readouterr().err == f"tauslab: warning: test: {sentence}\n"
+    fewer = ["--set", "k=0", "--max-hop", "0.05"]
+    assert main([*command, str(tmp_path / "b.h5"), *fewer, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["check", str(path), *fewer]) == 0
+    text = capsys.readouterr().out
+    assert "warning: x" not in text
+    assert "3 passes of diffusion with hop probability up to 0.05 to a side, 3 passes of" in text
+    for refused in (["check", str(path)], [*command, str(tmp_path / "c.h5")]):
+        assert main([*refused, "--max-hop", "0.5"]) == 2
+        assert "--max-hop 0.5" in capsys.readouterr().err
+        assert main([*refused, "--set", "no=1"]) == 2
+        assert "no parameter of that name" in capsys.readouterr().err

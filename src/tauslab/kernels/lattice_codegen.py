@@ -102,14 +102,14 @@ def _starts(lists: Sequence[Sequence[object]]) -> list[int]:
 
 
 def reaction_passes(lattice: LoweredLattice) -> int:
-    """Passes of reactions after each pass of hops, so that none is longer than the model says.
+    """Passes of reactions after each pass of hops.
 
     Raises
     ------
     ConfigError
         More than the address of a random draw can tell apart.
     """
-    passes = -(-lattice.reaction_substeps // lattice.diffusion_substeps)
+    passes = lattice.reaction_substeps // lattice.diffusion_substeps
     if passes > MOST_PASSES:
         raise ConfigError(
             f"{lattice.name}: {passes} passes of reactions in a step; at most {MOST_PASSES} are "

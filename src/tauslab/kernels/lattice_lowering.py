@@ -1,8 +1,9 @@
 """From a `Lattice` to numbers: what the lattice kernels and their tables are made from.
 
-A full step is `diffusion_substeps` passes of hops along x, y and z, then `reaction_substeps`
-passes of reactions of ``step / reaction_substeps`` each (Hallock & Peterson 2013, Algorithm 1).
-The hop probability to one side is q = D tau / h^2 with the tau of a diffusion pass.
+A step of the model is `diffusion_substeps` equal parts. Each part is a whole step of Hallock &
+Peterson (2013, Algorithm 1): hops along x, y and z, then its share of the `reaction_substeps`
+passes of reactions, which last ``step / reaction_substeps`` each. The hop probability to one side
+is q = D tau / h^2 with the tau of a part.
 """
 
 from __future__ import annotations
@@ -48,9 +49,12 @@ class LoweredLattice:
     shape
         Sites along z, y and x.
     spacing, step
-        Edge of a site in metres; a full step in seconds.
+        Edge of a site in metres; a step of the model in seconds, all its parts together.
     diffusion_substeps, reaction_substeps
-        Passes of hops along x, y, z, and of reactions, in a full step.
+        Parts of a step, each with one pass of hops along x, y and z; passes of reactions in the
+        whole step, a multiple of these.
+    site_reaction
+        Largest expected a0 tau of a site in a pass of reactions.
     slots
         Particles a site can hold: 8, 16 or 32.
     species, site_types
@@ -77,6 +81,7 @@ class LoweredLattice:
     step: float
     diffusion_substeps: int
     reaction_substeps: int
+    site_reaction: float
     slots: int
     species: tuple[str, ...]
     site_types: tuple[str, ...]
@@ -143,6 +148,7 @@ def lower_lattice(
         step=tau,
         diffusion_substeps=passes,
         reaction_substeps=chosen.reaction_substeps,
+        site_reaction=chosen.reaction,
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,

@@ -366,11 +366,13 @@ class Lattice:
 
         return per_site_network(self, seed=seed)
 
-    def well_stirred(self, volume: str | float = "lattice") -> Network:
+    def well_stirred(
+        self, volume: str | float = "lattice", parameters: Mapping[str, float] | None = None
+    ) -> Network:
         """The model without space, in the volume of the lattice; see `well_stirred_network`."""
         from tauslab.model.lattice_network import well_stirred_network
 
-        return well_stirred_network(self, volume)
+        return well_stirred_network(self, volume, parameters)
 
     def validate(self) -> None:
         """Check that every name is defined, every number allowed and that all particles fit.

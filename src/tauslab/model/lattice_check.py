@@ -13,7 +13,7 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import FloatArray, LatticeValues, lattice_values
 from tauslab.model.occupancy import expected_occupancy, site_propensities
-from tauslab.model.time_step import MAX_HOP, MAX_REACTION, choose_time_step, lost_fraction
+from tauslab.model.time_step import MAX_HOP, choose_time_step, loss_warning, lost_fraction
 
 # Below 0.2527 k / (D_A + D_B) no rate constant of a cubic site gives the rate k of well-mixed
 # particles (Hellander, Hellander & Petzold, Phys. Rev. E 85, 042901 (2012)).
@@ -189,12 +189,9 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
         ),
         f"reactions: x = a0 tau up to {x:.3g} in a site and pass, {100 * lost:.2g} % of them lost",
     ]
-    if x > MAX_REACTION:
-        wanted = math.ceil(x * reactions / MAX_REACTION)
-        lines.append(
-            f"warning: x is above {MAX_REACTION:g}: {wanted} reaction sub-steps, or a step of "
-            f"{facts['step'] * MAX_REACTION / (x * reactions):.2g} s, lose 1 %"
-        )
+    warning = loss_warning(facts["step"], reactions, x)
+    if warning is not None:
+        lines.append(f"warning: {warning}")
     busiest = sorted(facts["reactions_per_site_and_pass"].items(), key=lambda item: -item[1])
     shown = [f"{name} {value:.2g}" for name, value in busiest[:_MOST_LINES] if value > 0]
     if shown:

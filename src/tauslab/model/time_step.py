@@ -18,10 +18,11 @@ _ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pas
 
 @dataclass(frozen=True)
 class TimeStep:
-    """A full step of `step` seconds: passes of hops along x, y, z, then passes of reactions.
+    """A step of `step` seconds, divided into `diffusion_substeps` equal parts.
 
-    `hop` is the largest hop probability to one side in a pass of diffusion, `reaction` the largest
-    expected a0 tau of a site in a pass of reactions.
+    A part is a pass of hops along x, y, z, then its share of the `reaction_substeps` passes of
+    reactions, a whole number. `hop` is the largest hop probability to one side in a part,
+    `reaction` the largest expected a0 tau of a site in a pass of reactions.
     """
 
     step: float
@@ -50,7 +51,8 @@ def choose_time_step(
         one pass.
     reaction_substeps
         In place of the model's; by default as many as keep a0 tau of a site, with the particles
-        expected there, within `MAX_REACTION`.
+        expected there, within `MAX_REACTION`. Every part of the step takes as many, so it is
+        rounded up to a multiple of `diffusion_substeps`.
 
     Raises
     ------
@@ -79,7 +81,21 @@ def choose_time_step(
         chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))
     if chosen < 1:
         raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
+    chosen = -(-chosen // passes) * passes
     return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
+
+
+def loss_warning(step: float, reaction_substeps: int, x: float) -> str | None:
+    """One sentence where x = a0 tau of a site and pass is above `MAX_REACTION`; else None."""
+    if x <= MAX_REACTION:
+        return None
+    whole = x * reaction_substeps
+    return (
+        f"x = a0 tau of a site is expected to reach {x:.3g} in a pass of reactions, above "
+        f"{MAX_REACTION:g}, where {100 * lost_fraction(x):.2g} % of them are lost: "
+        f"reaction_substeps = {math.ceil(whole / MAX_REACTION)}, or a step of "
+        f"{step * MAX_REACTION / whole:.2g} s, keeps the loss within 1 %"
+    )
 
 
 def lost_fraction(x: float) -> float:

@@ -178,6 +178,10 @@ def _digest(subparsers: Commands) -> None:
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
     check.add_argument("model", type=Path)
+    check.add_argument("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)")
+    check.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="of a lattice, as for rdme"
+    )
     check.add_argument("--json", action="store_true")
 
 

@@ -21,6 +21,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
+from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.digest import digest_lines, digest_total
@@ -31,7 +32,7 @@ from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
 from tauslab.runner.lattice_info import lattice_result_facts, lattice_summary, told_lines
-from tauslab.runner.lattice_job import LatticeOptions
+from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.method_choice import first_leap
@@ -304,11 +305,16 @@ def process_export(arguments: argparse.Namespace) -> None:
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
-    if arguments.json:
-        found = lattice_facts(model) if isinstance(model, Lattice) else check_facts(model)
-        print(json.dumps(found, indent=2))
+    if isinstance(model, Lattice):
+        given = dict(_assignment(text) for text in arguments.set)
+        max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
+        chosen = (model, max_hop, set_parameters(model, given))
+        found, lines = lattice_facts(*chosen), lattice_report(*chosen)
+    elif arguments.set or arguments.max_hop is not None:
+        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
     else:
-        print("\n".join(lattice_report(model) if isinstance(model, Lattice) else _network(model)))
+        found, lines = check_facts(model), _network(model)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
 
 
 def _network(network: Network) -> list[str]:

@@ -34,8 +34,8 @@ def told_lines(found: dict[str, Any]) -> list[str]:
     attributes = found["attributes"]
     step = float(attributes["step"])
     passes = (
-        f"{attributes['diffusion_substeps']} passes of hops and "
-        f"{attributes['reaction_substeps']} of reactions in each"
+        f"passes of hops in each: {attributes['diffusion_substeps']}, "
+        f"of reactions: {attributes['reaction_substeps']}"
     )
     names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
     lines = [

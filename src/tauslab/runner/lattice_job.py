@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_canonical import lattice_sha256
-from tauslab.model.time_step import MAX_HOP
+from tauslab.model.time_step import MAX_HOP, loss_warning
 from tauslab.runner.lattice_view import LatticeView
 
 FloatArray = npt.NDArray[np.float64]
@@ -81,7 +82,8 @@ class LatticeOptions:
 class LatticeTask:
     """A lattice run, ready to be driven.
 
-    steps: of the model, of `passes` passes of hops each.
+    steps: of the model, of `passes` passes of hops each; `--count-every` and `--frame-every` count
+    these, and times are multiples of their length.
     """
 
     model: Lattice
@@ -111,6 +113,17 @@ class LatticeTask:
         return np.multiply(numbers, self.lattice.step, dtype=np.float64)
 
 
+def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, float] | None:
+    """Values of ``--set``, None if there are none; ConfigError where the model has no such name."""
+    unknown = sorted(set(given) - set(model.parameters))
+    if unknown:
+        known = ", ".join(model.parameters) or "none"
+        raise ConfigError(
+            f"--set {unknown[0]}: {model.name} has no parameter of that name; it has {known}"
+        )
+    return {name: float(value) for name, value in given.items()} or None
+
+
 def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     """Apply the options to the model.
 
@@ -120,14 +133,11 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
         The model or an option is not allowed; named in one sentence.
     """
     model.validate()
-    unknown = sorted(set(options.set) - set(model.parameters))
-    if unknown:
-        known = ", ".join(model.parameters) or "none"
-        raise ConfigError(
-            f"--set {unknown[0]}: {model.name} has no parameter of that name; it has {known}"
-        )
-    parameters = {name: float(value) for name, value in options.set.items()} or None
+    parameters = set_parameters(model, options.set)
     lattice = lower_lattice(model, max_hop=options.max_hop, parameters=parameters)
+    lossy = loss_warning(lattice.step, lattice.reaction_substeps, lattice.site_reaction)
+    if lossy is not None:
+        warnings.warn(f"{model.name}: {lossy}", stacklevel=2)
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
         raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")

@@ -253,5 +253,10 @@ class LatticeResult:
         return AXES.index(name)
 
     def _need_frames(self) -> None:
+        if not self.complete and self.attributes["frame_every"]:
+            raise ConfigError(
+                f"{self.path} is unfinished, and its frames are joined at the end: tauslab rdme "
+                "--resume completes it"
+            )
         if "lattice/particles" not in self._file or not len(self.frame_times):
             raise ConfigError(f"{self.path} has no frames: run with --frame-every N")
