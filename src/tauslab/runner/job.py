@@ -111,6 +111,8 @@ class Options:
         ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
+    post_leap_check
+        Of ``tau``: check every leap after it was made, and shorten those that changed too much.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -136,6 +138,7 @@ class Options:
     species: tuple[str, ...] | None = None
     record: Record | None = None
     epsilon: float = DEFAULT_EPSILON
+    post_leap_check: bool = False
     max_steps: int = MAX_STEPS
     device: str = "auto"
     threads: int = 0
@@ -158,6 +161,10 @@ class Options:
         _one_of("--method", self.method, METHODS)
         if not 0 < self.epsilon <= 1:
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
+        if self.post_leap_check and self.method == "ssa":
+            raise ConfigError(
+                "--post-leap-check has nothing to check with --method ssa: use it with tau or auto"
+            )
         _one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")

@@ -22,7 +22,7 @@ from tauslab.kernels.backends import (
 )
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.tau_leap import TauLeap
+from tauslab.kernels.tau_leap import CheckedTauLeap, TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -114,7 +114,8 @@ def _engine(task: Task, backend: Backend) -> ExactSsa:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
-        return TauLeap(backend, task.lowered, times, options.epsilon)
+        leaping = CheckedTauLeap if options.post_leap_check else TauLeap
+        return leaping(backend, task.lowered, times, options.epsilon)
     return ExactSsa(backend, task.lowered, times)
 
 
@@ -176,6 +177,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["method_choice"] = task.method_choice
     if options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        if options.post_leap_check:
+            attributes["post_leap_check"] = 1
     else:
         attributes["selector"] = task.selector
     return Layout(
