@@ -35,7 +35,7 @@ from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.resume import existing_attribute, existing_text
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
@@ -66,7 +66,7 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(options, comm)
+    options = _with_check(with_seed(options, comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
@@ -99,6 +99,15 @@ def with_seed(options: Options, comm: Communicator) -> Options:
     if options.resume and output is not None:
         stored = on_root(comm, lambda: existing_attribute(output, "seed"))
     return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
+
+
+def _with_check(options: Options, comm: Communicator) -> Options:
+    """The options with the check after leaps that the run to resume has."""
+    output = options.output
+    if not options.resume or output is None or options.post_leap_check or options.method == "ssa":
+        return options
+    stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
+    return replace(options, post_leap_check=stored is not None)
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:

@@ -17,7 +17,7 @@
 
 // Of the limit before a leap, which is reached by the mean or by one standard deviation: then half
 // of all leaps would be rejected.
-constexpr double FIRST_TRY = 0.25;
+constexpr double FIRST_TRY = 0.5;
 
 // An event that ends a leap.
 struct Event {
