@@ -10,6 +10,7 @@ import pytest
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import lower
 from tauslab.model.network import round_counts
 from tauslab.model.sbml import read_sbml
@@ -38,6 +39,10 @@ def headers():
         yield "ssa.cc", unrolled_header(network, Style(branches=True))
         yield "ssa.cc", unrolled_header(network, Style(branches=False))
         yield "ssa_table.cc", table_header(network)
+    for model in ("schlogl", "lac_two_state"):
+        network = lowered(model)
+        yield "tau_leap.cc", leap_header(network, Style(branches=True))
+        yield "tau_leap_checked.cc", leap_header(network, Style(branches=True), checked=True)
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)

@@ -82,7 +82,7 @@ class TauLeap(ExactSsa):
 
 
 # Rows of a lane's memory in csrc/ahead.h: three, and two for each of 8 segments.
-_ROWS_AHEAD = 3 + 2 * 8
+ROWS_AHEAD = 3 + 2 * 8
 _MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
 
 
@@ -95,7 +95,7 @@ class CheckedTauLeap(TauLeap):
 
     def _source(self, network: LoweredNetwork) -> KernelSource:
         self.selector, self.entry = "linear", "tau_leap_checked"
-        self._memory = _ROWS_AHEAD * len(channels(network))
+        self._memory = ROWS_AHEAD * len(channels(network))
         header = leap_header(network, self.backend.style, checked=True)
         return KernelSource(
             "tau_leap_checked.cc",

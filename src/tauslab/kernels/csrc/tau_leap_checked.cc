@@ -133,13 +133,13 @@ DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const
 // A leap towards `t_next` at most. False, with nothing changed but what is known, if it would not
 // pay. `cells` holds the propensities to leap with.
 template <class Cells>
-DEVICE bool leap(Trajectory &s, Plan plan, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
+DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
                  u64 seed, double t_next, double epsilon, Work &work) {
+    sort_channels(s, plan, cells, ahead);
     for (double limit = FIRST_TRY * plan.limit();;) {
         if (!(limit * plan.a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP && ahead.has_room()))
             return false;
         const PhiloxSeries series = leap_series(keys, s.id, s.point, s.attempts++);
-        sort_channels(s, plan, cells, ahead);
         const Event event = first_event(s, ahead, seed);
         const Stretch stretch = stretch_to(s.t, limit, event.waiting, t_next);
         const bool possible = fire_leaping(ahead, cells, stretch.tau, series, keys);
@@ -163,7 +163,6 @@ DEVICE bool leap(Trajectory &s, Plan plan, Ahead &ahead, const Cells &cells, con
         put_back(ahead, cells, event, stretch);
         ++work.rejected;
         limit = 0.5 * stretch.tau;
-        plan = plan_leap(s.x, s.c, cells, epsilon);
     }
 }
 
