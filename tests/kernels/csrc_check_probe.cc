@@ -25,9 +25,7 @@ KERNEL(ahead_probe, const i64 *kinds, const double *extents, const i64 *numbers,
     Ahead ahead = {memory};
     ahead.clear();
     u32 draws = 0;
-    const auto bits = [&](u32 attempt) {
-        return philox4x32_10(attempt, draws, 0, 0, 7, 0);
-    };
+    const auto bits = [&](u32 attempt) { return philox4x32_10(attempt, draws, 0, 0, 7, 0); };
     for (i64 i = 0; i < n; ++i, ++draws) {
         double extent = extents[i];
         i64 number = numbers[i];

@@ -134,7 +134,8 @@ def test_the_search_ends_for_every_uniform_number(probe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trials", "p"), [(48, 0.5), (100, 0.3), (1000, 0.04), (10**6, 0.45), (10**12, 1e-9), (MOST, 0.5)]
+    ("trials", "p"),
+    [(48, 0.5), (100, 0.3), (1000, 0.04), (10**6, 0.45), (10**12, 1e-9), (MOST, 0.5)],
 )
 def test_probability_that_the_rejection_compares_with(probe, trials, p) -> None:
     import mpmath
@@ -142,7 +143,9 @@ def test_probability_that_the_rejection_compares_with(probe, trials, p) -> None:
     mean, deviation = trials * p, math.sqrt(trials * p * (1 - p))
     away = np.concatenate([np.arange(-8, 8.5, 0.5), np.random.default_rng(2).normal(size=40)])
     k = np.floor(mean + away * deviation)
-    k = np.unique(np.clip(np.append(k, [0, 1, trials - 1, trials] if trials < 200 else []), 0, trials))
+    k = np.unique(
+        np.clip(np.append(k, [0, 1, trials - 1, trials] if trials < 200 else []), 0, trials)
+    )
     arrays = (np.full(len(k), float(trials)), np.full(len(k), p), k)
     found = probe.run("probe_log_binomial", np.empty(len(k)), len(k), *arrays)
     for value, number in zip(found.tolist(), k.tolist(), strict=True):
@@ -163,7 +166,7 @@ HATS = [
     (round(mean / p), p)
     for p in (1e-9, 1e-3, 0.03, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5)
     for mean in (24, 24.5, 26, 30, 37, 50, 80, 150, 300, 1e3, 1e4, 1e6, 1e9, 1e12)
-    if 24 <= round(mean / p) * p and round(mean / p) <= MOST
+    if round(mean / p) * p >= 24 and round(mean / p) <= MOST
 ]
 
 
@@ -185,7 +188,8 @@ def test_hat_is_above_the_law(probe) -> None:
 
 @pytest.mark.parametrize(("trials", "p"), [case for case in HATS if case[0] * case[1] <= 100])
 def test_a_number_is_accepted_in_proportion_to_its_probability(probe, trials, p) -> None:
-    # Also where the squeeze decides without looking at the probability, and most of all at its ends.
+    # Also where the squeeze decides without looking at the probability,
+    # and most of all at its ends.
     end = 0.07 + np.linspace(1e-6, 1e-3, 500)
     u = whole(np.concatenate([np.linspace(0.01, 0.99, 4001), end, 1 - end]))
     k = numbers_of_bits(probe, trials, p, u, np.full(len(u), 2.0**-52))

@@ -93,6 +93,25 @@ def test_a_check_makes_leaps_more_accurate():
     assert errors[1] < 0.65 * errors[0]
 
 
+def test_a_check_keeps_a_fast_exchange_from_spreading():
+    """A <-> B in equilibrium, of 10,000 molecules: A has a standard deviation of 50.
+
+    Its mean change is 0, so plain leaps last as long as the variance lets them, far beyond the time
+    in which A forgets: they find 108. The check finds 70: 20 standard errors below 80.
+    """
+    net = ts.Network("exchange")
+    net.add_species("A", 5000)
+    net.add_species("B", 5000)
+    net.add_reaction("A -> B", rate=1.0)
+    net.add_reaction("B -> A", rate=1.0)
+    options = {"method": "tau", "n": 4000, "times": [5.0], "seed": 2, "device": "cpu"}
+    spread = [
+        ts.run(net, post_leap_check=checked, **options).std("A")[0] for checked in (False, True)
+    ]
+    assert spread[0] > 100
+    assert 50 < spread[1] < 80
+
+
 def dimers() -> ts.Network:
     """X is made and lost singly and in pairs."""
     net = ts.Network("dimers")
@@ -115,9 +134,7 @@ def test_means_and_variances_are_those_of_exact_ssa(model):
     n, epsilon = 2000, 0.03
     options = {"n": n, "times": np.linspace(0.2, 1, 5), "device": "cpu"}
     exact = ts.run(model(), method="ssa", seed=3, **options)
-    leaped = ts.run(
-        model(), method="tau", post_leap_check=True, seed=4, epsilon=epsilon, **options
-    )
+    leaped = ts.run(model(), method="tau", post_leap_check=True, seed=4, epsilon=epsilon, **options)
     assert leaped.data["profile/rejected"][()].sum() > n
     for name in exact.species:
         mean, variance = exact.mean(name), exact.variance(name)

@@ -136,7 +136,7 @@ def _species_limit(network: LoweredNetwork, species: int) -> str:
 
 
 def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
-    """A block in which `change` is how much the species may change; none where that is no matter."""
+    """A block in which `change` is how much the species may change; none where nothing asks."""
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
     if not readers or not _changes_of(network, species):
         return ""
@@ -201,9 +201,7 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
 
 def _change(network: LoweredNetwork, species: int) -> str:
     """By how much the firings change the species; nothing if no reaction does."""
-    return " + ".join(
-        f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species)
-    )
+    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species))
 
 
 def _propensities(network: LoweredNetwork) -> str:
@@ -222,9 +220,7 @@ def _propensities(network: LoweredNetwork) -> str:
 
 def _check(network: LoweredNetwork) -> str:
     blocks = [
-        _with_bound(
-            network, i, f"holds &= magnitude((double)({_change(network, i)})) <= change"
-        )
+        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= change")
         for i in range(len(network.species))
     ]
     return (

@@ -112,8 +112,7 @@ struct Ahead {
         const double waiting = tl_exponential(u);
         // The least of n uniform numbers is 1 - u^(1/n).
         const double inner =
-            i < 0 ? waiting
-                  : -length(j, i) * tl_expm1(-waiting / (double)number_of(number(j, i)));
+            i < 0 ? waiting : -length(j, i) * tl_expm1(-waiting / (double)number_of(number(j, i)));
         return {before + inner, inner};
     }
 

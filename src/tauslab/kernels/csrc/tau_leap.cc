@@ -99,8 +99,8 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 f
     const PhiloxKeys &keys = *round_keys;
     const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
     const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Rows from = {per_point,      first,     rows,             initial,
-                       initial_stride, constants, constants_stride, next_row};
+    const Rows from = {per_point,        first,   rows, initial, initial_stride, constants,
+                       constants_stride, next_row};
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
@@ -114,8 +114,7 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 f
         }
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
             if (turns.here && turns.next_phase == LEAPS) {
-                turns.next_phase =
-                    step(s, cells, keys, seed, out, times, max_steps, epsilon, work);
+                turns.next_phase = step(s, cells, keys, seed, out, times, max_steps, epsilon, work);
                 if (s.row < 0) turns.here = begin(s, from);
             }
             if (lanes_where(turns.here && turns.next_phase == LEAPS) < ENOUGH_LANES) break;

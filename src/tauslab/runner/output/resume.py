@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 # Root attributes that decide the numbers of a run.
-_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "post_leap_check")
+_IDENTITY = (
+    "model_sha256",
+    "method",
+    "seed",
+    "precision",
+    "max_steps",
+    "epsilon",
+    "post_leap_check",
+)
 
 
 @dataclass(frozen=True)
