@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,12 +61,12 @@ class Test:
 
 def sbml(name: str) -> Callable[[], ts.Network]:
     """Reader of a model under tests/data/sbml."""
-    return lambda: ts.read(DATA / "sbml" / f"{name}.xml")
+    return lambda: read_network(DATA / "sbml" / f"{name}.xml")
 
 
 def dsmts(case: str) -> Callable[[], ts.Network]:
     """Reader of a case of the SBML Test Suite."""
-    return lambda: ts.read(DATA / "dsmts" / case / f"{case}-sbml-l3v1.xml")
+    return lambda: read_network(DATA / "dsmts" / case / f"{case}-sbml-l3v1.xml")
 
 
 def telegraph() -> ts.Network:
@@ -155,7 +156,14 @@ def chi_square_tail(x: float, freedom: int) -> float:
 
 
 def validate(
-    problem: Problem, *, n: int, seed: int, device: str, threads: int = 0
+    problem: Problem,
+    *,
+    n: int,
+    seed: int,
+    device: str,
+    threads: int = 0,
+    selector: str | None = None,
+    team: int = 0,
 ) -> tuple[list[Test], str]:
     """Run a model and test every distribution; also the name of the device it ran on."""
     exact = {species: exact_distribution(problem.name, species) for species in problem.columns}
@@ -171,6 +179,8 @@ def validate(
         record="trajectories",
         device=device,
         threads=threads,
+        selector=selector,
+        team=team,
     )
     tests = []
     for species, (_, probability) in exact.items():
