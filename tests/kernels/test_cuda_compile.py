@@ -143,6 +143,20 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert registers <= 128
 
 
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "ras_camp_pka"])
+def test_checked_leaps_need_little_local_memory(name, architecture):
+    # 128 registers leave room for 4 blocks on a processor; what large networks spill for it grows
+    # with the number of their reactions.
+    network = lowered(model(name))
+    texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style, checked=True)}
+    usage = compile_usage("tau_leap_checked.cc", texts, architecture)
+    stack, stores, loads, registers = usage["tau_leap_checked"]
+    print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
+    assert registers <= 128
+    assert stack <= 16 * (len(network.species) + len(network.reactions))
+    assert stores + loads <= 160 * len(network.reactions)
+
+
 def lattice_texts(slots: int, species: int) -> dict[str, str]:
     model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
     model.add_species(*(f"S{i}" for i in range(species)))
@@ -186,7 +200,7 @@ def test_portable_functions_stay_in_registers(architecture):
 def test_every_kernel_file_is_compiled_here():
     assert {path.name for path in CSRC.glob("*.cc")} == {
         "rdme.cc", "rdme_count.cc", "ssa.cc", "ssa_table.cc", "statistics.cc", "summaries.cc",
-        "tau_leap.cc",
+        "tau_leap.cc", "tau_leap_checked.cc",
     }  # fmt: skip
 
 

@@ -42,11 +42,13 @@ FALSE_ALARM = 1e-6  # of every statistical check; there are 59: together 6e-5
 class CpuProbe:
     """The probe on the CPU, as one thread."""
 
-    def __init__(self, folder: Path, compiler: Compiler | None = None) -> None:
+    def __init__(
+        self, folder: Path, compiler: Compiler | None = None, source: Path = PROBE
+    ) -> None:
         self.compiler = compiler or host_compiler()
         library = folder / f"{self.compiler.name}.so"
         flags = (*self.compiler.flags(), *STRICT, f"-I{CSRC}")
-        command = (*self.compiler.command, *flags, str(PROBE), "-o", str(library))
+        command = (*self.compiler.command, *flags, str(source), "-o", str(library))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         self.library = ctypes.CDLL(str(library))
@@ -65,13 +67,13 @@ class CpuProbe:
 class CudaProbe:
     """The probe on the first GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Path = PROBE) -> None:
         import cupy
 
         self.cupy = cupy
         flags = nvrtc_flags("sm_90", 128)
         options = tuple(f for f in flags if not f.startswith(("--gpu-arch", "--ptxas")))
-        self.module = cupy.RawModule(code=PROBE.read_text(), options=(*options, f"-I{CSRC}"))
+        self.module = cupy.RawModule(code=source.read_text(), options=(*options, f"-I{CSRC}"))
 
     def run(self, kernel, out, *arguments):
         on_device = [

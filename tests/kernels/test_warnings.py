@@ -13,6 +13,7 @@ from tauslab.kernels.codegen import Style, table_header, unrolled_header
 from tauslab.kernels.large import tables_of
 from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.lattice import Lattice
@@ -57,6 +58,14 @@ def headers():
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
         yield "rdme.cc", header
         yield "rdme_count.cc", header
+
+    for model in ("schlogl", "lac_two_state"):
+        network = lowered(model)
+        yield "tau_leap.cc", leap_header(network, Style(branches=True, warps=False))
+        yield (
+            "tau_leap_checked.cc",
+            leap_header(network, Style(branches=True, warps=False), checked=True),
+        )
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)

@@ -89,6 +89,14 @@ def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 
+def test_checked_leaps_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
+    checked = [*RUN[:-1], "tau", "--post-leap-check", "--epsilon", "0.1", "-n", "200"]
+    for ranks, block in ((1, "64"), (2, "7"), (3, "50")):
+        mpirun(ranks, [*checked, "--block", block, "-o", tmp_path / f"{ranks}.h5"])
+    assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")
+    assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
+
+
 def test_fewer_blocks_than_ranks(mpirun, tmp_path):
     mpirun(4, [*RUN, "-n", "2", "-o", tmp_path / "two.h5"])
     mpirun(1, [*RUN, "-n", "2", "-o", tmp_path / "one.h5"])

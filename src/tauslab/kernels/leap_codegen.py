@@ -21,8 +21,14 @@ LARGEST_IN_REGISTERS = 16
 LARGEST_IN_BRANCHES = 64
 
 
-def leap_header(network: LoweredNetwork, style: Style) -> str:
-    """`model.h` for tau-leaping: all that exact SSA has, and the functions for leaps."""
+def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False) -> str:
+    """`model.h` for tau-leaping: all that exact SSA has, and the functions for leaps.
+
+    Parameters
+    ----------
+    checked
+        Also what a check after a leap needs.
+    """
     sizes = _SIZES.format(
         channels=len(channels(network)),
         cells=shared_cells(network),
@@ -31,6 +37,8 @@ def leap_header(network: LoweredNetwork, style: Style) -> str:
     parts = [unrolled_header(network, style), sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
     parts += [_plan(network), _critical(network), _apply(network)]
+    if checked:
+        parts += [_propensities(network), _check(network)]
     # Exact events from arrays have code for every pair of reactions where there are branches.
     most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
     in_arrays = len(network.reactions) <= most
@@ -121,12 +129,17 @@ def _critical(network: LoweredNetwork) -> str:
 
 def _species_limit(network: LoweredNetwork, species: int) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
-    readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
     changes = _changes_of(network, species)
-    if not readers or not changes:
-        return ""
     mean = " + ".join(_times(by, j) for j, by in changes)
     variance = " + ".join(_times(by * by, j) for j, by in changes)
+    return _with_bound(network, species, f"bound(change, {mean}, {variance}, plan)")
+
+
+def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
+    """A block in which `change` is how much the species may change; none where nothing asks."""
+    readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
+    if not readers or not _changes_of(network, species):
+        return ""
     lines = ["    {\n", f"        const double count = (double)x[{species}];\n"]
     lines.append("        double order = 1.0;\n")
     formulas = _orders(readers, species)
@@ -142,7 +155,7 @@ def _species_limit(network: LoweredNetwork, species: int) -> str:
             )
     lines += [
         "        const double change = larger(epsilon * count / order, 1.0);\n",
-        f"        bound(change, {mean}, {variance}, plan);\n",
+        f"        {statement};\n",
         "    }\n",
     ]
     return "".join(lines)
@@ -186,15 +199,46 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
     return formulas
 
 
-def _apply(network: LoweredNetwork) -> str:
-    changes = {
-        index: [f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, index)]
-        for index in range(len(network.species))
-    }
+def _change(network: LoweredNetwork, species: int) -> str:
+    """By how much the firings change the species; nothing if no reaction does."""
+    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species))
+
+
+def _propensities(network: LoweredNetwork) -> str:
     lines = [
-        f"    add(x[{index}], {' + '.join(terms)}, direction, outcome);\n"
-        for index, terms in changes.items()
-        if terms
+        f"    all[{i}] = {' + '.join(f'propensity_{j}(x, c)' for j in reactions)};\n"
+        for i, reactions in enumerate(channels(network))
+    ]
+    return (
+        "// Propensities of channels, also of those that are critical.\n"
+        "template <class Cells>\n"
+        "DEVICE void channel_propensities([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c,\n"
+        f"                                 const Cells &all) {{\n{''.join(lines)}}}\n"
+    )
+
+
+def _check(network: LoweredNetwork) -> str:
+    blocks = [
+        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= change")
+        for i in range(len(network.species))
+    ]
+    return (
+        "// Whether no species that a propensity reads changes by more than the leap was to change "
+        "it.\n"
+        "template <class Cells>\n"
+        "DEVICE bool leap_holds([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        "                       [[maybe_unused]] const Cells &firings,\n"
+        "                       [[maybe_unused]] double epsilon) {\n    bool holds = true;\n"
+        f"{''.join(blocks)}    return holds;\n}}\n"
+    )
+
+
+def _apply(network: LoweredNetwork) -> str:
+    lines = [
+        f"    add(x[{index}], {_change(network, index)}, direction, outcome);\n"
+        for index in range(len(network.species))
+        if _changes_of(network, index)
     ]
     return (
         "// Fires, or with a direction of -1 takes back; tells whether a count fell below 0 or "

@@ -19,8 +19,8 @@ LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one 
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 
 # What a launch counts: reactions that fired; of tau-leaping also leaps, exact events, and leaps
-# that were halved because a count would have fallen below zero.
-WORK = ("events", "leaps", "exact_events", "halved")
+# that were halved because a count would have fallen below zero, and those that a check rejected.
+WORK = ("events", "leaps", "exact_events", "halved", "rejected")
 
 
 @dataclass
@@ -28,7 +28,7 @@ class SampleBuffers:
     """Device buffers of one launch; those not recorded are None.
 
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
-    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[4]`` as
+    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[5]`` as
     `WORK` names it; scratch is the state of trajectories in flight, for networks that are not
     unrolled.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, KernelSource
-from tauslab.kernels.leap_codegen import leap_header, parked_words, shared_cells
+from tauslab.kernels.leap_codegen import channels, leap_header, parked_words, shared_cells
 from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.ssa import ExactSsa, SampleBuffers
 from tauslab.model.errors import ModelError
@@ -79,3 +79,44 @@ class TauLeap(ExactSsa):
 
     def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
         return [self._epsilon, buffers.scratch, self._per_lane(rows)]
+
+
+# Rows of a lane's memory in csrc/ahead.h: three, and two for each of 8 segments.
+ROWS_AHEAD = 3 + 2 * 8
+_MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
+
+
+class CheckedTauLeap(TauLeap):
+    """Tau-leaping that checks leaps after they were made (Anderson 2008).
+
+    A leap in which a species changed by more than its limit is taken back, and a shorter one is
+    made of the firings that it has shown, so that rejections bias nothing.
+    """
+
+    def _source(self, network: LoweredNetwork) -> KernelSource:
+        self.selector, self.entry = "linear", "tau_leap_checked"
+        self._memory = ROWS_AHEAD * len(channels(network))
+        header = leap_header(network, self.backend.style, checked=True)
+        return KernelSource(
+            "tau_leap_checked.cc",
+            (self.entry,),
+            {"model.h": header},
+            lane_bytes=8 * shared_cells(network),
+        )
+
+    def resident(self, launches: int = 1) -> int:
+        """Trajectories that a launch has in flight: one for each lane."""
+        del launches
+        return max(1, min(self.program.resident(self.entry), _MOST_BYTES // (8 * self._memory)))
+
+    def scratch(self, rows: int) -> Any:
+        """What is known of firings to come, for each lane."""
+        lanes = self.backend.launched_items(self._items(rows))
+        return self.backend.empty((lanes, self._memory), np.float64)
+
+    def _items(self, rows: int) -> int:
+        return self.backend.taking_turns(rows, self.resident())
+
+    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
+        del rows
+        return [self._epsilon, buffers.scratch]

@@ -167,6 +167,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     points: int | None = None,
     method: str = "auto",
     epsilon: float = DEFAULT_EPSILON,
+    post_leap_check: bool = False,
     seed: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - the option is called --set
     sweep: Mapping[str, str | Sequence[float] | FloatArray] | None = None,
@@ -203,6 +204,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         counts events and leaps: `Result.method` is what it chose.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
+    post_leap_check
+        Of ``tau``: check every leap after it was made, and shorten those in which a species
+        changed by more than `epsilon` allows. More accurate, and slower.
     seed
         64 bits: the same seed gives the same bits on any device and any number of ranks. Drawn
         and stored in the result by default.
@@ -279,6 +283,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         species=_names(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
+        post_leap_check=post_leap_check,
         selector=selector,
         team=team,
         presimulation=presimulation,

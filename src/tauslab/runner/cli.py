@@ -79,6 +79,12 @@ def _run(subparsers: Commands) -> None:
         help="ssa: exact; tau: leaping; auto (default): tau where it pays",
     )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
+    run.add_argument(
+        "--post-leap-check",
+        action="store_true",
+        default=None,
+        help="shorten leaps that changed too much",
+    )
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")

@@ -45,6 +45,7 @@ from tauslab.runner.together import agree
 
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
+_OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -115,6 +116,7 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
             ("seed", result.seed),
             ("method", result.method),
             ("epsilon", stored.get("epsilon")),
+            ("post_leap_check", stored.get("post_leap_check")),
             ("record", stored.get("record")),
             ("max_steps", stored.get("max_steps")),
         ):
@@ -137,10 +139,7 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
     stored_sweep = _from_result(arguments)
-    own = {
-        k: getattr(arguments, k)
-        for k in ("n", "method", "epsilon", "max_steps", "selector", "team")
-    }
+    own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
@@ -216,11 +215,12 @@ def _summaries(result: Result, most: int = 8) -> list[str]:
 
 def _leaps(result: Result) -> str:
     """How the steps of tau-leaping divide, so that a model for which it is useless shows."""
-    names = ("leaps", "exact_events", "halved")
-    leaps, exact, halved = (int(result.data[f"profile/{name}"][()].sum()) for name in names)
+    checked = "post_leap_check" in result.attributes
+    names = ("leaps", "exact_events", "rejected" if checked else "halved")
+    leaps, exact, again = (int(result.data[f"profile/{name}"][()].sum()) for name in names)
     share = 100 * exact / max(1, leaps + exact)
     exactly = f"{exact:.4g} exact events ({share:.1f} % of steps)"
-    return f"{leaps:.4g} leaps ({halved:.3g} halved), {exactly}"
+    return f"{leaps:.4g} leaps ({again:.3g} {names[2]}), {exactly}"
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:

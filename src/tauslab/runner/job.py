@@ -113,6 +113,8 @@ class Options:
         ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
+    post_leap_check
+        Of ``tau``: check every leap after it was made, and shorten those that changed too much.
     selector
         Of ``ssa``: how the next reaction is found; None chooses by the network.
     team
@@ -146,6 +148,7 @@ class Options:
     species: tuple[str, ...] | None = None
     record: Record | None = None
     epsilon: float = DEFAULT_EPSILON
+    post_leap_check: bool = False
     selector: str | None = None
     team: int = 0
     presimulation: int | None = None
@@ -168,19 +171,7 @@ class Options:
             _within("--seed", self.seed, 0, 2**64 - 1)
         if self.block is not None:
             _within("--block", self.block, 1, 2**31 - 1)
-        _one_of("--method", self.method, METHODS)
-        if not 0 < self.epsilon <= 1:
-            raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
-        if self.selector is not None:
-            _one_of("--selector", self.selector, SELECTORS)
-            if self.method == "tau":
-                raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
-        if self.presimulation is not None:
-            _within("--presimulation", self.presimulation, 0, 2**31 - 1)
-        if self.team not in (0, *TEAMS):
-            raise ConfigError(
-                f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"
-            )
+        self._check_method()
         _one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")
@@ -195,6 +186,25 @@ class Options:
     def total(self) -> int:
         """Number of trajectories at all points together."""
         return self.n * (1 if self.sweep is None else self.sweep.points)
+
+    def _check_method(self) -> None:
+        _one_of("--method", self.method, METHODS)
+        if not 0 < self.epsilon <= 1:
+            raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
+        if self.post_leap_check and self.method == "ssa":
+            raise ConfigError(
+                "--post-leap-check has nothing to check with --method ssa: use it with tau or auto"
+            )
+        if self.selector is not None:
+            _one_of("--selector", self.selector, SELECTORS)
+            if self.method == "tau":
+                raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
+        if self.presimulation is not None:
+            _within("--presimulation", self.presimulation, 0, 2**31 - 1)
+        if self.team not in (0, *TEAMS):
+            raise ConfigError(
+                f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"
+            )
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.total > MOST_TOTAL:

@@ -17,7 +17,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.selectors import LARGEST_UNROLLED
 from tauslab.kernels.ssa import WORK, ExactSsa
-from tauslab.kernels.tau_leap import LARGEST_LEAPING, TauLeap
+from tauslab.kernels.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.model.check import refusing
 from tauslab.model.errors import TauslabError
 from tauslab.model.network import Network
@@ -71,7 +71,8 @@ def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
     choice = on_root(comm, lambda: _stored(options) or choose_method(task, backend))
     if comm.rank == 0 and not options.quiet:
         print(f"method: {choice.method} ({choice.reason})", flush=True)
-    chosen = replace(options, method=choice.method)
+    checked = options.post_leap_check and choice.method == "tau"
+    chosen = replace(options, method=choice.method, post_leap_check=checked)
     return replace(task, options=chosen, method_choice=choice.reason)
 
 
@@ -217,12 +218,13 @@ def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     reactions = len(task.lowered.reactions)
     times, epsilon = task.options.times, task.options.epsilon
     pilot = _pilot(task, Record(), _LEAPED_REACTIONS // reactions, times)
-    engine = TauLeap(backend, task.lowered, times.tolist(), epsilon)
+    kind = CheckedTauLeap if task.options.post_leap_check else TauLeap
+    engine = kind(backend, task.lowered, times.tolist(), epsilon)
     flat = _trajectories(task)
     deliveries = _simulated(pilot, engine, flat)
     work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}
     cost = leap_cost(reactions)
-    leaping = (work["leaps"] + work["halved"]) * cost
+    leaping = (work["leaps"] + work["halved"] + work["rejected"]) * cost
     leaping += work["exact_events"] * (1 + cost / _EXACT_EVENTS)
     done = sum(int(d.chunk.arrays["status"][0] <= _ABSORBED) for d in deliveries)
     return Counted(float(work["events"]), leaping, len(flat), done / len(flat))

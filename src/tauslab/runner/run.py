@@ -23,7 +23,7 @@ from tauslab.kernels.backends import (
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.tau_leap import TauLeap
+from tauslab.kernels.tau_leap import CheckedTauLeap, TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -67,7 +67,7 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(_with_choices(options, comm), comm)
+    options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
@@ -103,6 +103,15 @@ def with_seed(options: Options, comm: Communicator) -> Options:
     return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
 
 
+def _with_check(options: Options, comm: Communicator) -> Options:
+    """The options with the check after leaps that the run to resume has."""
+    output = options.output
+    if not options.resume or output is None or options.post_leap_check or options.method == "ssa":
+        return options
+    stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
+    return replace(options, post_leap_check=stored is not None)
+
+
 def _with_choices(options: Options, comm: Communicator) -> Options:
     """The options with the choices of the run to resume, where they are not given."""
     output = options.output
@@ -115,7 +124,7 @@ def _with_choices(options: Options, comm: Communicator) -> Options:
     if options.presimulation is None and selector is not None:
         options = replace(options, presimulation=int(events or 0))
     if options.selector is None and selector is not None:
-        options = replace(options, selector=selector, method="ssa")
+        options = replace(options, selector=selector, method="ssa", post_leap_check=False)
     return options
 
 
@@ -132,7 +141,8 @@ def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> ExactSs
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
-        return TauLeap(backend, task.lowered, times, options.epsilon)
+        leaping = CheckedTauLeap if options.post_leap_check else TauLeap
+        return leaping(backend, task.lowered, times, options.epsilon)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
     )
@@ -211,6 +221,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["method_choice"] = task.method_choice
     if options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        if options.post_leap_check:
+            attributes["post_leap_check"] = 1
     else:
         attributes["selector"] = task.selector
         if task.presimulation:

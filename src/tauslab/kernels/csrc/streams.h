@@ -26,7 +26,7 @@ enum Stream : u32 {
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose
     STREAM_PILOT = 5,  // short runs that choose a method or a scale
-    // 0x4000 .. 0x7fff: Poisson numbers of leaps, see poisson.h
+    // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see poisson.h and binomial.h
 };
 
 // Which point of a sweep a trajectory belongs to, its number within the point, and which row of a

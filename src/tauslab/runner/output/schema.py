@@ -34,7 +34,7 @@ CHECKPOINT_SLOTS = ("progress/checkpoint_0", "progress/checkpoint_1")
 PROFILE_COLUMNS = {
     "device": "S64",
     **dict.fromkeys(("compile", "compute", "copy", "write", "wait", "wall"), "<f8"),
-    **dict.fromkeys(("launches", "events", "leaps", "exact_events", "halved"), "<u8"),
+    **dict.fromkeys(("launches", "events", "leaps", "exact_events", "halved", "rejected"), "<u8"),
 }
 
 Contents = Mapping[str, npt.NDArray[Any]]
