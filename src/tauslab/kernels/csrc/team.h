@@ -187,28 +187,18 @@ DEVICE double lanes_sum(const Value &value) {
 template <class Value>
 DEVICE int lanes_choose(int width, const Value &value, double &target) {
     if (width == 1) return 0;
-    // Every lane walks down the tree as if the choice fell on it: at each level it has its own half's
-    // sum and, from the way up, its neighbour's. One lane meets no turn away from itself.
-    const int own = own_lane();
-    double mine[5], other[5];
-    double sum = own < width ? value(own) : 0.0;
-    UNROLL for (int level = 0; level < 5; ++level) {
-        mine[level] = sum;
-        other[level] = WARP_EXCHANGE(sum, LANES / 2 >> level);
-        sum += other[level];
-    }
-    bool here = true;
-    double left_over = target;
+    double at[6];  // partial sums of this lane, from the lane alone to the total
+    at[0] = own_lane() < width ? value(own_lane()) : 0.0;
+    UNROLL for (int level = 0; level < 5; ++level) at[level + 1] =
+        at[level] + WARP_EXCHANGE(at[level], LANES / 2 >> level);
+    int lane = 0;
     UNROLL for (int level = 4; level >= 0; --level) {
-        const bool is_right = (own & (LANES / 2 >> level)) != 0;
-        const double left = is_right ? other[level] : mine[level];
-        const double right = is_right ? mine[level] : other[level];
-        const bool go_right = left_over >= left && right > 0;
-        left_over -= go_right ? left : 0.0;
-        here = here && go_right == is_right;
+        const int size = LANES / 2 >> level;
+        const double left = WARP_READ(at[level], lane), right = WARP_READ(at[level], lane + size);
+        const bool go_right = target >= left && right > 0;
+        target -= go_right ? left : 0.0;
+        lane += go_right ? size : 0;
     }
-    const int lane = FIRST_SET(WARP_BALLOT(here));
-    target = WARP_READ(left_over, lane);
     return lane;
 }
 
