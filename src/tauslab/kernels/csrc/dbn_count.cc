@@ -168,14 +168,11 @@ KERNEL(count_sparse, const u8 *bins, i64 stride, i64 rows, i64 odd, i64 step, co
     for (i64 lane = GLOBAL_ID; lane < lanes; lane += GLOBAL_SIZE) {
         const Share share = share_of(lane, lanes, many, rows, side_by_side != 0);
         Tally tally = {nullptr, 0};
-        u64 last_high = 0, last_low = 0;
         for (i64 row = share.first; row < share.end; row += share.apart) {
             const Tables at = {digits, bins, stride, odd, row};
             u64 key_high = (u64)step, key_low = 0;
             if (!at.append(key_high, 0, split) || !at.append(key_low, split, n_digits)) continue;
-            const bool same = tally.cell && key_high == last_high && key_low == last_low;
-            tally.add(same ? tally.cell : slots.cell(key_high, key_low));
-            last_high = key_high, last_low = key_low;
+            tally.add(slots.cell(key_high, key_low));
         }
         tally.flush();
     }
