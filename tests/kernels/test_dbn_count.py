@@ -80,8 +80,7 @@ def count(backend, dtype=np.float64, rows=ROWS, room=ROWS):
             tables.add(uploaded, t, rows, stream)
             stream.record().wait()
             tables.make_room(stream)
-    stream.record().wait()
-    return tables
+    return tables, stream
 
 
 def listed(entries, keys):
@@ -94,11 +93,12 @@ def ints(row):
     return [int(x) for x in row]
 
 
-def agree(tables, rows=ROWS, dtype=np.float64):
+def agree(counted, rows=ROWS, dtype=np.float64):
+    tables, stream = counted
     wanted, cells = expected(dtype=dtype, rows=rows)
-    for found, keys, table in zip(tables.tables(), tables.keys, wanted, strict=True):
+    for found, keys, table in zip(tables.tables(stream), tables.keys, wanted, strict=True):
         assert listed(found, keys) == sorted(table.items())
-    variables, parameters = tables.cells()
+    variables, parameters = tables.cells(stream)
     np.testing.assert_array_equal(variables, np.concatenate(cells[:3], axis=1))
     prior = sum(np.bincount(bins_of(p[0, :rows], EDGES[3]), minlength=2) for _, p in batches(dtype))
     np.testing.assert_array_equal(parameters[:2], prior)
@@ -112,17 +112,17 @@ def test_dense_tables_have_every_count(backend, dtype):
 def test_hash_tables_have_every_count_and_grow(backend, monkeypatch):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 0)
     monkeypatch.setattr(dbn, "_capacity_for", lambda n: 1 << max(4, int(np.log2(n / 0.7)) + 1))
-    tables = count(backend)
+    tables, stream = count(backend)
     assert len(tables._sparse) == 3
     assert tables._sparse[0]._capacity >= 256  # it began with room for what 36 entries need
-    agree(tables)
+    agree((tables, stream))
 
 
 def test_one_large_and_several_small_tables(backend, monkeypatch):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 8 * 5 * 50)
-    tables = count(backend)
+    tables, stream = count(backend)
     assert [t.name for t in tables._sparse] == ["x"]
-    agree(tables)
+    agree((tables, stream))
 
 
 @pytest.mark.parametrize("rows", [1, 31, 33, 699])
@@ -133,9 +133,9 @@ def test_a_batch_may_be_smaller_than_its_room(backend, rows):
 def test_keys_of_two_words(backend, monkeypatch):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 0)
     monkeypatch.setattr(dbn, "_WORD", 25)
-    tables = count(backend)
+    tables, stream = count(backend)
     assert [keys.split for keys in tables.keys] == [1, 1, 0]
-    agree(tables)
+    agree((tables, stream))
 
 
 def test_entries_that_cannot_be_numbered_are_refused_by_name():

@@ -228,18 +228,18 @@ class CountTables:
         for table in self._sparse:
             table.make_room(self._rows, stream)
 
-    def cells(self) -> tuple[CountArray, CountArray]:
-        """Counts of bins, of variables ``[time, cell]`` and of parameters ``[cell]``.
+    def cells(self, stream: Stream) -> tuple[CountArray, CountArray]:
+        """Counts of bins after the stream's work, ``[time, cell]`` and ``[cell]`` of parameters.
 
         For each quantity its bins, then how many values lay below, above, and were not finite.
         """
-        found = [_on_host(self._backend, buffer) for buffer in self._cells]
+        found = [_on_host(self._backend, buffer, stream) for buffer in self._cells]
         return found[0], found[1][0]
 
-    def tables(self) -> list[Entries]:
-        """Entries that occur, a table per family."""
-        found = {table.name: table.result() for table in self._sparse}
-        found |= self._dense.results()
+    def tables(self, stream: Stream) -> list[Entries]:
+        """Entries that occur, a table per family, after the stream's work."""
+        found = {table.name: table.result(stream) for table in self._sparse}
+        found |= self._dense.results(stream)
         return [found[family.name] for family in self._families]
 
     def _bin(
@@ -326,10 +326,10 @@ class _Dense:
             stream,
         )  # fmt: skip
 
-    def results(self) -> dict[str, Entries]:
+    def results(self, stream: Stream) -> dict[str, Entries]:
         if self._counts is None:
             return {}
-        counts = _on_host(self._backend, self._counts)
+        counts = _on_host(self._backend, self._counts, stream)
         found = {}
         for index, name in enumerate(self._names):
             # C order of [step, entry] is the order of keys.
@@ -394,8 +394,8 @@ class _Sparse:
         self._program.launch("move_entries", old[-1], [*old, *new], stream)
         stream.record().wait()  # the old buffers may go
 
-    def result(self) -> Entries:
-        high, low, counts = (_on_host(self._backend, b) for b in self._slots)
+    def result(self, stream: Stream) -> Entries:
+        high, low, counts = (_on_host(self._backend, b, stream) for b in self._slots)
         taken = np.flatnonzero(low)
         one = np.uint64(1)
         return Entries.merged([Entries(high[taken] - one, low[taken] - one, counts[taken])])
@@ -419,9 +419,8 @@ def _starts(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
     return np.cumsum([0, *lengths]).astype(np.int64)
 
 
-def _on_host(backend: Backend, buffer: Any) -> Array:
-    """A copy of a buffer, when all that was given to the device before is done."""
-    stream = backend.stream()
+def _on_host(backend: Backend, buffer: Any, stream: Stream) -> Array:
+    """A copy of a buffer, made in stream order."""
     mirror = backend.mirror(buffer)
     backend.download(buffer, mirror, len(mirror), stream)
     stream.record().wait()
