@@ -18,7 +18,8 @@ from tauslab.model.check import check_rates, require_support
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, Number, symbols
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Feature, Network, round_counts, unfold
+from tauslab.model.network import Feature, Network, round_counts
+from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.sweep import Design, Sweep
 
@@ -131,7 +132,7 @@ def prepare(network: Network, options: Options) -> Task:
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
     )
     canonical = canonical_text(network)
-    digest = hashlib.sha256(canonical.encode())
+    digest = hashlib.sha256(canonical_text(network, limits=False).encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
