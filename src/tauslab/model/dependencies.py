@@ -6,29 +6,38 @@ from collections.abc import Collection, Mapping
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.expression import Expression, substitute, symbols
-from tauslab.model.network import Network, unfold
+from tauslab.model.network import Network
+from tauslab.model.unfolding import unfold
 
 
 def right_sides(network: Network) -> dict[str, frozenset[str]]:
     """Names in the right-hand side of every variable's equation.
 
-    A variable is a species that reactions may change. Rules are written out, and so are
-    parameters that are given by others: names are species and parameters that stand for themselves
-    alone, or both for themselves and for what gives them their value.
+    A variable is a species that may change. Rules are written out; of a parameter that others give
+    its value there are its own name and theirs. What an event assigns counts as read by the
+    variable that gets the value.
     """
     rules = network.rule_expressions()
     given = {name: tree for name, tree in network.parameters.items() if symbols(tree)}
     derived = unfold(given, "parameter")
+
+    def names_of(tree: Expression) -> set[str]:
+        names = set(symbols(substitute(tree, rules)))
+        return names.union(*(symbols(derived[name]) for name in names & derived.keys()))
+
     read: dict[str, set[str]] = {
         name: set() for name, species in network.species.items() if not species.fixed
     }
     for reaction in network.reactions:
-        names = symbols(substitute(reaction.law, rules))
-        for name in sorted(names & derived.keys()):
-            names = names | symbols(derived[name])
         for changed in reaction.net_change():
             if changed in read:
-                read[changed] |= names
+                read[changed] |= names_of(reaction.law)
+    for name, tree in network.rates.items():
+        read[name] = names_of(tree)
+    for event in network.events:
+        for name, tree in event.assignments.items():
+            if name in read:
+                read[name] |= names_of(tree)
     return {name: frozenset(names) for name, names in read.items()}
 
 

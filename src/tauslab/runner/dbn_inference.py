@@ -302,10 +302,8 @@ class _Joint:
 
 def _prior(network: DynamicNetwork, name: str, given: int | None) -> FloatArray:
     """Probabilities of a parameter's intervals."""
-    if given is None:
-        return network.marginal(name)[0]
-    known: FloatArray = np.eye(network.bins(name))[given]
-    return known
+    prior: FloatArray = network.marginal(name)[0]
+    return prior if given is None else np.eye(network.bins(name))[given]
 
 
 def _check_given(network: DynamicNetwork, given: Mapping[str, int]) -> None:
