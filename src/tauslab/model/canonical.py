@@ -30,7 +30,7 @@ def canonical_text(network: Network, *, limits: bool = True) -> str:
     limits
         Whether to tell the limits of laws for large counts, which only ``ode`` uses.
     """
-    return "\n".join(_lines(network, limits)) + "\n"
+    return "\n".join(_lines(network, limits=limits)) + "\n"
 
 
 def model_sha256(network: Network) -> str:
@@ -38,7 +38,7 @@ def model_sha256(network: Network) -> str:
     return hashlib.sha256(canonical_text(network, limits=False).encode()).hexdigest()
 
 
-def _lines(network: Network, limits: bool) -> Iterator[str]:
+def _lines(network: Network, *, limits: bool) -> Iterator[str]:
     if network.t_end is not None:
         yield f"t_end = {float(network.t_end)!r}"
     if network.features:

@@ -50,6 +50,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
+#define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would

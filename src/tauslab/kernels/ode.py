@@ -1,0 +1,158 @@
+"""The ODE engine: ensembles of trajectories of ordinary differential equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_lowering import OdeSystem, spans
+from tauslab.kernels.ode_sampling import Priors
+from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers, philox_keys, stride_of
+
+SOLVERS = ("rk4",)
+DEFAULT_SUBSTEPS = 10
+
+
+@dataclass(frozen=True)
+class OdeSettings:
+    """How equations are integrated.
+
+    Parameters
+    ----------
+    solver
+        ``rk4``: fixed steps.
+    substeps
+        Of ``rk4``: steps between one sample or event and the next.
+    precision
+        ``double`` or ``single``.
+    """
+
+    solver: str = "rk4"
+    substeps: int = DEFAULT_SUBSTEPS
+    precision: str = "double"
+
+
+class Ode:
+    """Integrates the trajectories of a system on one backend.
+
+    Parameters
+    ----------
+    times
+        Sample times ``[time]``, the first at 0 or later.
+    priors
+        Inputs that are drawn for every trajectory.
+    wide
+        Whether samples are doubles; otherwise they have the precision of the settings.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        system: OdeSystem,
+        times: Sequence[float],
+        settings: OdeSettings,
+        *,
+        priors: Priors | None = None,
+        wide: bool = True,
+    ) -> None:
+        self.backend, self.system, self.settings = backend, system, settings
+        self.priors = priors or Priors()
+        self._n_times = len(times)
+        cut = spans(times, system.events)
+        self._spans = [backend.upload(a) for a in (cut.begin, cut.end, cut.event, cut.sample)]
+        self._n_spans = len(cut.end)
+        numbers, table = self.priors.numbers(system.inputs), self.priors.table
+        self._priors = [
+            backend.upload(numbers) if len(numbers) else None, len(numbers),
+            backend.upload(table) if table.size else None, *table.shape,
+        ]  # fmt: skip
+        self._round_keys: dict[int, Any] = {}
+        self.sample_dtype = np.dtype(
+            np.float64 if wide or settings.precision == "double" else np.float32
+        )
+        self.entry = "ode_rk4"
+        header = ode_header(system, precision=settings.precision, wide=wide)
+        source = KernelSource("ode_rk4.cc", (self.entry,), {"model.h": header})
+        self.program: Program = backend.compile(source)
+
+    def trajectories_in_flight(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time."""
+        del launches
+        return self.program.resident(self.entry)
+
+    def scratch(self, rows: int) -> Any:
+        """Memory of trajectories in flight; None where registers hold it."""
+        del rows
+
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; samples go to ``buffers.observables`` by row.
+
+        `launch.constants` holds the inputs ``[inputs, names]``.
+        """
+        quantities = len(self.system.quantities)
+        strides = (self._n_times * quantities, quantities, 1, len(self.priors.priors), 1)
+        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+
+    def start_columns(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """The same with samples of all rows side by side: ``[time, quantity, row]``.
+
+        ``buffers.observables`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
+        ``buffers.drawn`` the shape ``[prior, row]``.
+        """
+        strides = (1, len(self.system.quantities) * launch.rows, launch.rows, 1, launch.rows)
+        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+
+    def _launch(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        strides: tuple[int, ...],
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int,
+    ) -> None:
+        backend = self.backend
+        backend.clear(buffers.row_counter, stream)
+        backend.clear(buffers.work, stream)
+        arguments = [
+            self._key(seed), launch.per_point, launch.first, launch.rows,
+            *self._spans, self._n_spans, launch.constants, stride_of(launch.constants),
+            *self._priors, buffers.row_counter, buffers.observables, *strides[:3],
+            buffers.drawn, *strides[3:], buffers.status, buffers.work,
+            *self._own_arguments(max_steps),
+        ]  # fmt: skip
+        items = min(launch.rows, self.program.resident(self.entry))
+        self.program.launch(self.entry, items, arguments, stream)
+
+    def _own_arguments(self, max_steps: int) -> list[Any]:
+        """Kernel arguments that only this method has."""
+        del max_steps
+        return [self.settings.substeps]
+
+    def _key(self, seed: int) -> Any:
+        """The seed as the kernel takes it: `PhiloxKeys` on the device."""
+        if seed not in self._round_keys:
+            self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
+        return self._round_keys[seed]
