@@ -75,6 +75,16 @@ class Keys:
         """Number of entries at one step."""
         return math.prod(self.sizes)
 
+    def words(
+        self, steps: CountArray, bins: npt.NDArray[np.uint8]
+    ) -> tuple[CountArray, CountArray]:
+        """High and low words ``[entry]`` of entries by step and bins."""
+        words = [steps.astype(np.uint64), np.zeros(len(bins), np.uint64)]
+        for d, size in enumerate(self.sizes):
+            word = int(d >= self.split)
+            words[word] = words[word] * np.uint64(size) + bins[:, d]
+        return words[0], words[1]
+
     def digits(self, high: CountArray, low: CountArray) -> tuple[CountArray, npt.NDArray[np.uint8]]:
         """Steps ``[entry]`` and bins u8 ``[entry, digit]``."""
         bins = np.empty((len(low), len(self.sizes)), np.uint8)
@@ -128,7 +138,7 @@ class CountTables:
     times
         Number of time points; there is a table per family and step between them.
     rows
-        Trajectories that a batch may have, the distance of values of two variables.
+        Trajectories that a batch may have.
 
     Raises
     ------
@@ -187,8 +197,8 @@ class CountTables:
             table.clear(stream)
 
     def begin(self, parameters: Any, rows: int, stream: Stream) -> None:
-        """Bin the parameters of a batch: real values ``[parameter, rows]`` on the device."""
-        if parameters is not None:
+        """Bin the parameters of a batch: reals ``[parameter, rows]`` on the device, or more."""
+        if len(self.bins) > self._variables:
             planes = self._planes[2 * self._variables :]
             self._bin(parameters, self._edges[1], planes, self._cells[1][0], rows, stream)
 
@@ -212,6 +222,11 @@ class CountTables:
     def counted(self) -> bool:
         """Whether `make_room` would not wait."""
         return self._counted is None or self._counted.done()
+
+    @property
+    def grows(self) -> bool:
+        """Whether `make_room` must be called after each time point."""
+        return bool(self._sparse)
 
     def make_room(self, stream: Stream) -> None:
         """Let tables grow that the next step might fill; waits for the last step's counts.

@@ -13,31 +13,36 @@ from tauslab.model.unfolding import unfold
 def right_sides(network: Network) -> dict[str, frozenset[str]]:
     """Names in the right-hand side of every variable's equation.
 
-    A variable is a species that may change. Rules are written out; of a parameter that others give
-    its value there are its own name and theirs. What an event assigns counts as read by the
-    variable that gets the value.
+    A variable is a species that reactions, an equation or an event may change. Rules are written
+    out; of a parameter, or a species that nothing changes, that others give its value there are its
+    own name and theirs. What an event assigns counts as read by the variable that gets the value.
     """
     rules = network.rule_expressions()
-    given = {name: tree for name, tree in network.parameters.items() if symbols(tree)}
-    derived = unfold(given, "parameter")
+    assigned = {name for event in network.events for name in event.assignments}
+    changed = {name for reaction in network.reactions for name in reaction.net_change()}
+    moving = {
+        name: species
+        for name, species in network.species.items()
+        if name in network.rates or name in assigned or (name in changed and not species.fixed)
+    }
+    given = {n: s.initial for n, s in network.species.items() if n not in moving}
+    given = {n: substitute(tree, rules) for n, tree in (network.parameters | given).items()}
+    derived = unfold({n: tree for n, tree in given.items() if symbols(tree)}, "value")
 
     def names_of(tree: Expression) -> set[str]:
         names = set(symbols(substitute(tree, rules)))
         return names.union(*(symbols(derived[name]) for name in names & derived.keys()))
 
-    read: dict[str, set[str]] = {
-        name: set() for name, species in network.species.items() if not species.fixed
-    }
+    read: dict[str, set[str]] = {name: set() for name in moving}
     for reaction in network.reactions:
-        for changed in reaction.net_change():
-            if changed in read:
-                read[changed] |= names_of(reaction.law)
+        for name in reaction.net_change():
+            if name in read and name not in network.rates and not moving[name].fixed:
+                read[name] |= names_of(reaction.law)
     for name, tree in network.rates.items():
-        read[name] = names_of(tree)
+        read[name] |= names_of(tree)
     for event in network.events:
         for name, tree in event.assignments.items():
-            if name in read:
-                read[name] |= names_of(tree)
+            read[name] |= names_of(tree)
     return {name: frozenset(names) for name, names in read.items()}
 
 

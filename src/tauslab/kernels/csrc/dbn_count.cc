@@ -5,7 +5,7 @@
 // bin after the step name. Counts are whole numbers: no order of adding can change them.
 //
 // Bins lie in planes of `stride` trajectories: the variables of even steps, of odd steps, and the
-// parameters, which have one bin for the whole trajectory.
+// parameters, which have one bin for the whole trajectory. Values of a quantity lie side by side.
 #include "prelude.h"
 
 constexpr u8 NO_BIN = 255;  // of a value that is not finite: its trajectory is not counted here
@@ -56,7 +56,7 @@ DEVICE void bin_values(i64 id, i64 size, const Real *values, i64 stride, i64 row
         u64 *own = cells + first_edge[q] + 2 * q;
         Tally in = {nullptr, 0}, out = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
-            const double x = (double)values[q * stride + row];
+            const double x = (double)values[q * rows + row];
             if (!(x - x == 0)) {
                 bins[q * stride + row] = NO_BIN;
                 out.add(own + inner + 3);
