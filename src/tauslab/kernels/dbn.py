@@ -110,8 +110,9 @@ class Entries:
     @classmethod
     def merged(cls, parts: Sequence[Entries]) -> Entries:
         """Counts of the same entries added, in order; of parts in any order."""
+        none = np.zeros(0, np.uint64)
         high, low, counts = (
-            np.concatenate([getattr(part, name) for part in parts])
+            np.concatenate([none, *(getattr(part, name) for part in parts)])
             for name in ("high", "low", "counts")
         )
         order = np.lexsort((low, high))

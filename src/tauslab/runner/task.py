@@ -196,13 +196,13 @@ def _choose_values(
     network: Network, options: Options
 ) -> tuple[Network, Options, dict[str, FloatArray], int]:
     """Values put into the network, points drawn; rows of what varies by name, and their number."""
-    network = _with_settings(network, options.set)
+    network = with_settings(network, options.set)
     if isinstance(options.sweep, Design):
         assert options.seed is not None
         options = replace(options, sweep=options.sweep.draw(options.seed))
     if isinstance(options.sweep, Sweep):
         rows = options.sweep.columns()
-        network = _with_settings(network, rows, options.sweep.origin)
+        network = with_settings(network, rows, options.sweep.origin)
         return network, options, rows, options.sweep.points
     rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
     return network, options, rows, options.n
@@ -213,7 +213,7 @@ def _default_record(task: Task) -> Record:
     return Record(trajectories=True) if small else Record(statistics=True, final=True)
 
 
-def _with_settings(
+def with_settings(
     network: Network, settings: Mapping[str, float | FloatArray], option: str = "--set"
 ) -> Network:
     """A copy in which parameters and initial amounts have the values that were set.

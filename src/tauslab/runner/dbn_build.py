@@ -1,0 +1,345 @@
+"""Builds a dynamic Bayesian network: all ranks integrate and count, rank 0 adds and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.decomposition.blocks import Blocks, next_share, runs, storage_block_size
+from tauslab.kernels.dbn import CountTables, Entries, Keys
+from tauslab.kernels.ode import Ode
+from tauslab.model.errors import ConfigError, OutputError, StoppedEarly
+from tauslab.model.network import Network
+from tauslab.runner.dbn_file import counted_blocks, load, save
+from tauslab.runner.dbn_intervals import edges_of
+from tauslab.runner.dbn_job import PILOT, DbnOptions
+from tauslab.runner.dbn_lane import (
+    LANES,
+    DbnLane,
+    count_lane,
+    engine_of,
+    lane_room,
+    nominal_course,
+    simulate_once,
+)
+from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
+from tauslab.runner.dbn_task import DbnTask, prepare_dbn
+from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.progress import Progress
+from tauslab.runner.run import open_backend
+from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+_LAUNCH_SECONDS = 1.0
+_POLL_SECONDS = 0.002
+_MESSAGE = 1 << 22  # entries that a rank sends at a time
+_FULL = 2  # launches in which every thread of a device has a trajectory
+
+BlockArray = npt.NDArray[np.bool_]
+
+
+def build_network(
+    network: Network,
+    options: DbnOptions,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+) -> DynamicNetwork | None:
+    """Build a network on all ranks of `comm`, with a seed; rank 0 gets it. Collective.
+
+    Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
+    the same whatever ranks and blocks there are.
+
+    Raises
+    ------
+    TauslabError
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
+    StoppedEarly
+        The build was stopped on request with what was counted in the file; ``--resume`` goes on.
+    """
+    task = agree(comm, lambda: prepare_dbn(network, options))
+    if len(set(comm.allgather(task.sha256))) > 1:
+        raise ConfigError("ranks have different models: every rank must run the same")
+    before = on_root(comm, lambda: _before(task) if comm.rank == 0 else None)
+    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
+    try:
+        engine = in_turn(comm, lambda: engine_of(task, backend))
+        plan = on_root(comm, lambda: _plan(task, engine, before))
+        tables = agree(comm, lambda: _tables(task, plan, engine))
+        counting = _Counting(task, plan, engine, tables, comm, stop)
+        try:
+            done = counting.run()
+            return _finish(task, plan, counting, done, comm)
+        except BaseException as error:
+            end_all_ranks(comm, error)
+            raise
+    finally:
+        backend.close()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What rank 0 decided for all: intervals, blocks and which of them were counted before."""
+
+    edges: list[FloatArray]
+    block: int
+    counted: BlockArray
+    nominal: FloatArray
+    before: DynamicNetwork | None = None
+
+    @property
+    def blocks(self) -> int:
+        return len(self.counted)
+
+
+def _before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
+    """What was counted before, to resume; refuses a file that may not be overwritten."""
+    options, path = task.options, task.options.output
+    if path is None or not path.exists():
+        return None
+    if options.resume:
+        found = load(path, unfinished=True)
+        _require_equal_settings(task, found, path)
+        return found, counted_blocks(path)
+    if not options.overwrite:
+        raise OutputError(f"{path} exists: give --overwrite, --resume or another -o")
+    return None
+
+
+def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) -> None:
+    for name, value in task.settings.items():
+        if found.attributes.get(name) != value:
+            raise ConfigError(
+                f"{path} cannot be resumed: it was made with {name} = "
+                f"{found.attributes.get(name)!r}, not {value!r}"
+            )
+    if not np.array_equal(found.times, task.options.times):
+        raise ConfigError(f"{path} cannot be resumed: it has other time points")
+
+
+def _plan(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None) -> _Plan:
+    if before is not None:
+        network, counted = before
+        edges = [network.edges[name] for name in task.structure.names]
+        nominal = network.nominal
+        assert nominal is not None
+        return _Plan(edges, int(network.attributes["block"]), counted, nominal, network)
+    block = task.options.block or storage_block_size(task.options.samples, 1, fine=True)
+    counted = np.zeros(Blocks(task.options.samples, block).count, bool)
+    edges = _edges(task, engine)
+    return _Plan(edges, block, counted, nominal_course(task, engine.backend))
+
+
+def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
+    """Intervals of all nodes; a pilot of the first trajectories gives the ranges."""
+    rows = min(PILOT, lane_room(task, engine.backend, 8))
+    values, parameters = simulate_once(task, engine, rows)
+    names = task.structure.names
+    pilots = [*np.moveaxis(values, 1, 0), *parameters]
+    return [edges_of(name, task.options, own) for name, own in zip(names, pilots, strict=True)]
+
+
+def _tables(task: DbnTask, plan: _Plan, engine: Ode) -> CountTables:
+    families = task.structure.families()
+    rows = _largest(task, plan, engine)
+    times = len(task.options.times)
+    return CountTables(engine.backend, plan.edges, len(families), families, times, rows)
+
+
+def _largest(task: DbnTask, plan: _Plan, engine: Ode) -> int:
+    """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
+    room = lane_room(task, engine.backend, engine.sample_dtype.itemsize)
+    wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
+    most = min(room, max(wanted, PILOT), task.options.samples)
+    return min(max(1, most // plan.block) * plan.block, task.options.samples)
+
+
+class _Counting:
+    """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
+
+    While the trajectories of one launch are counted, those of the next are integrated.
+    """
+
+    def __init__(
+        self,
+        task: DbnTask,
+        plan: _Plan,
+        engine: Ode,
+        tables: CountTables,
+        comm: Communicator,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._task, self._plan, self._comm, self._stop = task, plan, comm, stop
+        self.tables, self.backend = tables, engine.backend
+        self._rows = _largest(task, plan, engine)
+        self._lanes = [DbnLane(task, engine, self._rows) for _ in range(LANES)]
+        self.stream = self.backend.stream()
+        self._todo = np.flatnonzero(~plan.counted)
+        fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
+        self._room = max(1, self._rows // plan.block)
+        self._smallest = min(fill, self._room)
+        self._most = self._smallest
+        self._counted = self._position = 0
+
+    def run(self) -> BlockArray:
+        """Count until no block is left; returns which blocks this rank has counted."""
+        done = np.zeros(self._plan.blocks, bool)
+        self.tables.clear(self.stream)
+        counter = self._comm.counter()
+        waiting: DbnLane | None = None
+        turn, began = 0, time.perf_counter()
+        with self._progress() as progress:
+            while (blocks := self._take(counter.next)) is not None:
+                for first, end in runs(blocks):
+                    lane = self._lanes[turn % LANES]
+                    turn += 1
+                    self._wait(lane.freed)
+                    lane.start(*self._trajectories(first, end))
+                    if waiting is not None:
+                        self._count(waiting)
+                        progress.update(self._shown(), 0)
+                        self._adapt(time.perf_counter() - began)
+                    waiting = lane
+                    done[first:end] = True
+            if waiting is not None:
+                self._count(waiting)
+            self._wait(self.stream.record().done)
+            progress.update(self._shown(), 0)
+        counter.free()
+        return done
+
+    def _take(self, take: Callable[[int], int]) -> list[int] | None:
+        left = len(self._todo) - self._position
+        if left <= 0:
+            return None
+        if self._stop():
+            take(len(self._todo))  # what nobody has taken stays for a resumed build
+            return None
+        count = next_share(left, self._comm.size, LANES, self._smallest, self._most)
+        count = min(count, self._room)
+        position = take(count)
+        self._position = position + count
+        chosen = self._todo[position : position + count]
+        return [int(b) for b in chosen] if len(chosen) else None
+
+    def _trajectories(self, first: int, end: int) -> tuple[int, int]:
+        return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
+
+    def _count(self, lane: DbnLane) -> None:
+        """Give the stream a launch to count; with tables that grow, time point by time point."""
+        for point in range(len(self._task.options.times)):
+            count_lane(lane, self.tables, point, self.stream)
+            if self.tables.grows:
+                self._wait(self.tables.counted)
+                self.tables.make_room(self.stream)
+        lane.release(self.stream)
+        self._counted += lane.rows
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until it is; rank 0 serves the counter meanwhile."""
+        while not ready():
+            self._comm.poll()
+            time.sleep(_POLL_SECONDS)
+        self._comm.poll()
+
+    def _adapt(self, seconds: float) -> None:
+        """Size launches by the rate so far."""
+        blocks = int(self._counted / seconds * _LAUNCH_SECONDS / self._plan.block)
+        self._most = min(self._room, max(self._smallest, blocks))
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self._task.options.samples,
+            self._comm.rank,
+            quiet=self._task.options.quiet,
+            description=self._task.network.name,
+            started_at=self._shown(),
+        )
+
+    def _shown(self) -> int:
+        """Trajectories that are counted; other ranks are taken to be as far as this one."""
+        before = int(self._plan.counted.sum()) * self._plan.block
+        return min(before + self._counted * self._comm.size, self._task.options.samples)
+
+
+def _finish(
+    task: DbnTask, plan: _Plan, counting: _Counting, done: BlockArray, comm: Communicator
+) -> DynamicNetwork | None:
+    """Add what all ranks counted, on rank 0, and write it."""
+    everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
+    tables = counting.tables
+    found = tables.tables(counting.stream)
+    cells = tables.cells(counting.stream)
+    if plan.before is not None and comm.rank == 0:
+        found, cells = _with_before(plan.before, tables, found, cells)
+    merged = [_merged(entries, comm) for entries in found]
+    cells = (comm.sum_uint64(cells[0]), comm.sum_uint64(cells[1]))
+    built: DynamicNetwork | None = None
+    if comm.rank == 0:
+        entries = list(zip(merged, tables.keys, strict=True))
+        built = network_of(task.structure, task.options.times, plan.edges, entries, cells)
+        built = replace(
+            built, nominal=plan.nominal, attributes=_attributes(task, plan), model=_model(task)
+        )
+    output = task.options.output
+    if output is not None:
+        on_root(comm, lambda: save(built, output, everywhere) if built is not None else None)
+    if not everywhere.all():
+        left = f": --resume completes {output}" if output is not None else ""
+        raise StoppedEarly(
+            f"stopped on request with {int(everywhere.sum())} of {len(everywhere)} blocks "
+            f"counted{left}"
+        )
+    return built
+
+
+def _merged(entries: Entries, comm: Communicator) -> Entries:
+    """A node's entries of all ranks, added on rank 0; in pieces, as messages have a limit."""
+    total = Entries.merged([])
+    for piece in range(max(comm.allgather(-(-len(entries.counts) // _MESSAGE)))):
+        own = slice(piece * _MESSAGE, (piece + 1) * _MESSAGE)
+        part = Entries(entries.high[own], entries.low[own], entries.counts[own])
+        parts = comm.gather(part)
+        if parts is not None:
+            total = Entries.merged([total, *parts])
+    return total
+
+
+def _with_before(
+    before: DynamicNetwork,
+    tables: CountTables,
+    found: list[Entries],
+    cells: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
+) -> tuple[list[Entries], tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
+    """The counts of rank 0 with those of the file that is resumed."""
+    names = before.variables
+    earlier = [_entries(before, name, keys) for name, keys in zip(names, tables.keys, strict=True)]
+    entries = [Entries.merged(pair) for pair in zip(found, earlier, strict=True)]
+    columns = [np.hstack([before.marginals[n], before.outside[n]]) for n in before.structure.names]
+    variables = np.hstack(columns[: len(names)])
+    parameters = np.hstack([np.zeros((1, 0), np.uint64), *columns[len(names) :]])[0]
+    own = cells[1].copy()
+    own[: len(parameters)] += parameters
+    return entries, (cells[0] + variables, own)
+
+
+def _entries(network: DynamicNetwork, name: str, keys: Keys) -> Entries:
+    table = network.tables[name]
+    steps = np.repeat(np.arange(len(table.offsets) - 1), np.diff(table.offsets))
+    return Entries(*keys.words(steps.astype(np.uint64), table.bins), table.counts)
+
+
+def _attributes(task: DbnTask, plan: _Plan) -> Mapping[str, Any]:
+    return {**task.settings, "block": plan.block, "command": task.options.command}
+
+
+def _model(task: DbnTask) -> dict[str, str]:
+    from tauslab.model.canonical import canonical_text
+
+    canonical = canonical_text(task.network)
+    return {"source": task.network.source_text or canonical, "canonical": canonical}
