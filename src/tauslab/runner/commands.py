@@ -24,6 +24,10 @@ from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
+from tauslab.runner.dbn_build import build_network
+from tauslab.runner.dbn_commands import dbn_options, export_file, plot_file, told_file
+from tauslab.runner.dbn_file import is_network, network_digest_lines
+from tauslab.runner.dbn_info import network_summary
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
@@ -96,6 +100,19 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        network = agree(comm, lambda: readers.read_network(arguments.model))
+        settings = dict(_assignment(text) for text in arguments.set)
+        options = agree(comm, lambda: dbn_options(arguments, network, settings))
+        built = build_network(network, options, comm, stop_on_signals())
+    if built is not None and not arguments.quiet:
+        print("\n".join(network_summary(built, str(options.output))))
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -247,6 +264,9 @@ def _span(values: FloatArray) -> str:
 
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
+    if is_network(arguments.file):
+        print(told_file(arguments.file, as_json=arguments.json))
+        return
     if is_lattice_result(arguments.file):
         with LatticeResult(arguments.file) as lattice:
             found = lattice_result_facts(lattice)
@@ -263,7 +283,9 @@ def process_info(arguments: argparse.Namespace) -> None:
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
     chosen = arguments.species.split(",") if arguments.species else None
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        lines = network_digest_lines(arguments.file)
+    elif is_lattice_result(arguments.file):
         lines = lattice_digest_lines(arguments.file, chosen)
     else:
         with open_result(arguments.file) as result:
@@ -281,7 +303,9 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else []
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        plot_file(path, arguments)
+    elif is_lattice_result(arguments.file):
         with LatticeResult(arguments.file, arguments.replica) as frames:
             plot_lattice(frames, arguments.kind, names or None, arguments.t, arguments.axis, path)
     else:
@@ -292,7 +316,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 
 def process_export(arguments: argparse.Namespace) -> None:
-    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    """``tauslab export``: frames of a lattice run for ParaView or napari, or a network as BIF."""
+    if is_network(arguments.file):
+        print(export_file(arguments))
+        return
     path = arguments.output or arguments.file.with_suffix(".vtkhdf")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")

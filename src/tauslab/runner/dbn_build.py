@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.run import open_backend
 from tauslab.runner.together import agree, end_all_ranks, in_turn
@@ -50,7 +52,7 @@ def build_network(
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
 ) -> DynamicNetwork | None:
-    """Build a network on all ranks of `comm`, with a seed; rank 0 gets it. Collective.
+    """Build a network on all ranks of `comm`; rank 0 gets it. Collective.
 
     Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
     the same whatever ranks and blocks there are.
@@ -62,6 +64,8 @@ def build_network(
     StoppedEarly
         The build was stopped on request with what was counted in the file; ``--resume`` goes on.
     """
+    resumed = options.output if options.resume else None
+    options = replace(options, seed=with_seed(options.seed, resumed, comm))
     task = agree(comm, lambda: prepare_dbn(network, options))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("ranks have different models: every rank must run the same")
@@ -80,6 +84,17 @@ def build_network(
             raise
     finally:
         backend.close()
+
+
+def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
+    """The seed given, that of the file to resume, or one drawn. Collective."""
+    if seed is not None:
+        return seed
+    stored: int | None = None
+    if resumed is not None:
+        stored = on_root(comm, lambda: existing_attribute(resumed, "seed"))
+    drawn: int = comm.bcast(secrets.randbits(64)) if stored is None else stored
+    return drawn
 
 
 @dataclass(frozen=True)
