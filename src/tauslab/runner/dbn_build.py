@@ -154,9 +154,11 @@ def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
     """Intervals of all nodes; a pilot of the first trajectories gives the ranges."""
     rows = min(PILOT, lane_room(task, engine.backend, 8))
     values, parameters = simulate_once(task, engine, rows)
-    names = task.structure.names
-    pilots = [*np.moveaxis(values, 1, 0), *parameters]
-    return [edges_of(name, task.options, own) for name, own in zip(names, pilots, strict=True)]
+    names, options = task.structure.names, task.options
+    # The range of an unknown initial amount is not that of the variable over time.
+    initial = set(options.unknown) - set(task.structure.parameters)
+    pilots = zip(names, [*np.moveaxis(values, 1, 0), *parameters], strict=True)
+    return [edges_of(name, options, own, ranged=name not in initial) for name, own in pilots]
 
 
 def _tables(task: DbnTask, plan: _Plan, engine: Ode) -> CountTables:
@@ -273,6 +275,7 @@ class _Counting:
             self._comm.rank,
             quiet=self._task.options.quiet,
             description=self._task.network.name,
+            unit="samples",
             started_at=self._shown(),
         )
 

@@ -13,7 +13,9 @@ from tauslab.runner.dbn_network import FloatArray
 _DIGITS = 3  # of the width of a range, to which ranges from samples are rounded
 
 
-def edges_of(name: str, options: DbnOptions, pilot: FloatArray) -> FloatArray:
+def edges_of(
+    name: str, options: DbnOptions, pilot: FloatArray, *, ranged: bool = True
+) -> FloatArray:
     """Edges of the intervals of a node ``[bins + 1]``.
 
     Given edges; else a given range or that of the pilot's samples, rounded outwards to three digits
@@ -24,6 +26,8 @@ def edges_of(name: str, options: DbnOptions, pilot: FloatArray) -> FloatArray:
     ----------
     pilot
         Samples of the node, any shape; those that are not finite do not count.
+    ranged
+        Whether a given range is that of the node: not where it is that of an initial amount.
 
     Raises
     ------
@@ -33,15 +37,16 @@ def edges_of(name: str, options: DbnOptions, pilot: FloatArray) -> FloatArray:
     if name in options.edges:
         return np.asarray(options.edges[name], np.float64)
     count = options.own_intervals.get(name, options.intervals)
-    if options.spacing == "equal" and name in options.ranges:
-        return _even(*options.ranges[name], count)
+    given = options.ranges.get(name) if ranged else None
+    if options.spacing == "equal" and given is not None:
+        return _even(*given, count)
     samples = pilot[np.isfinite(pilot)].astype(np.float64)
     if not len(samples):
         raise ConfigError(
             f"{name} is not a finite number at any time of the first {PILOT} trajectories: "
             "take more --substeps, or give it a --range"
         )
-    low, high = options.ranges.get(name) or rounded_range(samples.min(), samples.max())
+    low, high = given or rounded_range(samples.min(), samples.max())
     if low == high:
         return np.array([low, high])
     if options.spacing == "equal":

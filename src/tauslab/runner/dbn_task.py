@@ -49,7 +49,7 @@ class DbnTask:
             "substeps": options.substeps,
             "precision": options.precision,
             "unknown": ",".join(options.unknown),
-            "sample": "\n".join(self.sampling.texts),
+            "sample": "; ".join(self.sampling.texts),
             "intervals": _interval_settings(options),
             "model_sha256": self.sha256,
         }
