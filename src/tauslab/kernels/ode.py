@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
-from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_codegen import PRECISIONS, ode_header
 from tauslab.kernels.ode_lowering import OdeSystem, spans
 from tauslab.kernels.ode_sampling import Priors
 from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers, philox_keys, stride_of
+from tauslab.model.errors import ConfigError
 
-SOLVERS = ("rk4",)
+SOLVERS = ("rk4", "dopri5")
 DEFAULT_SUBSTEPS = 10
+MOST_SUBSTEPS = 2**40
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,42 @@ class OdeSettings:
         ``rk4``: fixed steps.
     substeps
         Of ``rk4``: steps between one sample or event and the next.
+    rtol, atol
+        Of the others: bounds on the error of a step, relative to a variable and absolute (in the
+        unit of amounts).
     precision
         ``double`` or ``single``.
+
+    Raises
+    ------
+    ConfigError
+        A choice that is not known, or a number outside what is allowed.
     """
 
     solver: str = "rk4"
     substeps: int = DEFAULT_SUBSTEPS
+    rtol: float = 1e-6
+    atol: float = 1e-9
     precision: str = "double"
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        if self.solver not in SOLVERS:
+            raise ConfigError(
+                f"--ode-solver {self.solver!r} is not known; allowed are {', '.join(SOLVERS)}"
+            )
+        if self.precision not in PRECISIONS:
+            raise ConfigError(
+                f"--precision {self.precision!r} is not known; allowed are {', '.join(PRECISIONS)}"
+            )
+        if not 1 <= self.substeps <= MOST_SUBSTEPS:
+            raise ConfigError(
+                f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
+                f"{MOST_SUBSTEPS}"
+            )
+        for option, value in (("--rtol", self.rtol), ("--atol", self.atol)):
+            if not 0 < value < 1e300:
+                raise ConfigError(f"{option} {value:g} is not allowed: a finite number above 0")
 
 
 class Ode:
@@ -75,9 +106,9 @@ class Ode:
         self.sample_dtype = np.dtype(
             np.float64 if wide or settings.precision == "double" else np.float32
         )
-        self.entry = "ode_rk4"
+        self.entry = f"ode_{settings.solver}"
         header = ode_header(system, precision=settings.precision, wide=wide)
-        source = KernelSource("ode_rk4.cc", (self.entry,), {"model.h": header})
+        source = KernelSource(f"{self.entry}.cc", (self.entry,), {"model.h": header})
         self.program: Program = backend.compile(source)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
@@ -140,7 +171,8 @@ class Ode:
             self._key(seed), launch.per_point, launch.first, launch.rows,
             *self._spans, self._n_spans, launch.constants, stride_of(launch.constants),
             *self._priors, buffers.row_counter, buffers.observables, *strides[:3],
-            buffers.drawn, *strides[3:], buffers.status, buffers.work,
+            buffers.drawn, *strides[3:],
+            buffers.final, self.system.species, self._n_times - 1, buffers.status, buffers.work,
             *self._own_arguments(max_steps),
         ]  # fmt: skip
         items = min(launch.rows, self.program.resident(self.entry))
@@ -148,8 +180,10 @@ class Ode:
 
     def _own_arguments(self, max_steps: int) -> list[Any]:
         """Kernel arguments that only this method has."""
-        del max_steps
-        return [self.settings.substeps]
+        chosen = self.settings
+        if chosen.solver == "rk4":
+            return [chosen.substeps]
+        return [chosen.rtol, chosen.atol, np.uint64(max_steps)]
 
     def _key(self, seed: int) -> Any:
         """The seed as the kernel takes it: `PhiloxKeys` on the device."""
