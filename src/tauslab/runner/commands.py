@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.ode import OdeSettings
 from tauslab.model import readers
 from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
@@ -37,7 +36,7 @@ from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.method_choice import first_leap
-from tauslab.runner.ode_task import integration
+from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
@@ -172,24 +171,10 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         resume=arguments.resume,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
-        integration=_integration(arguments),
+        integration=told_integration(vars(arguments)),
         sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
-
-
-def _integration(arguments: argparse.Namespace) -> OdeSettings:
-    """How ``ode`` integrates; for other methods nothing may be said of it."""
-    names = ("substeps", "rtol", "atol", "precision")
-    given = {name: getattr(arguments, name) for name in names}
-    given |= {"solver": arguments.ode_solver}
-    if arguments.method != "ode":
-        for name, value in given.items():
-            if value is not None and (name, value) != ("precision", "double"):
-                option = "ode-solver" if name == "solver" else name
-                raise ConfigError(f"--{option} needs --method ode")
-        return OdeSettings()
-    return integration(**given)
 
 
 def _assignment(text: str) -> tuple[str, float]:

@@ -117,6 +117,19 @@ def integration(
     return OdeSettings(name, **given)
 
 
+def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
+    """Settings from a command's arguments; for other methods nothing may be said of it."""
+    given = {name: arguments[name] for name in ("substeps", "rtol", "atol", "precision")}
+    given |= {"solver": arguments["ode_solver"]}
+    if arguments["method"] == "ode":
+        return integration(**given)
+    for name, value in given.items():
+        if value is not None and (name, value) != ("precision", "double"):
+            option = "ode-solver" if name == "solver" else name
+            raise ConfigError(f"--{option} needs --method ode")
+    return OdeSettings()
+
+
 def ode_attributes(options: Options) -> dict[str, str | int | float]:
     """What a file tells of how equations were integrated."""
     chosen = options.integration
