@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tauslab.kernels.codegen import literal
 from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
+from tauslab.kernels.ode_jacobian import Jacobian
 from tauslab.kernels.ode_lowering import OdeSystem
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -248,4 +249,26 @@ def _events(system: OdeSystem, writer: Writer) -> str:
         "// Event number `event` happens.\ntemplate <class State>\n"
         f"DEVICE void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
         f"                      {_ARGUMENTS}) {{\n{''.join(cases)}}}\n"
+    )
+
+
+def jacobian_functions(found: Jacobian, writer: Writer) -> str:
+    """Derivatives of rates: by variables, entry by entry, and by the time."""
+    graph = writer.graph
+    lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
+    lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    nodes = [node for _, node in found.by_time]
+    more, slopes = writer.body(nodes, fused_products(graph, nodes))
+    rows = [row for row, _ in found.by_time]
+    more += [f"    d[{row}] = {value};\n" for row, value in zip(rows, slopes, strict=True)]
+    return (
+        f"constexpr int N_ENTRIES = {len(found.nodes)};\n"
+        f"constexpr int N_CELLS = {found.elimination.cells};\n"
+        f"constexpr bool TIME_ENTERS = {str(bool(nodes)).lower()};\n\n"
+        "// Derivatives of rates by variables.\ntemplate <class State, class Out>\n"
+        f"DEVICE_SHARED void ode_jacobian([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
+        f"                                [[maybe_unused]] const Out &out) {{\n"
+        f"{''.join(lines)}}}\n\n// And by the time; those left out are zero.\ntemplate <class State>\n"
+        f"DEVICE void ode_time_slopes([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
+        f"                            [[maybe_unused]] Real *d) {{\n{''.join(more)}}}\n"
     )

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.selectors import pilot_events, selector_of
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates, require_support
@@ -34,7 +35,8 @@ class Task:
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
-    the method was chosen, if it was not given.
+    the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
+    is empty, and `constants` are the system's inputs.
     """
 
     network: Network
@@ -46,16 +48,36 @@ class Task:
     stored_model: str
     sha256: str
     method_choice: str | None = None
+    system: OdeSystem | None = None
 
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
+        if self.system is not None:
+            return self.system.names[: self.system.species]
         return tuple(self.lowered.species[i] for i in self.lowered.recorded)
 
     @property
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
+        if self.system is not None:
+            return self.system.names[self.system.species :]
         return tuple(name for name, _ in self.lowered.observables)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the recorded species that are whole numbers."""
+        return self.species if self.system is None else ()
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        """Names of the recorded quantities that are real numbers."""
+        return self.observables if self.system is None else self.system.names
+
+    @property
+    def final_type(self) -> np.dtype[np.generic]:
+        """Of the last state of a species."""
+        return np.dtype(np.int32 if self.system is None else np.float64)
 
     @cached_property
     def selector(self) -> str:
@@ -88,7 +110,7 @@ class Task:
     @property
     def sample_bytes(self) -> int:
         """Bytes of the samples of one trajectory."""
-        per_time = 4 * len(self.species) + 8 * len(self.observables)
+        per_time = 4 * len(self.counted) + 8 * len(self.reals)
         return per_time * len(self.options.times)
 
 
@@ -102,8 +124,8 @@ def prepare(network: Network, options: Options) -> Task:
     ConfigError
         A name in the options that the model does not have.
     """
-    _check_names(network, options)
-    network, options, rows, n_rows = _choose_values(network, options)
+    check_names(network, options)
+    network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
     check_rates(network, values)
@@ -117,7 +139,7 @@ def prepare(network: Network, options: Options) -> Task:
             if name in columns:
                 initial[:, index] = columns[name]
                 varying[name] = columns[name].astype(np.float64)
-    recorded = _recorded_names(network, options)
+    recorded = recorded_names(network, options)
     lowered = lower(
         network,
         parameters=values,
@@ -146,10 +168,10 @@ def prepare(network: Network, options: Options) -> Task:
     task = Task(
         network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
     )
-    return replace(task, record=_checked_record(task))
+    return replace(task, record=checked_record(task))
 
 
-def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
+def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
     """Species and observables to sample; where samples are only reduced, those that this needs."""
     if options.species is not None or options.record is None or not options.record.reduced:
         return options.species
@@ -163,7 +185,8 @@ def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
 
 
-def _check_names(network: Network, options: Options) -> None:
+def check_names(network: Network, options: Options) -> None:
+    """Refuse what the method cannot honour, and species that the model does not have."""
     require_support(network, "ssa" if options.method == "auto" else options.method)
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
@@ -175,24 +198,30 @@ def _check_names(network: Network, options: Options) -> None:
             )
 
 
-def _checked_record(task: Task) -> Record:
+def checked_record(task: Task) -> Record:
+    """What to record, by default chosen by size; a ConfigError says what cannot be."""
     record = task.options.record or _default_record(task)
     if record.statistics and not task.species:
         raise ConfigError(
             "--species needs a species, not observables only, for --record statistics"
         )
     for histogram in record.histograms:
+        if task.system is not None:
+            raise ConfigError(
+                f"--record histogram of {histogram.species}: histograms are of counts, not of the "
+                "amounts of ode; record trajectories"
+            )
         if histogram.species not in task.species:
             raise ConfigError(
                 f"--record histogram of {histogram.species}: not a recorded species; "
                 f"recorded are {_some(task.species)}"
             )
     for spec in record.summaries:
-        spec.summary(task.options.times, task.species, task.observables)
+        spec.summary(task.options.times, task.counted, task.reals)
     return record
 
 
-def _choose_values(
+def choose_values(
     network: Network, options: Options
 ) -> tuple[Network, Options, dict[str, FloatArray], int]:
     """Values put into the network, points drawn; rows of what varies by name, and their number."""
@@ -228,7 +257,7 @@ def with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            if np.min(given) < 0:
+            if np.min(given) < 0 and name not in network.rates:
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )

@@ -22,9 +22,13 @@ DEVICE float root(float a) {
 }
 
 #define OF_SINGLE(name) \
-    DEVICE float name(float a) { return (float)name((double)a); }
+    DEVICE float name(float a) { \
+        return (float)name((double)a); \
+    }
 #define OF_SINGLES(name) \
-    DEVICE float name(float a, float b) { return (float)name((double)a, (double)b); }
+    DEVICE float name(float a, float b) { \
+        return (float)name((double)a, (double)b); \
+    }
 
 OF_SINGLE(tl_exp)
 OF_SINGLE(tl_log)

@@ -29,13 +29,14 @@ struct FixedSteps {
 
     DEVICE_MEMBER void start() const {}
     DEVICE_MEMBER void restart() const {}
-    DEVICE_MEMBER u8 advance(Real *x, const Real *c, double from, double to) {
-        const double h = (to - from) / (double)substeps;
-        for (i64 i = 0; i < substeps; ++i) rk4_step(x, c, from + (double)i * h, h);
-        steps += (u64)substeps;
-        return ODE_DONE;
-    }
 };
+
+DEVICE u8 advance(FixedSteps &method, Real *x, const Real *c, double from, double to) {
+    const double h = (to - from) / (double)method.substeps;
+    for (i64 i = 0; i < method.substeps; ++i) rk4_step(x, c, from + (double)i * h, h);
+    method.steps += (u64)method.substeps;
+    return ODE_DONE;
+}
 
 // All trajectories take equally long: rows are dealt out, so that neighbours write side by side.
 KERNEL(ode_rk4, ODE_ARGUMENTS, i64 substeps) {

@@ -7,8 +7,13 @@
 #include "prelude.h"
 #include "streams.h"
 
-enum PriorKind { PRIOR_UNIFORM = 0, PRIOR_LOG_UNIFORM = 1, PRIOR_NORMAL = 2, PRIOR_LOG_NORMAL = 3,
-                 PRIOR_TABLE = 4 };
+enum PriorKind {
+    PRIOR_UNIFORM = 0,
+    PRIOR_LOG_UNIFORM = 1,
+    PRIOR_NORMAL = 2,
+    PRIOR_LOG_NORMAL = 3,
+    PRIOR_TABLE = 4
+};
 
 constexpr u32 TABLE_DRAW = 0x80000000u;
 constexpr double TWO_PI = 0x1.921fb54442d18p+2;
