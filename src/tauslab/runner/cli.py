@@ -14,7 +14,7 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
-from tauslab.runner.dbn_job import PRECISIONS, SPACINGS
+from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS
 
 if TYPE_CHECKING:
@@ -167,7 +167,6 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument("--unknown", metavar="A,B", help="parameters, or initial amounts of species")
     for option, form, text in (
         ("--range", "NAME=LO:HI", "where an unknown is drawn; what is cut into intervals"),
-        ("--sample", "NAME=FORM", "another distribution of an unknown, as for run"),
         ("--intervals", "[NAME=]K", "intervals of all nodes (5), or of one"),
         ("--edges", "NAME=a,b,c", "intervals of a node"),
         ("--set", "NAME=VALUE", "value of a parameter, or initial amount of a species"),
@@ -177,9 +176,8 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument("--t-end", type=float, metavar="T", help="last time point")
     dbn.add_argument("--points", type=int, metavar="K", help="time points from 0 to T (101)")
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
-    dbn.add_argument("--substeps", type=int, metavar="R", help="steps between time points (100)")
+    _integration(dbn)
     dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
-    dbn.add_argument("--precision", choices=PRECISIONS, default="double", help="of trajectories")
     dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")

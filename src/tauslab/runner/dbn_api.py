@@ -16,12 +16,13 @@ from tauslab.model.network import Network
 from tauslab.model.properties import horizon, parse_property
 from tauslab.runner.api import Values, ranks, run_ensemble
 from tauslab.runner.dbn_build import build_network, with_seed
-from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DEFAULT_SUBSTEPS, DbnOptions
+from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DbnOptions
 from tauslab.runner.dbn_lane import DbnLane, engine_of
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.job import sample_times
 from tauslab.runner.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
+from tauslab.runner.ode_task import integration
 from tauslab.runner.run import open_backend
 
 BATCH = 256  # trajectories that are made at a time for a sequential test
@@ -36,7 +37,9 @@ def build(  # noqa: PLR0913 - as the command has
     t_end: float | None = None,
     points: int | None = None,
     times: Sequence[float] | FloatArray | None = None,
-    substeps: int = DEFAULT_SUBSTEPS,
+    solver: str | None = None,
+    substeps: int | None = None,
+    precision: str | None = None,
     intervals: int | Mapping[str, int] = DEFAULT_INTERVALS,
     output: str | os.PathLike[str] | None = None,
     **options: Any,
@@ -56,15 +59,16 @@ def build(  # noqa: PLR0913 - as the command has
         Number of trajectories.
     t_end, points, times
         Time points, as for `tauslab.run`.
-    substeps
-        Runge-Kutta steps from one time point to the next.
+    solver, substeps, precision
+        ``dopri5`` or ``rosenbrock``, with steps that adapt, or ``rk4`` with `substeps` from one
+        time point to the next; ``double`` or ``single``.
     intervals
         Intervals of every node, or by name (5 for the others).
     output
         File to write.
     options
         More of `tauslab.runner.dbn_job.DbnOptions`: ``spacing``, ``edges``, ``sample``,
-        ``precision``, ``set``, ``seed``, ``device``, ``threads``, ``overwrite``, ``resume``.
+        ``set``, ``seed``, ``device``, ``threads``, ``overwrite``, ``resume``.
 
     Raises
     ------
@@ -81,7 +85,7 @@ def build(  # noqa: PLR0913 - as the command has
         unknown=tuple(unknown),
         ranges=dict(ranges or {}),
         samples=samples,
-        substeps=substeps,
+        integration=integration(solver=solver, substeps=substeps, precision=precision),
         intervals=every,
         own_intervals=own,
         output=None if output is None else Path(output),
@@ -101,7 +105,8 @@ def check_property(  # noqa: PLR0913
     t_end: float | None = None,
     points: int | None = None,
     times: Sequence[float] | FloatArray | None = None,
-    substeps: int = DEFAULT_SUBSTEPS,
+    solver: str | None = None,
+    substeps: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - as in run
     seed: int | None = None,
     device: str = "auto",
@@ -119,7 +124,7 @@ def check_property(  # noqa: PLR0913
         As ``F[0,10](X > 3) & G[20,50](Y < 1)``; see `tauslab.model.properties.parse_property`.
     method
         ``ode``, with unknowns drawn for each trajectory; or ``ssa``, ``tau``.
-    unknown, ranges, substeps
+    unknown, ranges, solver, substeps
         Of ``ode``, as for `build`.
     t_end, points, times, set, seed, device, threads
         As for `tauslab.run`.
@@ -140,7 +145,8 @@ def check_property(  # noqa: PLR0913
         runs = _StochasticRuns(network, method, at, set or {}, _drawn(seed), device, threads)
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
-        times=at, unknown=tuple(unknown), ranges=dict(ranges or {}), substeps=substeps,
+        times=at, unknown=tuple(unknown), ranges=dict(ranges or {}),
+        integration=integration(solver=solver, substeps=substeps),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), device=device, threads=threads,
     )  # fmt: skip

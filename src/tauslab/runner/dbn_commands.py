@@ -14,7 +14,6 @@ from tauslab.runner.dbn_export import SUFFIX, export_network, time_points
 from tauslab.runner.dbn_file import load
 from tauslab.runner.dbn_info import network_facts, network_lines
 from tauslab.runner.dbn_job import (
-    DEFAULT_SUBSTEPS,
     DbnOptions,
     parse_edges,
     parse_intervals,
@@ -23,6 +22,7 @@ from tauslab.runner.dbn_job import (
 )
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import read_times, sample_times
+from tauslab.runner.ode_task import told_integration
 
 
 def dbn_options(
@@ -36,13 +36,12 @@ def dbn_options(
         unknown=_names(arguments.unknown),
         ranges=parse_ranges(arguments.range),
         sample=tuple(arguments.sample),
+        integration=told_integration({**vars(arguments), "method": "ode"}),
         samples=parse_samples(arguments.samples),
-        substeps=DEFAULT_SUBSTEPS if arguments.substeps is None else arguments.substeps,
         intervals=every,
         own_intervals=own,
         spacing=arguments.spacing,
         edges=parse_edges(arguments.edges),
-        precision=arguments.precision,
         set=settings,
         seed=arguments.seed,
         device=arguments.device,

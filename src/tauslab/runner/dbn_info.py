@@ -11,7 +11,7 @@ from tauslab.runner.dbn_file import counted_blocks, load
 from tauslab.runner.dbn_network import DynamicNetwork
 
 _SHOWN = 12
-_SETTINGS = ("substeps", "precision", "intervals", "sample")
+_SETTINGS = ("ode_solver", "substeps", "precision", "intervals", "sample")
 
 
 def network_facts(path: Path) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     if found["not_finite"]:
         lines.append(
             f"{found['not_finite']} of {found['trajectories']} trajectories did not stay finite: "
-            "from there on they are in no table; more --substeps may help"
+            "from there on they are in no table; more --substeps, or steps that adapt, may help"
         )
     most = sorted(found["outside"].items(), key=lambda item: -item[1])[:_SHOWN]
     if most:

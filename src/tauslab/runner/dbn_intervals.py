@@ -44,7 +44,7 @@ def edges_of(
     if not len(samples):
         raise ConfigError(
             f"{name} is not a finite number at any time of the first {PILOT} trajectories: "
-            "take more --substeps, or give it a --range"
+            "take more --substeps or steps that adapt, or give it a --range"
         )
     low, high = given or rounded_range(samples.min(), samples.max())
     if low == high:

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.kernels.dbn import MOST_BINS
+from tauslab.kernels.ode import OdeSettings
 from tauslab.model.errors import ConfigError
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 
 SPACINGS = ("equal", "quantile")
-PRECISIONS = ("double", "single")
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
-DEFAULT_SUBSTEPS = 100
 PILOT = 4096  # trajectories that decide ranges which are not given
 
 
@@ -37,8 +36,8 @@ class DbnOptions:
         Other distributions of unknowns, as ``tauslab run --sample`` takes them.
     samples
         Number of trajectories.
-    substeps
-        Integration steps from one time point to the next.
+    integration
+        How equations are integrated.
     intervals
         Number of intervals of every node, or by name for some.
     spacing
@@ -59,12 +58,11 @@ class DbnOptions:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     sample: tuple[str, ...] = ()
     samples: int = 100_000
-    substeps: int = DEFAULT_SUBSTEPS
+    integration: OdeSettings = field(default_factory=lambda: OdeSettings("dopri5"))
     intervals: int = DEFAULT_INTERVALS
     own_intervals: Mapping[str, int] = field(default_factory=dict)
     spacing: str = "equal"
     edges: Mapping[str, FloatArray] = field(default_factory=dict)
-    precision: str = "double"
     set: Mapping[str, float] = field(default_factory=dict)
     seed: int | None = None
     device: str = "auto"
@@ -81,19 +79,14 @@ class DbnOptions:
         if len(self.times) < 2:
             raise ConfigError("a dynamic Bayesian network needs 2 time points or more")
         _whole("--samples", self.samples, 1, MOST_TRAJECTORIES)
-        _whole("--substeps", self.substeps, 1, 2**31 - 1)
         if self.block is not None:
             _whole("--block", self.block, 1, MOST_TRAJECTORIES)
         if self.seed is not None:
             _whole("--seed", self.seed, 0, 2**64 - 1)
         for name, value in [("", self.intervals), *self.own_intervals.items()]:
             _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
-        for option, word, allowed in (
-            ("--spacing", self.spacing, SPACINGS),
-            ("--precision", self.precision, PRECISIONS),
-        ):
-            if word not in allowed:
-                raise ConfigError(f"{option} {word!r} is not known: {' or '.join(allowed)}")
+        if self.spacing not in SPACINGS:
+            raise ConfigError(f"--spacing {self.spacing!r} is not known: {' or '.join(SPACINGS)}")
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
         for name, (low, high) in self.ranges.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode import Ode
 from tauslab.kernels.ode_sampling import Priors
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
 from tauslab.runner.dbn_network import FloatArray
@@ -20,9 +21,7 @@ _LANE_BYTES = 2 << 30  # samples of a lane on the device
 
 def engine_of(task: DbnTask, backend: Backend) -> Ode:
     """The compiled equations on this rank's device."""
-    options = task.options
-    settings = OdeSettings(substeps=options.substeps, precision=options.precision)
-    times = options.times.tolist()
+    settings, times = task.options.integration, task.options.times.tolist()
     return Ode(backend, task.system, times, settings, priors=task.sampling.priors, wide=False)
 
 
@@ -111,7 +110,7 @@ def simulate_once(task: DbnTask, engine: Ode, rows: int) -> tuple[FloatArray, Fl
 
 def nominal_course(task: DbnTask, backend: Backend) -> FloatArray:
     """Variables over time with the model's own values ``[time, variable]``, in doubles."""
-    settings = OdeSettings(substeps=task.options.substeps)
+    settings = replace(task.options.integration, precision="double")
     times = task.options.times.tolist()
     engine = Ode(backend, nominal_system(task), times, settings, priors=Priors())
     lane = DbnLane(task, engine, 1)

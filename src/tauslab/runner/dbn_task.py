@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior
 from tauslab.model.canonical import canonical_text
@@ -46,8 +47,7 @@ class DbnTask:
         return {
             "seed": options.seed,
             "samples": options.samples,
-            "substeps": options.substeps,
-            "precision": options.precision,
+            **_integration(options.integration),
             "unknown": ",".join(options.unknown),
             "sample": "; ".join(self.sampling.texts),
             "intervals": _interval_settings(options),
@@ -82,6 +82,13 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     digest = hashlib.sha256(canonical_text(network).encode())
     digest.update(sampling.digest())
     return DbnTask(network, options, structure, system, inputs, sampling, digest.hexdigest())
+
+
+def _integration(chosen: OdeSettings) -> dict[str, str | int | float]:
+    """How equations are integrated, by the names of the command's options."""
+    own = ("substeps",) if chosen.solver == "rk4" else ("rtol", "atol")
+    numbers = {name: getattr(chosen, name) for name in ("precision", *own)}
+    return {"ode_solver": chosen.solver, **numbers}
 
 
 def _interval_settings(options: DbnOptions) -> str:
