@@ -100,12 +100,6 @@ def _interval_settings(options: DbnOptions) -> str:
     return "; ".join(words)
 
 
-def nominal_system(task: DbnTask) -> OdeSystem:
-    """The equations with the model's own values."""
-    values = task.network.parameter_values()
-    return lower_ode(task.network, parameters=values, recorded=task.structure.variables)
-
-
 def _check_names(network: Network, options: DbnOptions, nodes: list[str]) -> None:
     known = [*network.parameters, *network.species]
     for name in options.unknown:
