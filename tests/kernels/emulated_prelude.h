@@ -17,13 +17,17 @@
 #undef GLOBAL_SIZE
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
+#undef BLOCK_ID
+#undef BLOCKS
+#define BLOCK_ID 0ll
+#define BLOCKS 1ll
 
 constexpr int FIBERS = FIBERS_OF_A_BLOCK, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;
     bool done;
-    u64 warp_operations, block_operations;
+    u64 warp_operations, block_operations, group_operations;
     u64 value[2];
     bool vote[2];
     char *stack;
@@ -84,6 +88,16 @@ static int block_operation() {
     return slot;
 }
 
+static void group_operation(int group, int threads) {
+    ++fibers[current].group_operations;
+    if (current / threads != group) {
+        fprintf(stderr, "a thread waits for a group that is not its own\n");
+        abort();
+    }
+    const int begin = group * threads;
+    wait_for(begin, begin + threads, [](const Fiber &fiber) { return fiber.group_operations; });
+}
+
 template <class T>
 static T warp_read(T value, int lane) {
     u64 bits = 0;
@@ -119,6 +133,8 @@ static bool block_any(bool condition) {
 #define WARP_BALLOT(condition) warp_ballot(condition)
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
+#define GROUP_BARRIER(group, threads) group_operation((group), (threads))
+#define BLOCK_MEMORY(type, name, count) static type name[(count) + 1]
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS
@@ -142,6 +158,7 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
         fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
+        fiber.group_operations = 0;
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;

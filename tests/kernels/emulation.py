@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tauslab.kernels.backends.base import BackendOptions, KernelSource
+from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
 from tauslab.kernels.cache import csrc_texts
@@ -36,6 +36,18 @@ class EmulatedProgram:
         """One block."""
         del entry
         return self._threads
+
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+    ) -> None:
+        """Run one block, which does the work of all."""
+        assert grid.threads == self._threads
+        self.launch(entry, self._threads, arguments, stream)
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """One block."""
+        del entry, threads
+        return 1
 
 
 class EmulatedBackend(CpuBackend):

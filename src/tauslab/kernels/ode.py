@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
-from tauslab.kernels.ode_codegen import PRECISIONS, Writer, jacobian_functions, ode_header
+from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
+from tauslab.kernels.ode_codegen import (
+    PRECISIONS,
+    Writer,
+    ode_header,
+)
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import OdeSystem, spans
+from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
+from tauslab.kernels.ode_placement import LANES, Choice, chosen
 from tauslab.kernels.ode_sampling import Priors
 from tauslab.kernels.ssa import (
     LAUNCHES_IN_FLIGHT,
@@ -24,6 +30,7 @@ from tauslab.kernels.ssa import (
 from tauslab.model.errors import ConfigError
 
 SOLVERS = ("rk4", "dopri5", "rosenbrock")
+LAYOUTS = ("auto", "thread", "warps")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
 
@@ -44,6 +51,10 @@ class OdeSettings:
         unit of amounts).
     precision
         ``double`` or ``single``.
+    layout
+        Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
+        equations spread over several warps; ``auto`` takes what is predicted to be faster. Changes
+        no result.
 
     Raises
     ------
@@ -56,12 +67,17 @@ class OdeSettings:
     rtol: float = 1e-6
     atol: float = 1e-9
     precision: str = "double"
+    layout: str = "auto"
 
     def __post_init__(self) -> None:
         """Check the choices."""
         if self.solver not in SOLVERS:
             raise ConfigError(
                 f"--ode-solver {self.solver!r} is not known; allowed are {', '.join(SOLVERS)}"
+            )
+        if self.layout not in LAYOUTS:
+            raise ConfigError(
+                f"--ode-layout {self.layout!r} is not known; allowed are {', '.join(LAYOUTS)}"
             )
         if self.precision not in PRECISIONS:
             raise ConfigError(
@@ -88,6 +104,8 @@ class Ode:
         Inputs that are drawn for every trajectory.
     wide
         Whether samples are doubles; otherwise they have the precision of the settings.
+    choice
+        A layout in place of the predicted one, on a device with warps.
     """
 
     def __init__(
@@ -99,6 +117,7 @@ class Ode:
         *,
         priors: Priors | None = None,
         wide: bool = True,
+        choice: Choice | None = None,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -119,9 +138,19 @@ class Ode:
         self.entry = f"ode_{settings.solver}"
         self._elimination: list[Any] = []
         self._words = 0  # of memory that a trajectory in flight needs beside registers
-        more = self._with_jacobian() if settings.solver == "rosenbrock" else None
+        self.choice: Choice | None = None
+        more, block_bytes = None, 0
+        if settings.solver == "rosenbrock":
+            more = self._with_jacobian()
+        elif settings.solver == "rk4" and backend.style.warps and system.variables:
+            self.choice = choice or chosen(system, settings.precision, settings.layout)
+            if self.choice.placement is not None:
+                self.entry, block_bytes = "ode_warps", self.choice.bytes_of_a_block
+                more = _with_groups(self.choice)
         header = ode_header(system, precision=settings.precision, wide=wide, more=more)
-        source = KernelSource(f"{self.entry}.cc", (self.entry,), {"model.h": header})
+        source = KernelSource(
+            f"{self.entry}.cc", (self.entry,), {"model.h": header}, block_bytes=block_bytes
+        )
         self.program: Program = backend.compile(source)
 
     def _with_jacobian(self) -> Callable[[OdeSystem, Writer], str]:
@@ -135,11 +164,26 @@ class Ode:
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time."""
+        if self.entry == "ode_warps":
+            return self._blocks() * self._lanes_of_a_block
         resident = self.program.resident(self.entry)
         if not self._words:
             return resident
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (self._words * self._real.itemsize)))
+
+    @property
+    def _threads_of_a_block(self) -> int:
+        assert self.choice is not None
+        return LANES * self.choice.warps * self.choice.groups
+
+    @property
+    def _lanes_of_a_block(self) -> int:
+        assert self.choice is not None
+        return LANES * self.choice.groups
+
+    def _blocks(self) -> int:
+        return max(1, self.program.resident_blocks(self.entry, self._threads_of_a_block))
 
     def _items(self, rows: int) -> int:
         return min(rows, self.trajectories_in_flight(LAUNCHES_IN_FLIGHT))
@@ -206,6 +250,11 @@ class Ode:
             buffers.final, self.system.species, self._n_times - 1, buffers.status, buffers.work,
             *self._own_arguments(max_steps, buffers.scratch),
         ]  # fmt: skip
+        if self.entry == "ode_warps":
+            blocks = min(self._blocks(), -(-launch.rows // self._lanes_of_a_block))
+            grid = Grid(blocks, self._threads_of_a_block)
+            self.program.launch_blocks(self.entry, grid, arguments, stream)
+            return
         items = min(launch.rows, self.program.resident(self.entry))
         if buffers.scratch is not None:
             items = min(items, int(buffers.scratch.shape[0]))
@@ -224,3 +273,10 @@ class Ode:
         if seed not in self._round_keys:
             self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
         return self._round_keys[seed]
+
+
+def _with_groups(choice: Choice) -> Callable[[OdeSystem, Writer], str]:
+    """What the layout with warps needs in the header."""
+    placement = choice.placement
+    assert placement is not None
+    return lambda system, writer: group_functions(system, placement.groups, writer, choice.groups)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from tauslab.kernels.codegen import literal
 from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
-from tauslab.kernels.ode_jacobian import Jacobian
 from tauslab.kernels.ode_lowering import OdeSystem
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -159,7 +158,7 @@ class _Body:
         return f"({self.value(number)} != 0)"
 
 
-_ARGUMENTS = "[[maybe_unused]] const Real *c, [[maybe_unused]] Real t"
+ARGUMENTS = "[[maybe_unused]] const Constants &c, [[maybe_unused]] Real t"
 
 
 def ode_header(
@@ -219,8 +218,8 @@ def _rates(system: OdeSystem, writer: Writer) -> str:
     lines, values = writer.body(system.rates, fused_products(system.graph, system.rates))
     lines += [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
     return (
-        "// dx/dt of every variable.\ntemplate <class State>\n"
-        f"DEVICE void ode_rates([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
+        "// dx/dt of every variable.\ntemplate <class State, class Constants>\n"
+        f"DEVICE void ode_rates([[maybe_unused]] const State &x, {ARGUMENTS},\n"
         f"                      [[maybe_unused]] Real *d) {{\n{''.join(lines)}}}\n"
     )
 
@@ -230,8 +229,8 @@ def _quantities(system: OdeSystem, writer: Writer) -> str:
     lines, values = writer.body(nodes, fused_products(system.graph, nodes))
     lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
     return (
-        "// What is recorded.\ntemplate <class State, class Out>\n"
-        f"DEVICE void ode_quantities([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
+        "// What is recorded.\ntemplate <class State, class Constants, class Out>\n"
+        f"DEVICE void ode_quantities([[maybe_unused]] const State &x, {ARGUMENTS},\n"
         f"                           [[maybe_unused]] const Out &out) {{\n{''.join(lines)}}}\n"
     )
 
@@ -246,29 +245,7 @@ def _events(system: OdeSystem, writer: Writer) -> str:
         body = "".join(f"    {line}" for line in lines)
         cases.append(f"    if (event == {number}) {{\n{body}    }}\n")
     return (
-        "// Event number `event` happens.\ntemplate <class State>\n"
+        "// Event number `event` happens.\ntemplate <class State, class Constants>\n"
         f"DEVICE void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
-        f"                      {_ARGUMENTS}) {{\n{''.join(cases)}}}\n"
-    )
-
-
-def jacobian_functions(found: Jacobian, writer: Writer) -> str:
-    """Derivatives of rates: by variables, entry by entry, and by the time."""
-    graph = writer.graph
-    lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
-    lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
-    nodes = [node for _, node in found.by_time]
-    more, slopes = writer.body(nodes, fused_products(graph, nodes))
-    rows = [row for row, _ in found.by_time]
-    more += [f"    d[{row}] = {value};\n" for row, value in zip(rows, slopes, strict=True)]
-    return (
-        f"constexpr int N_ENTRIES = {len(found.nodes)};\n"
-        f"constexpr int N_CELLS = {found.elimination.cells};\n"
-        f"constexpr bool TIME_ENTERS = {str(bool(nodes)).lower()};\n\n"
-        "// Derivatives of rates by variables.\ntemplate <class State, class Out>\n"
-        f"DEVICE_SHARED void ode_jacobian([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
-        f"                                [[maybe_unused]] const Out &out) {{\n"
-        f"{''.join(lines)}}}\n\n// And by the time; those left out are zero.\ntemplate <class State>\n"
-        f"DEVICE void ode_time_slopes([[maybe_unused]] const State &x, {_ARGUMENTS},\n"
-        f"                            [[maybe_unused]] Real *d) {{\n{''.join(more)}}}\n"
+        f"                      {ARGUMENTS}) {{\n{''.join(cases)}}}\n"
     )
