@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tauslab.kernels import dbn
-from tauslab.kernels.dbn import CountTables, Entries, Family, Keys
+from tauslab.kernels import dbn, dbn_entries
+from tauslab.kernels.dbn import CountTables
+from tauslab.kernels.dbn_entries import Entries, Family, Keys
 from tauslab.model.errors import ConfigError
 
 TIMES, ROWS, BATCHES = 6, 700, 3
@@ -127,7 +128,7 @@ def test_a_batch_may_be_smaller_than_its_room(backend, rows):
 
 def test_keys_of_two_words(backend, monkeypatch):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 0)
-    monkeypatch.setattr(dbn, "_WORD", 25)
+    monkeypatch.setattr(dbn_entries, "_WORD", 25)
     tables, stream = count(backend)
     assert [keys.split for keys in tables.keys] == [1, 1, 0]
     agree((tables, stream))

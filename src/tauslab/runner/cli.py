@@ -172,7 +172,7 @@ def _dbn(subparsers: Commands) -> None:
         ("--set", "NAME=VALUE", "value of a parameter, or initial amount of a species"),
     ):
         dbn.add_argument(option, action="append", default=[], metavar=form, help=text)
-    dbn.add_argument("--samples", default="1e5", metavar="N", help="trajectories (1e5)")
+    dbn.add_argument("--samples", metavar="N", help="trajectories (1e5)")
     dbn.add_argument("--t-end", type=float, metavar="T", help="last time point")
     dbn.add_argument("--points", type=int, metavar="K", help="time points from 0 to T (101)")
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")

@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import signal
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +20,15 @@ from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
-from tauslab.runner.dbn_build import build_network
-from tauslab.runner.dbn_commands import dbn_options, export_file, plot_file, told_file
+from tauslab.runner.command_tools import (
+    assignment,
+    no_warning,
+    stop_on_signals,
+    warn_on_rank_0,
+)
+from tauslab.runner.dbn_commands import export_file, plot_file, told_file
+from tauslab.runner.dbn_commands import process_dbn as process_dbn
 from tauslab.runner.dbn_file import is_network, network_digest_lines
-from tauslab.runner.dbn_info import network_summary
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
@@ -66,7 +67,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else no_warning
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
@@ -85,7 +86,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
     given = {name: getattr(arguments, name) for name in names}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
+    chosen["set"] = chosen.get("set", {}) | dict(assignment(text) for text in arguments.set)
     options = LatticeOptions(
         **chosen,
         device=arguments.device,
@@ -97,24 +98,11 @@ def process_rdme(arguments: argparse.Namespace) -> None:
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0
+        warnings.showwarning = warn_on_rank_0
         result = run_lattice(model, options, ranks(), stop_on_signals())
     if not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
-
-
-def process_dbn(arguments: argparse.Namespace) -> None:
-    """``tauslab dbn``: read, count, write, say what came out."""
-    comm = ranks()
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
-        network = agree(comm, lambda: readers.read_network(arguments.model))
-        settings = dict(_assignment(text) for text in arguments.set)
-        options = agree(comm, lambda: dbn_options(arguments, network, settings))
-        built = build_network(network, options, comm, stop_on_signals())
-    if built is not None and not arguments.quiet:
-        print("\n".join(network_summary(built, str(options.output))))
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -171,7 +159,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     return Options(
         times=times,
         seed=arguments.seed,
-        set=dict(_assignment(text) for text in arguments.set),
+        set=dict(assignment(text) for text in arguments.set),
         sweep=stored_sweep
         or choose_points(
             parse_sweep(arguments.sweep),
@@ -192,14 +180,6 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
-
-
-def _assignment(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
 
 
 def summary(result: Result) -> list[str]:
@@ -345,7 +325,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
     if isinstance(model, Lattice):
-        given = dict(_assignment(text) for text in arguments.set)
+        given = dict(assignment(text) for text in arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)
@@ -388,26 +368,3 @@ def process_bench(arguments: argparse.Namespace) -> None:
     ]
     if comm.rank == 0:
         print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
-
-
-def stop_on_signals() -> Callable[[], bool]:
-    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-        # Python would wait for the kernel that runs; the file stays good without that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        signal.signal(number, ask)
-    return lambda: bool(asked)
-
-
-def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"tauslab: warning: {message}", file=sys.stderr)
-
-
-def _no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""

@@ -16,7 +16,7 @@ from tauslab.model.network import Network
 from tauslab.model.properties import horizon, parse_property
 from tauslab.runner.api import Values, ranks, run_ensemble
 from tauslab.runner.dbn_build import build_network, with_seed
-from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DbnOptions
+from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DEFAULT_SAMPLES, DbnOptions
 from tauslab.runner.dbn_lane import DbnLane, engine_of
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
@@ -33,7 +33,7 @@ def build(  # noqa: PLR0913 - as the command has
     *,
     unknown: Sequence[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    samples: int = 100_000,
+    samples: int = DEFAULT_SAMPLES,
     t_end: float | None = None,
     points: int | None = None,
     times: Sequence[float] | FloatArray | None = None,

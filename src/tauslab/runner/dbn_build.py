@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.decomposition.blocks import Blocks, next_share, runs, storage_block_size
-from tauslab.kernels.dbn import CountTables, Entries, Keys
+from tauslab.kernels.dbn import CountTables
+from tauslab.kernels.dbn_entries import Entries, Keys
 from tauslab.kernels.ode import Ode
 from tauslab.model.errors import ConfigError, OutputError, StoppedEarly
 from tauslab.model.network import Network
@@ -353,7 +354,9 @@ def _entries(network: DynamicNetwork, name: str, keys: Keys) -> Entries:
 
 
 def _attributes(task: DbnTask, plan: _Plan) -> Mapping[str, Any]:
-    return {**task.settings, "block": plan.block, "command": task.options.command}
+    network, options = task.network, task.options
+    name = network.source_path.name if network.source_path else network.name
+    return {**task.settings, "model": name, "block": plan.block, "command": options.command}
 
 
 def _model(task: DbnTask) -> dict[str, str]:

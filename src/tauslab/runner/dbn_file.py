@@ -79,6 +79,8 @@ def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool
         file["progress/blocks"] = blocks.astype(np.uint8)
     for name, text in network.model.items():
         file[f"model/{name}"] = text
+    if "source" in network.model:
+        file["model/source"].attrs["name"] = str(network.attributes.get("model", ""))
     for name, array in datasets(network):
         options: dict[str, Any] = {}
         if name.startswith("dbn/tables/") and len(array) > _CHUNK:

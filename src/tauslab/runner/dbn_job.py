@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 
 SPACINGS = ("equal", "quantile")
+DEFAULT_SAMPLES = 100_000
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
 PILOT = 4096  # trajectories that decide ranges which are not given
 
@@ -57,7 +58,7 @@ class DbnOptions:
     unknown: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     sample: tuple[str, ...] = ()
-    samples: int = 100_000
+    samples: int = DEFAULT_SAMPLES
     integration: OdeSettings = field(default_factory=lambda: OdeSettings("dopri5"))
     intervals: int = DEFAULT_INTERVALS
     own_intervals: Mapping[str, int] = field(default_factory=dict)
@@ -152,7 +153,7 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
     return every, own
 
 
-def parse_samples(text: str) -> int:
+def parse_samples(text: str | int) -> int:
     """Read a number of trajectories, which may be written as ``3e6``."""
     try:
         value = float(text)

@@ -15,7 +15,7 @@ from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_task import DbnTask
 
 LANES = 2
-_LANE_BYTES = 2 << 30  # samples of a lane on the device
+_LANE_BYTES = 8 << 30  # samples of a lane on the device
 
 
 def engine_of(task: DbnTask, backend: Backend) -> Ode:

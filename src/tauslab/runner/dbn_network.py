@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.dbn import CountTables, Entries, Family, Keys
+from tauslab.kernels.dbn import CountTables
+from tauslab.kernels.dbn_entries import Entries, Family, Keys
 from tauslab.model.errors import ConfigError
 
 FloatArray = npt.NDArray[np.float64]
