@@ -26,8 +26,7 @@ from tauslab.runner.command_tools import (
     stop_on_signals,
     warn_on_rank_0,
 )
-from tauslab.runner.dbn_commands import export_file, plot_file, told_file
-from tauslab.runner.dbn_commands import process_dbn as process_dbn
+from tauslab.runner.dbn_commands import build_and_tell, export_file, plot_file, told_file
 from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
@@ -103,6 +102,11 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    build_and_tell(arguments)
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:

@@ -38,8 +38,8 @@ from tauslab.runner.ode_task import told_integration
 from tauslab.runner.together import agree
 
 
-def process_dbn(arguments: argparse.Namespace) -> None:
-    """``tauslab dbn``: read, count, write, say what came out."""
+def build_and_tell(arguments: argparse.Namespace) -> None:
+    """Read a model, build its network on all ranks, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else no_warning
