@@ -14,7 +14,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Priors
-from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -60,6 +60,7 @@ def integrate(
     seed: int = 1,
     columns: bool = False,
     priors: Priors | None = None,
+    max_steps: int = MAX_STEPS,
     **options: Any,
 ) -> Course:
     """One launch of `rows` trajectories, or one for each row of `inputs`."""
@@ -82,7 +83,8 @@ def integrate(
     )
     stream = backend.stream()
     start = engine.start_columns if columns else engine.start
-    start(Launch(first, rows, None, backend.upload(table)), buffers, stream, seed=seed)
+    launch = Launch(first, rows, None, backend.upload(table))
+    start(launch, buffers, stream, seed=seed, max_steps=max_steps)
     stream.record().wait()
 
     def fetch(buffer: Any) -> Array:

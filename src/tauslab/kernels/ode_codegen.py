@@ -219,7 +219,7 @@ def _rates(system: OdeSystem, writer: Writer) -> str:
     lines += [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
     return (
         "// dx/dt of every variable.\ntemplate <class State, class Constants>\n"
-        f"DEVICE void ode_rates([[maybe_unused]] const State &x, {ARGUMENTS},\n"
+        f"DEVICE_SHARED void ode_rates([[maybe_unused]] const State &x, {ARGUMENTS},\n"
         f"                      [[maybe_unused]] Real *d) {{\n{''.join(lines)}}}\n"
     )
 
@@ -230,7 +230,7 @@ def _quantities(system: OdeSystem, writer: Writer) -> str:
     lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
     return (
         "// What is recorded.\ntemplate <class State, class Constants, class Out>\n"
-        f"DEVICE void ode_quantities([[maybe_unused]] const State &x, {ARGUMENTS},\n"
+        f"DEVICE_SHARED void ode_quantities([[maybe_unused]] const State &x, {ARGUMENTS},\n"
         f"                           [[maybe_unused]] const Out &out) {{\n{''.join(lines)}}}\n"
     )
 
@@ -246,6 +246,6 @@ def _events(system: OdeSystem, writer: Writer) -> str:
         cases.append(f"    if (event == {number}) {{\n{body}    }}\n")
     return (
         "// Event number `event` happens.\ntemplate <class State, class Constants>\n"
-        f"DEVICE void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
+        f"DEVICE_SHARED void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
         f"                      {ARGUMENTS}) {{\n{''.join(cases)}}}\n"
     )

@@ -28,7 +28,7 @@ def jacobian_functions(found: Jacobian, writer: Writer) -> str:
         f"                                [[maybe_unused]] const Out &out) {{\n"
         f"{''.join(lines)}}}\n\n// And by the time; those left out are zero.\n"
         "template <class State, class Constants>\n"
-        f"DEVICE void ode_time_slopes([[maybe_unused]] const State &x, {ARGUMENTS},\n"
+        f"DEVICE_SHARED void ode_time_slopes([[maybe_unused]] const State &x, {ARGUMENTS},\n"
         f"                            [[maybe_unused]] Real *d) {{\n{''.join(more)}}}\n"
     )
 

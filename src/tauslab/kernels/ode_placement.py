@@ -26,8 +26,11 @@ BLOCK_OVERHEAD = 1024  # bytes that a block takes beside its own
 MOST_WARPS = 64  # of a multiprocessor
 MOST_BLOCKS = 32
 LARGEST_SPLIT = 16  # warps of a trajectory
-SYSTEM_REGISTERS = 40  # of a thread, for addresses, times and counters
-TEMPORARIES = 24  # values of expressions that live at the same time
+# Registers of a thread beside three for each of its variables: for addresses, times and counters;
+# and for values of expressions, of which more live at a time where they come from shared memory.
+# So ptxas (12.9, sm_90) needs them, within a tenth for three models of 16 to 28 variables.
+SYSTEM_REGISTERS = 40
+TEMPORARIES, SHARED_TEMPORARIES = 8, 32
 BARRIER = 30.0  # slots that a warp loses at each of the four barriers of a step
 ENOUGH_WARPS = 4.0  # of a scheduler: fewer cannot hide the latency of arithmetic
 LOCAL_ACCESS = 8.0  # slots of a spilled register, stored and loaded once a stage
@@ -171,7 +174,7 @@ def thread_choice(system: OdeSystem, precision: str) -> Choice:
     stage = sum(prices.node(n, shared=False) for n in nodes)
     stage += len(system.variables) * prices.own(shared=False)
     constants = len(frozenset[int]().union(*prices.constants)) if prices.constants else 0
-    words = (4 * len(system.variables) + constants + TEMPORARIES) * prices.costs.words
+    words = (3 * len(system.variables) + constants + TEMPORARIES) * prices.costs.words
     wanted = words + SYSTEM_REGISTERS
     stage += max(0, wanted - MOST_REGISTERS) * LOCAL_ACCESS
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
@@ -184,7 +187,7 @@ def warps_choice(system: OdeSystem, warps: int, precision: str) -> Choice:
     prices = _Prices(system, precision)
     block = group_bytes(system, prices)
     own = max(len(group) for group in placement.groups)
-    words = (3 * own + TEMPORARIES) * prices.costs.words + SYSTEM_REGISTERS
+    words = 3 * own * prices.costs.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
     spilled = max(0, words - MOST_REGISTERS) * LOCAL_ACCESS
     by_registers = REGISTERS // (LANES * warps * min(words, MOST_REGISTERS))
     by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)

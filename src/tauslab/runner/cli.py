@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ode import SOLVERS
+from tauslab.kernels.ode import LAYOUTS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
@@ -130,6 +130,7 @@ def _integration(run: argparse.ArgumentParser) -> None:
     run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
+    run.add_argument("--ode-layout", choices=LAYOUTS, help="how rk4 uses a GPU (auto)")
     run.add_argument("--precision", choices=sorted(PRECISIONS), help="of ode: double or single")
     run.add_argument(
         "--sample",

@@ -198,6 +198,8 @@ def summary(result: Result) -> list[str]:
     where = f" at each of {result.n_points} points" if result.swept else ""
     what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.continuous:
+        lines = [lines[0].replace("events", "steps")]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))

@@ -16,7 +16,7 @@ from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.layout import HistogramSpec
+from tauslab.runner.output.layout import SAMPLED, HistogramSpec
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.summary import PREFIX, SummarySpec
 from tauslab.runner.sweep import Design, Sweep
@@ -29,18 +29,19 @@ METHODS = ("auto", "ssa", "tau", "ode")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
-_WORDS = ("trajectories", "statistics", "final")
+_WORDS = ("trajectories", "statistics", "final", SAMPLED)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps: samples of all trajectories, sums over them, histograms, summaries."""
+    """What a run keeps: samples, sums over them, histograms, summaries, what ``--sample`` drew."""
 
     trajectories: bool = False
     statistics: bool = False
     final: bool = False
     histograms: tuple[HistogramSpec, ...] = ()
     summaries: tuple[SummarySpec, ...] = ()
+    sampled: bool = False
 
     @classmethod
     def parse(cls, text: str | Sequence[str]) -> Record:

@@ -124,11 +124,12 @@ class Lane:
             row_counter=backend.empty((1,), np.uint64),
             work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
+            drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
         )
         points = (rows - 2) // task.per_point + 2 if task.per_point and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "status", "work"]
+        wanted += [*(["final"] if record.final else []), "drawn", "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
@@ -206,8 +207,12 @@ class Lane:
 
 
 def _divided(task: Task, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Samples of real quantities as the arrays that are stored: amounts and observables."""
+    """Real quantities as the arrays that are stored: amounts, observables, what was drawn."""
     arrays.pop("counts", None)
+    drawn = arrays.pop("drawn", None)
+    if drawn is not None:
+        numbers = enumerate(task.drawn)
+        arrays |= {f"summary/{name}": np.ascontiguousarray(drawn[:, j]) for j, name in numbers}
     reals = arrays.pop("observables", None)
     if reals is None:
         return arrays

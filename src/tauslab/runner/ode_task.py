@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates
@@ -120,14 +120,20 @@ def integration(
 def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
     """Settings from a command's arguments; for other methods nothing may be said of it."""
     given = {name: arguments[name] for name in ("substeps", "rtol", "atol", "precision")}
-    given |= {"solver": arguments["ode_solver"]}
+    given |= {"solver": arguments["ode_solver"], "layout": arguments["ode_layout"]}
     if arguments["method"] == "ode":
         return integration(**given)
     for name, value in given.items():
         if value is not None and (name, value) != ("precision", "double"):
-            option = "ode-solver" if name == "solver" else name
+            option = f"ode-{name}" if name in ("solver", "layout") else name
             raise ConfigError(f"--{option} needs --method ode")
     return OdeSettings()
+
+
+def tell_choice(engine: Ode) -> None:
+    """Print how a device with warps is used, and what that was predicted to cost."""
+    if engine.choice is not None:
+        print(engine.choice, flush=True)
 
 
 def ode_attributes(options: Options) -> dict[str, str | int | float]:

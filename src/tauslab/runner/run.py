@@ -33,7 +33,7 @@ from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
-from tauslab.runner.ode_task import ode_attributes, prepare_ode
+from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -80,6 +80,8 @@ def run_network(
         task = with_method(task, backend, comm)
         weights = on_root(comm, lambda: _presimulated(task, backend))
         engine = in_turn(comm, lambda: _engine(task, backend, weights))
+        if comm.rank == 0 and isinstance(engine, Ode) and not options.quiet:
+            tell_choice(engine)
         scales = on_root(comm, lambda: _observable_scales(task, engine))
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
@@ -222,7 +224,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
     recorded_bytes = (
         task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
     )
-    recorded_bytes += 8 * len(record.summaries)
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
@@ -254,7 +256,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries),
+        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         observable_scale=scales,
         amounts=task.system is not None,
         block=block,

@@ -22,6 +22,7 @@ from tauslab.model.host_math import evaluate
 from tauslab.model.network import Feature, Network, round_counts
 from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
+from tauslab.runner.output.layout import SAMPLED
 from tauslab.runner.sweep import Design, Sweep
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -73,6 +74,12 @@ class Task:
     def reals(self) -> tuple[str, ...]:
         """Names of the recorded quantities that are real numbers."""
         return self.observables if self.system is None else self.system.names
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of the datasets of what every trajectory draws, where it is recorded."""
+        names = self.options.sample.names if self.record.sampled else ()
+        return tuple(f"{SAMPLED}:{name}" for name in names)
 
     @property
     def final_type(self) -> np.dtype[np.generic]:
@@ -216,6 +223,8 @@ def checked_record(task: Task) -> Record:
                 f"--record histogram of {histogram.species}: not a recorded species; "
                 f"recorded are {_some(task.species)}"
             )
+    if record.sampled and not task.options.sample.names:
+        raise ConfigError("--record sampled needs --sample: nothing is drawn")
     for spec in record.summaries:
         spec.summary(task.options.times, task.counted, task.reals)
     return record

@@ -1,72 +1,60 @@
 // The pair 5(4) of Dormand & Prince (1980): steps adapt, the last stage is the first of the next.
 #include "ode_control.h"
 
+constexpr int STAGES = 7;
+
+// Coefficients of stage s at earlier ones stand from s (s - 1) / 2 on; the last are the solution's.
+TABLE double STAGE_STATE[21] = {
+    1.0 / 5,        3.0 / 40,        9.0 / 40,        44.0 / 45,    -56.0 / 15,    32.0 / 9,
+    19372.0 / 6561, -25360.0 / 2187, 64448.0 / 6561,  -212.0 / 729, 9017.0 / 3168, -355.0 / 33,
+    46732.0 / 5247, 49.0 / 176,      -5103.0 / 18656, 35.0 / 384,   0.0,           500.0 / 1113,
+    125.0 / 192,    -2187.0 / 6784,  11.0 / 84};
+TABLE double STAGE_TIME[STAGES] = {0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1, 1};
+// Of the solution of order 5 minus that of order 4.
+TABLE double STAGE_ERROR[STAGES] = {71.0 / 57600,      0.0,        -71.0 / 16695, 71.0 / 1920,
+                                    -17253.0 / 339200, 22.0 / 525, -1.0 / 40};
+
 struct DormandPrince {
     static constexpr double ORDER = 5;
     Tolerance allowed;
     u64 most;
     u64 made, rejected, before;
     double step;
-    bool fresh;  // whether d0 is not known
-    Real d0[N_VARIABLES + 1];
+    bool fresh;  // whether d[0] is not known
+    Real d[STAGES][N_VARIABLES + 1];
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }
     DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
-        ode_rates(x, c, (Real)t, d0);
+        ode_rates(x, c, (Real)t, d[0]);
         fresh = false;
-        return first_step(x, d0, allowed, span);
+        return first_step(x, d[0], allowed, span);
     }
     DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
 };
 
 DEVICE_MEMBER double DormandPrince::attempt(Real *x, const Real *c, double t, double h,
                                             double end) {
-    Real d1[N_VARIABLES + 1], d2[N_VARIABLES + 1], d3[N_VARIABLES + 1], d4[N_VARIABLES + 1];
-    Real d5[N_VARIABLES + 1], y[N_VARIABLES + 1];
-    if (fresh) ode_rates(x, c, (Real)t, d0), fresh = false;
-    const Real step = (Real)h;
-    for (int i = 0; i < N_VARIABLES; ++i) y[i] = fused(step, d0[i] * (Real)(1.0 / 5), x[i]);
-    ode_rates(y, c, (Real)(t + h / 5), d1);
-    for (int i = 0; i < N_VARIABLES; ++i)
-        y[i] = fused(step, fused((Real)(9.0 / 40), d1[i], (Real)(3.0 / 40) * d0[i]), x[i]);
-    ode_rates(y, c, (Real)(t + h * 0.3), d2);
-    for (int i = 0; i < N_VARIABLES; ++i) {
-        const Real sum = fused((Real)(-56.0 / 15), d1[i], (Real)(44.0 / 45) * d0[i]);
-        y[i] = fused(step, fused((Real)(32.0 / 9), d2[i], sum), x[i]);
+    Real y[N_VARIABLES + 1];
+    NO_UNROLL for (int stage = fresh ? 0 : 1; stage < STAGES; ++stage) {
+        const int first = stage * (stage - 1) / 2;
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            Real sum = 0;
+            for (int s = 0; s < stage; ++s) sum = fused((Real)STAGE_STATE[first + s], d[s][i], sum);
+            y[i] = fused((Real)h, sum, x[i]);
+        }
+        ode_rates(y, c, (Real)(stage < 5 ? FMA(STAGE_TIME[stage], h, t) : end), d[stage]);
     }
-    ode_rates(y, c, (Real)(t + h * 0.8), d3);
-    for (int i = 0; i < N_VARIABLES; ++i) {
-        Real sum = fused((Real)(-25360.0 / 2187), d1[i], (Real)(19372.0 / 6561) * d0[i]);
-        sum = fused((Real)(64448.0 / 6561), d2[i], sum);
-        y[i] = fused(step, fused((Real)(-212.0 / 729), d3[i], sum), x[i]);
-    }
-    ode_rates(y, c, (Real)(t + h * (8.0 / 9)), d4);
-    for (int i = 0; i < N_VARIABLES; ++i) {
-        Real sum = fused((Real)(-355.0 / 33), d1[i], (Real)(9017.0 / 3168) * d0[i]);
-        sum = fused((Real)(46732.0 / 5247), d2[i], sum);
-        sum = fused((Real)(49.0 / 176), d3[i], sum);
-        y[i] = fused(step, fused((Real)(-5103.0 / 18656), d4[i], sum), x[i]);
-    }
-    ode_rates(y, c, (Real)end, d5);
-    for (int i = 0; i < N_VARIABLES; ++i) {
-        Real sum = fused((Real)(500.0 / 1113), d2[i], (Real)(35.0 / 384) * d0[i]);
-        sum = fused((Real)(125.0 / 192), d3[i], sum);
-        sum = fused((Real)(-2187.0 / 6784), d4[i], sum);
-        y[i] = fused(step, fused((Real)(11.0 / 84), d5[i], sum), x[i]);
-    }
-    ode_rates(y, c, (Real)end, d1);  // of the new point
     ErrorNorm norm = {allowed, 0};
     for (int i = 0; i < N_VARIABLES; ++i) {
-        Real sum = fused((Real)(-71.0 / 16695), d2[i], (Real)(71.0 / 57600) * d0[i]);
-        sum = fused((Real)(71.0 / 1920), d3[i], sum);
-        sum = fused((Real)(-17253.0 / 339200), d4[i], sum);
-        sum = fused((Real)(22.0 / 525), d5[i], sum);
-        norm.add(step * fused((Real)(-1.0 / 40), d1[i], sum), x[i], y[i]);
+        Real sum = 0;
+        for (int s = 0; s < STAGES; ++s) sum = fused((Real)STAGE_ERROR[s], d[s][i], sum);
+        norm.add((Real)h * sum, x[i], y[i]);
     }
     const double error = norm.value();
+    fresh = false;
     if (error <= 1.0)
-        for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], d0[i] = d1[i];
+        for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], d[0][i] = d[STAGES - 1][i];
     return error;
 }
 

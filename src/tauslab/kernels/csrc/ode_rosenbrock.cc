@@ -99,21 +99,21 @@ struct Rosenbrock {
     u64 made, rejected, before;
     double step;
     bool fresh;  // whether derivatives are not known
-    Real d0[N_VARIABLES + 1], slopes[N_VARIABLES + 1];
+    Real slopes[N_VARIABLES + 1];
     Real u[STAGES][N_VARIABLES + 1];
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }
     DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
-        ode_rates(x, c, (Real)t, d0);
-        return first_step(x, d0, allowed, span);
+        Real d[N_VARIABLES + 1];
+        ode_rates(x, c, (Real)t, d);
+        return first_step(x, d, allowed, span);
     }
     DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
 };
 
 DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, double h, double end) {
     if (fresh) {
-        ode_rates(x, c, (Real)t, d0);
         ode_jacobian(x, c, (Real)t, entries);
         for (int i = 0; i < N_VARIABLES; ++i) slopes[i] = 0;
         if (TIME_ENTERS) ode_time_slopes(x, c, (Real)t, slopes);
@@ -121,17 +121,14 @@ DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, doubl
     }
     factorise(tables, matrix, entries, (Real)(1.0 / (GAMMA * h)));
     Real y[N_VARIABLES + 1], d[N_VARIABLES + 1];
-    for (int i = 0; i < N_VARIABLES; ++i) y[i] = x[i], d[i] = d0[i];
-    for (int stage = 0, first = 0; stage < STAGES; first += stage++) {
-        if (stage > 0) {
-            for (int i = 0; i < N_VARIABLES; ++i) {
-                y[i] = x[i];
-                for (int s = 0; s < stage; ++s)
-                    y[i] = fused((Real)STAGE_STATE[first + s], u[s][i], y[i]);
-            }
-            const double at = stage < 4 ? FMA(STAGE_TIME[stage], h, t) : end;
-            ode_rates(y, c, (Real)at, d);
+    NO_UNROLL for (int stage = 0; stage < STAGES; ++stage) {
+        const int first = stage * (stage - 1) / 2;
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            y[i] = x[i];
+            for (int s = 0; s < stage; ++s)
+                y[i] = fused((Real)STAGE_STATE[first + s], u[s][i], y[i]);
         }
+        ode_rates(y, c, (Real)(stage < 4 ? FMA(STAGE_TIME[stage], h, t) : end), d);
         const Real slope = (Real)(STAGE_SLOPE[stage] * h);
         for (int i = 0; i < N_VARIABLES; ++i) {
             Real sum = 0;
@@ -167,7 +164,6 @@ KERNEL(ode_rosenbrock, ODE_ARGUMENTS, double relative, double absolute, u64 most
                          0,
                          0,
                          true,
-                         {},
                          {},
                          {}};
     take_turns(job, method);

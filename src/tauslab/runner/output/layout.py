@@ -24,6 +24,7 @@ Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
+SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
 OBSERVABLE_SUMS = ("obs_n", "obs_sum_low", "obs_sum_high", "obs_sq0", "obs_sq1", "obs_sq2")
 
 
@@ -201,7 +202,9 @@ class Layout:
         """What is recorded, as the option ``--record`` spells it."""
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
-        wanted += [f"summary:{name}" for name in self.summaries]
+        drawn = [name for name in self.summaries if name.startswith(f"{SAMPLED}:")]
+        wanted += [f"summary:{name}" for name in self.summaries if name not in drawn]
+        wanted += [SAMPLED] if drawn else []
         return ",".join(wanted)
 
     @property
