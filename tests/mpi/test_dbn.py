@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from dbn_factory import CHAIN
 
 from tauslab import dbn
 from tauslab.runner.dbn_file import network_digest_lines
 
 pytestmark = pytest.mark.mpi
 
-MODEL = """
-name = "chain"
-[species]
-A = 100
-B = 0
-[parameters]
-a = 0.6
-b = 0.3
-[[reactions]]
-equation = "A -> B"
-rate = "a"
-[[reactions]]
-equation = "B ->"
-rate = "b"
-"""
 COMMAND = ["-m", "tauslab", "dbn", "chain.toml", "--unknown", "a,b", "--range", "a=0.2:1.2",
            "--samples", "4000", "--t-end", "4", "--points", "5", "--substeps", "10", "--seed", "7",
            "--threads", "1"]  # fmt: skip
@@ -32,7 +18,7 @@ COMMAND = ["-m", "tauslab", "dbn", "chain.toml", "--unknown", "a,b", "--range", 
 @pytest.fixture
 def alone(tmp_path):
     """Digests of the network that one rank counts."""
-    (tmp_path / "chain.toml").write_text(MODEL)
+    (tmp_path / "chain.toml").write_text(CHAIN)
     dbn.build(
         tmp_path / "chain.toml", unknown=["a", "b"], ranges={"a": (0.2, 1.2)}, samples=4000,
         t_end=4, points=5, substeps=10, seed=7, threads=1, output=tmp_path / "1.h5",
@@ -59,7 +45,7 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
 
 
 def test_bad_input_is_told_once(mpirun, tmp_path):
-    (tmp_path / "chain.toml").write_text(MODEL)
+    (tmp_path / "chain.toml").write_text(CHAIN)
     done = mpirun(2, [*COMMAND, "--range", "b=3:1"], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--range b=3:1: the lower end must be below the upper") == 1

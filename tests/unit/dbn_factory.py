@@ -8,6 +8,24 @@ import numpy as np
 
 from tauslab.runner.dbn_network import Structure, from_trajectories
 
+# A model whose solution is written down easily.
+CHAIN = """
+name = "chain"
+t_end = 4
+[species]
+A = 100
+B = 0
+[parameters]
+a = 0.6
+b = 0.3
+[[reactions]]
+equation = "A -> B"
+rate = "a"
+[[reactions]]
+equation = "B ->"
+rate = "b"
+"""
+
 HALVES = np.array([0.0, 0.5, 1.0])
 THIRDS = np.array([0.0, 1.0, 2.0, 3.0])
 # Trajectories in twelfths: of A given A and the parameter q, of B given A and B.

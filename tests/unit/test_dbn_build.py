@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from dbn_factory import CHAIN
 
 import tauslab as ts
 from tauslab import dbn
@@ -17,29 +18,13 @@ from tauslab.runner.dbn_intervals import edges_of
 from tauslab.runner.dbn_job import DbnOptions, parse_edges, parse_intervals, parse_samples
 from tauslab.runner.mpi import SerialCommunicator
 
-TOML = """
-name = "chain"
-t_end = 4
-[species]
-A = 100
-B = 0
-[parameters]
-a = 0.6
-b = 0.3
-[[reactions]]
-equation = "A -> B"
-rate = "a"
-[[reactions]]
-equation = "B ->"
-rate = "b"
-"""
 RANGES = {"a": (0.2, 1.2)}
 
 
 @pytest.fixture
 def model(tmp_path):
     path = tmp_path / "chain.toml"
-    path.write_text(TOML)
+    path.write_text(CHAIN)
     return path
 
 

@@ -33,6 +33,7 @@ from tauslab.runner.dbn_lane import (
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
+from tauslab.runner.ode_task import tell_choice
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
@@ -70,16 +71,22 @@ def build_network(
     task = agree(comm, lambda: prepare_dbn(network, options))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("ranks have different models: every rank must run the same")
-    before = on_root(comm, lambda: _before(task) if comm.rank == 0 else None)
+    before = on_root(comm, lambda: _before(task))
+    began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
         engine = in_turn(comm, lambda: engine_of(task, backend))
+        if comm.rank == 0 and not options.quiet:
+            tell_choice(engine)
         plan = on_root(comm, lambda: _plan(task, engine, before))
         tables = agree(comm, lambda: _tables(task, plan, engine))
+        ready = time.perf_counter()
         counting = _Counting(task, plan, engine, tables, comm, stop)
         try:
             done = counting.run()
-            return _finish(task, plan, counting, done, comm)
+            spent = {"seconds_ready": ready - began, "seconds": time.perf_counter() - ready}
+            device = {"device": backend.describe(), "ranks": comm.size}
+            return _finish(task, plan, counting, done, device | spent)
         except BaseException as error:
             end_all_ranks(comm, error)
             raise
@@ -192,7 +199,7 @@ class _Counting:
         comm: Communicator,
         stop: Callable[[], bool],
     ) -> None:
-        self._task, self._plan, self._comm, self._stop = task, plan, comm, stop
+        self._task, self._plan, self.comm, self._stop = task, plan, comm, stop
         self.tables, self.backend = tables, engine.backend
         self._rows = _largest(task, plan, engine)
         self._lanes = [DbnLane(task, engine, self._rows) for _ in range(LANES)]
@@ -208,7 +215,7 @@ class _Counting:
         """Count until no block is left; returns which blocks this rank has counted."""
         done = np.zeros(self._plan.blocks, bool)
         self.tables.clear(self.stream)
-        counter = self._comm.counter()
+        counter = self.comm.counter()
         waiting: DbnLane | None = None
         turn, began = 0, time.perf_counter()
         with self._progress() as progress:
@@ -238,7 +245,7 @@ class _Counting:
         if self._stop():
             take(len(self._todo))  # what nobody has taken stays for a resumed build
             return None
-        count = next_share(left, self._comm.size, LANES, self._smallest, self._most)
+        count = next_share(left, self.comm.size, LANES, self._smallest, self._most)
         count = min(count, self._room)
         position = take(count)
         self._position = position + count
@@ -261,9 +268,9 @@ class _Counting:
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until it is; rank 0 serves the counter meanwhile."""
         while not ready():
-            self._comm.poll()
+            self.comm.poll()
             time.sleep(_POLL_SECONDS)
-        self._comm.poll()
+        self.comm.poll()
 
     def _adapt(self, seconds: float) -> None:
         """Size launches by the rate so far."""
@@ -273,7 +280,7 @@ class _Counting:
     def _progress(self) -> Progress:
         return Progress(
             self._task.options.samples,
-            self._comm.rank,
+            self.comm.rank,
             quiet=self._task.options.quiet,
             description=self._task.network.name,
             unit="samples",
@@ -283,13 +290,18 @@ class _Counting:
     def _shown(self) -> int:
         """Trajectories that are counted; other ranks are taken to be as far as this one."""
         before = int(self._plan.counted.sum()) * self._plan.block
-        return min(before + self._counted * self._comm.size, self._task.options.samples)
+        return min(before + self._counted * self.comm.size, self._task.options.samples)
 
 
 def _finish(
-    task: DbnTask, plan: _Plan, counting: _Counting, done: BlockArray, comm: Communicator
+    task: DbnTask,
+    plan: _Plan,
+    counting: _Counting,
+    done: BlockArray,
+    told: Mapping[str, str | int | float],
 ) -> DynamicNetwork | None:
-    """Add what all ranks counted, on rank 0, and write it."""
+    """Add what all ranks counted, on rank 0, and write it; `told` is what the file tells too."""
+    comm = counting.comm
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
     tables = counting.tables
     found = tables.tables(counting.stream)
@@ -303,7 +315,10 @@ def _finish(
         entries = list(zip(merged, tables.keys, strict=True))
         built = network_of(task.structure, task.options.times, plan.edges, entries, cells)
         built = replace(
-            built, nominal=plan.nominal, attributes=_attributes(task, plan), model=_model(task)
+            built,
+            nominal=plan.nominal,
+            attributes={**_attributes(task, plan), **told},
+            model=_model(task),
         )
     output = task.options.output
     if output is not None:

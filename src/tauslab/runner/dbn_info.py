@@ -65,9 +65,17 @@ def network_summary(network: DynamicNetwork, name: str) -> list[str]:
     entries = sum(len(table.counts) for table in network.tables.values())
     nodes = f"{len(network.variables)} variables, {len(network.parameters)} unknown parameters"
     what = f"{network.samples} trajectories, seed {network.attributes['seed']}"
-    lines = [f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries"]
-    told = {"not_finite": _not_finite(network), "outside": _outside(network)}
-    return lines + _warnings(told | {"trajectories": network.samples})
+    told = network.attributes
+    rate = network.samples / max(1e-9, float(told["seconds"]))
+    ranks = f"{told['ranks']} ranks, " if told["ranks"] > 1 else ""
+    lines = [
+        f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries",
+    ]
+    speed = f"{rate:.3g} trajectories/s; {ranks}{told['device']}"
+    ready = f"ready after {told['seconds_ready']:.2f} s"
+    lines.append(f"  counted in {told['seconds']:.2f} s ({speed}; {ready})")
+    found = {"not_finite": _not_finite(network), "outside": _outside(network)}
+    return lines + _warnings(found | {"trajectories": network.samples})
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
