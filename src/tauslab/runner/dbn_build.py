@@ -84,9 +84,14 @@ def build_network(
         counting = _Counting(task, plan, engine, tables, comm, stop)
         try:
             done = counting.run()
-            spent = {"seconds_ready": ready - began, "seconds": time.perf_counter() - ready}
-            device = {"device": backend.describe(), "ranks": comm.size}
-            return _finish(task, plan, counting, done, device | spent)
+            told: dict[str, str | int | float] = {
+                "device": backend.describe(),
+                "ranks": comm.size,
+                "seconds_ready": ready - began,
+                "seconds": time.perf_counter() - ready,
+                "counted": sum(comm.allgather(counting.counted)),
+            }
+            return _finish(task, plan, counting, done, told)
         except BaseException as error:
             end_all_ranks(comm, error)
             raise
@@ -209,7 +214,7 @@ class _Counting:
         self._room = max(1, self._rows // plan.block)
         self._smallest = min(fill, self._room)
         self._most = self._smallest
-        self._counted = self._position = 0
+        self.counted = self._position = 0
 
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
@@ -263,7 +268,7 @@ class _Counting:
                 self._wait(self.tables.counted)
                 self.tables.make_room(self.stream)
         lane.release(self.stream)
-        self._counted += lane.rows
+        self.counted += lane.rows
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until it is; rank 0 serves the counter meanwhile."""
@@ -274,7 +279,7 @@ class _Counting:
 
     def _adapt(self, seconds: float) -> None:
         """Size launches by the rate so far."""
-        blocks = int(self._counted / seconds * _LAUNCH_SECONDS / self._plan.block)
+        blocks = int(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
         self._most = min(self._room, max(self._smallest, blocks))
 
     def _progress(self) -> Progress:
@@ -290,7 +295,7 @@ class _Counting:
     def _shown(self) -> int:
         """Trajectories that are counted; other ranks are taken to be as far as this one."""
         before = int(self._plan.counted.sum()) * self._plan.block
-        return min(before + self._counted * self.comm.size, self._task.options.samples)
+        return min(before + self.counted * self.comm.size, self._task.options.samples)
 
 
 def _finish(
@@ -314,12 +319,8 @@ def _finish(
     if comm.rank == 0:
         entries = list(zip(merged, tables.keys, strict=True))
         built = network_of(task.structure, task.options.times, plan.edges, entries, cells)
-        built = replace(
-            built,
-            nominal=plan.nominal,
-            attributes={**_attributes(task, plan), **told},
-            model=_model(task),
-        )
+        attributes = {**_attributes(task, plan), **told}
+        built = replace(built, nominal=plan.nominal, attributes=attributes, model=_model(task))
     output = task.options.output
     if output is not None:
         on_root(comm, lambda: save(built, output, everywhere) if built is not None else None)

@@ -66,7 +66,7 @@ def network_summary(network: DynamicNetwork, name: str) -> list[str]:
     nodes = f"{len(network.variables)} variables, {len(network.parameters)} unknown parameters"
     what = f"{network.samples} trajectories, seed {network.attributes['seed']}"
     told = network.attributes
-    rate = network.samples / max(1e-9, float(told["seconds"]))
+    rate = told["counted"] / max(1e-9, told["seconds"])
     ranks = f"{told['ranks']} ranks, " if told["ranks"] > 1 else ""
     lines = [
         f"{name}: {what}, {nodes}, {len(network.times)} time points, {entries} entries",
