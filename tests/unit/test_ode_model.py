@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sbml_factory import mathml, model, reaction, read_text, species
+from sbml_factory import mathml, model, parameter, reaction, read_text, species
 
 import tauslab as ts
 from tauslab.kernels.ode_lowering import OdeEvent, lower_ode, spans
@@ -93,12 +93,13 @@ def test_rate_rules_of_sbml_move_species_and_parameters(tmp_path):
         f'<eventAssignment variable="X">{mathml("X + v")}</eventAssignment>'
         "</listOfEventAssignments></event>"
     )
-    text = model(
-        species=species("X", 'initialConcentration="3"', only="false"),
-        parameters='<parameter id="v" value="1.0" constant="false"/>',
-        listOfRules=rules,
-        listOfEvents=event,
-    ).replace('size="1"', 'size="2"')
+    lists = {
+        "listOfParameters": parameter("v", 1.0, constant=False),
+        "listOfRules": rules,
+        "listOfEvents": event,
+    }
+    start = species("X", 'initialConcentration="3"', only="false")
+    text = model(species=start, listed=tuple(lists.items())).replace('size="1"', 'size="2"')
     network = read_text(tmp_path, text)
     require_support(network, "ode")
     volume = network.parameter_values()["c"]
@@ -110,15 +111,18 @@ def test_rate_rules_of_sbml_move_species_and_parameters(tmp_path):
 
 
 def test_what_equations_cannot_honour_is_refused(tmp_path):
-    def refused(**parts):
-        network = read_text(tmp_path, model(species=species("X"), **parts))
+    def refused(events="", reactions=""):
+        listed = (("listOfEvents", events),) if events else ()
+        text = model(species=species("X"), listed=listed, reactions=reactions)
+        network = read_text(tmp_path, text)
         with pytest.raises(ModelError) as found:
             require_support(network, "ode")
         return str(found.value)
 
-    event = '<event useValuesFromTriggerTime="true"><trigger initialValue="true" persistent="true">'
-    event += f"{mathml('X < 3')}</trigger></event>"
-    assert "event 1: events are not supported by ode" in refused(listOfEvents=event)
+    head = '<event useValuesFromTriggerTime="true"><trigger persistent="true" initialValue='
+    for start, trigger in (("true", "X < 3"), ("true", "time < 3"), ("false", "time >= 0")):
+        event = f'{head}"{start}">{mathml(trigger)}</trigger></event>'
+        assert "event 1: events are not supported by ode" in refused(events=event)
     law = reaction("R", "delay(X, 2)", "X")
     assert "reaction R: delays are not supported by ode" in refused(reactions=law)
 
