@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tauslab.model.expression import Call, Expression, Symbol, call, symbols
+from tauslab.model.expression import Call, Expression, Number, Symbol, call, symbols
 from tauslab.model.network import Feature, Network
 from tauslab.model.sbml_document import each
 from tauslab.model.sbml_math import MathReader
@@ -55,7 +55,11 @@ def _add_event(network: Network, event: Any, name: str, maths: MathReader, size:
     trigger = maths.read(event.getTrigger().getMath(), where)
     network.features[:] = before  # the time in a trigger is no feature of its own
     time = _time_of(trigger, network)
-    if time is None:
+    # A trigger that counts as false before the start may come at the start.
+    trigger_element = event.getTrigger()
+    starts_false = trigger_element.isSetInitialValue() and not trigger_element.getInitialValue()
+    later = isinstance(time, Number) and time.value > 0
+    if time is None or (starts_false and not later):
         network.add_feature(Feature("event", where, "it changes the state"))
         return
     trees = {}
