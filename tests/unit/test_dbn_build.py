@@ -15,7 +15,13 @@ from tauslab.runner.cli import main
 from tauslab.runner.dbn_build import build_network
 from tauslab.runner.dbn_file import counted_blocks, network_digest_lines
 from tauslab.runner.dbn_intervals import edges_of
-from tauslab.runner.dbn_job import DbnOptions, parse_edges, parse_intervals, parse_samples
+from tauslab.runner.dbn_job import (
+    SPACINGS,
+    DbnOptions,
+    parse_edges,
+    parse_intervals,
+    parse_samples,
+)
 from tauslab.runner.mpi import SerialCommunicator
 
 RANGES = {"a": (0.2, 1.2)}
@@ -283,3 +289,12 @@ def test_an_existing_file_is_not_replaced_unasked(model, tmp_path):
     with pytest.raises(OutputError, match="exists: give --overwrite"):
         built(model, output=tmp_path / "x.h5")
     assert (tmp_path / "x.h5").read_text() == "mine"
+
+
+def test_memory_does_not_change_the_intervals(model, monkeypatch):
+    expected = {spacing: built(model, samples=10, spacing=spacing).edges for spacing in SPACINGS}
+    monkeypatch.setattr("tauslab.runner.dbn_lane.lane_room", lambda *_: 999)
+    for spacing in SPACINGS:
+        found = built(model, samples=10, spacing=spacing).edges
+        for name, edges in expected[spacing].items():
+            np.testing.assert_array_equal(found[name], edges)

@@ -97,6 +97,7 @@ class CountTables:
 
     def begin(self, parameters: Any, rows: int, stream: Stream) -> None:
         """Bin the parameters of a batch: reals ``[parameter, rows]`` on the device, or more."""
+        assert rows <= self._rows
         if len(self.bins) > self._variables:
             planes = self._planes[2 * self._variables :]
             self._bin(parameters, self._edges[1], planes, self._cells[1][0], rows, stream)

@@ -28,7 +28,7 @@ from tauslab.runner.dbn_lane import (
     engine_of,
     lane_room,
     nominal_course,
-    simulate_once,
+    pilot_samples,
 )
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
@@ -165,12 +165,11 @@ def _plan(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] 
 
 def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
     """Intervals of all nodes; a pilot of the first trajectories gives the ranges."""
-    rows = min(PILOT, lane_room(task, engine.backend, 8))
-    values, parameters = simulate_once(task, engine, rows)
     names, options = task.structure.names, task.options
+    pilot = pilot_samples(task, engine, PILOT, extremes=options.spacing == "equal")
     # The range of an unknown initial amount is not that of the variable over time.
     initial = set(options.unknown) - set(task.structure.parameters)
-    pilots = zip(names, [*np.moveaxis(values, 1, 0), *parameters], strict=True)
+    pilots = zip(names, pilot, strict=True)
     return [edges_of(name, options, own, ranged=name not in initial) for name, own in pilots]
 
 

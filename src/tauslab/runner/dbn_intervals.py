@@ -25,7 +25,8 @@ def edges_of(
     Parameters
     ----------
     pilot
-        Samples of the node, any shape; those that are not finite do not count.
+        Samples of the node, any shape; those that are not finite do not count. Of an even cut the
+        outermost are enough.
     ranged
         Whether a given range is that of the node: not where it is that of an initial amount.
 

@@ -86,8 +86,9 @@ class DbnLane:
             (self._drawn, (self._parameters, self.rows)),
         ):
             mirror, size = backend.mirror(buffer), int(np.prod(shape))
-            backend.download(buffer, mirror, size, self._stream)
-            self._stream.record().wait()
+            if size:
+                backend.download(buffer, mirror, size, self._stream)
+                self._stream.record().wait()
             found.append(mirror[:size].reshape(shape).astype(np.float64))
         return found[0], found[1]
 
@@ -100,11 +101,24 @@ def lane_room(task: DbnTask, backend: Backend, itemsize: int) -> int:
     return max(1, room // row_bytes)
 
 
-def simulate_once(task: DbnTask, engine: Ode, rows: int) -> tuple[FloatArray, FloatArray]:
-    """Samples ``[time, variable, row]`` and parameters of the first `rows` trajectories."""
-    lane = DbnLane(task, engine, rows)
-    lane.start(0, rows)
-    return lane.to_host()
+def pilot_samples(
+    task: DbnTask, engine: Ode, trajectories: int, *, extremes: bool
+) -> list[FloatArray]:
+    """Finite samples of each node over the first trajectories; with `extremes` only the outermost.
+
+    In as many launches as memory makes it take, which changes nothing.
+    """
+    room = min(lane_room(task, engine.backend, 8), trajectories)
+    lane = DbnLane(task, engine, room)
+    found: list[list[FloatArray]] = [[] for _ in task.structure.names]
+    for first in range(0, trajectories, room):
+        lane.start(first, min(first + room, trajectories))
+        values, parameters = lane.to_host()
+        for kept, own in zip(found, [*np.moveaxis(values, 1, 0), *parameters], strict=True):
+            finite = own[np.isfinite(own)]
+            few = np.array([finite.min(), finite.max()]) if extremes and len(finite) else finite
+            kept.append(few)
+    return [np.concatenate(kept) for kept in found]
 
 
 def nominal_course(task: DbnTask, backend: Backend) -> FloatArray:
