@@ -10,7 +10,7 @@ from dbn_factory import CHAIN
 
 import tauslab as ts
 from tauslab import dbn
-from tauslab.model.errors import ConfigError, ModelError, OutputError, StoppedEarly
+from tauslab.model.errors import ConfigError, ModelError, StoppedEarly
 from tauslab.runner.cli import main
 from tauslab.runner.dbn_build import build_network
 from tauslab.runner.dbn_file import counted_blocks, network_digest_lines
@@ -230,7 +230,7 @@ def test_a_file_is_built_told_drawn_and_exported(model, capsys, monkeypatch):
     assert main(["dbn", "chain.toml", *words]) == 0
     out = capsys.readouterr().out
     assert out.startswith("chain.dbn.h5: 2000 trajectories, seed 7, 2 variables, 2 unknown")
-    assert main(["dbn", "chain.toml", *words]) == 1
+    assert main(["dbn", "chain.toml", *words]) == 2
     assert "chain.dbn.h5 exists: give --overwrite" in capsys.readouterr().err
     assert main(["info", "chain.dbn.h5"]) == 0
     out = capsys.readouterr().out
@@ -286,7 +286,7 @@ def test_parameters_are_found_on_a_network_that_was_built(model):
 
 def test_an_existing_file_is_not_replaced_unasked(model, tmp_path):
     (tmp_path / "x.h5").write_text("mine")
-    with pytest.raises(OutputError, match="exists: give --overwrite"):
+    with pytest.raises(ConfigError, match="exists: give --overwrite"):
         built(model, output=tmp_path / "x.h5")
     assert (tmp_path / "x.h5").read_text() == "mine"
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from tauslab.decomposition.blocks import Blocks, next_share, runs, storage_block_size
 from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import Entries, Keys
 from tauslab.kernels.ode import Ode
-from tauslab.model.errors import ConfigError, OutputError, StoppedEarly
+from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.dbn_file import counted_blocks, load, save
 from tauslab.runner.dbn_intervals import edges_of
@@ -30,6 +29,7 @@ from tauslab.runner.dbn_lane import (
     nominal_course,
     pilot_samples,
 )
+from tauslab.runner.dbn_merge import merged, with_before
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
@@ -42,7 +42,6 @@ from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _LAUNCH_SECONDS = 1.0
 _POLL_SECONDS = 0.002
-_MESSAGE = 1 << 22  # entries that a rank sends at a time
 _FULL = 2  # launches in which every thread of a device has a trajectory
 
 BlockArray = npt.NDArray[np.bool_]
@@ -71,32 +70,30 @@ def build_network(
     task = agree(comm, lambda: prepare_dbn(network, options))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("ranks have different models: every rank must run the same")
-    before = on_root(comm, lambda: _before(task))
+    held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
+    on_root(comm, lambda: held.append(_before(task)))
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
         engine = in_turn(comm, lambda: engine_of(task, backend))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
-        plan = on_root(comm, lambda: _plan(task, engine, before))
+        plan = on_root(comm, lambda: _plan(task, engine, held[0]))
         tables = agree(comm, lambda: _tables(task, plan, engine))
         ready = time.perf_counter()
         counting = _Counting(task, plan, engine, tables, comm, stop)
+        before = held[0][0] if held and held[0] is not None else None
         try:
             done = counting.run()
-            told: dict[str, str | int | float] = {
-                "device": backend.describe(),
-                "ranks": comm.size,
-                "seconds_ready": ready - began,
-                "seconds": time.perf_counter() - ready,
-                "counted": sum(comm.allgather(counting.counted)),
-            }
-            return _finish(task, plan, counting, done, told)
+            told = counting.told() | {"seconds_ready": ready - began}
+            built, everywhere = _finish(task, plan, counting, (done, before), told)
         except BaseException as error:
             end_all_ranks(comm, error)
             raise
     finally:
         backend.close()
+    _require_all(everywhere, options.output)
+    return built
 
 
 def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
@@ -118,7 +115,6 @@ class _Plan:
     block: int
     counted: BlockArray
     nominal: FloatArray
-    before: DynamicNetwork | None = None
 
     @property
     def blocks(self) -> int:
@@ -135,7 +131,7 @@ def _before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
         _require_equal_settings(task, found, path)
         return found, counted_blocks(path)
     if not options.overwrite:
-        raise OutputError(f"{path} exists: give --overwrite, --resume or another -o")
+        raise ConfigError(f"{path} exists: give --overwrite, --resume or another -o")
     return None
 
 
@@ -156,7 +152,7 @@ def _plan(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] 
         edges = [network.edges[name] for name in task.structure.names]
         nominal = network.nominal
         assert nominal is not None
-        return _Plan(edges, int(network.attributes["block"]), counted, nominal, network)
+        return _Plan(edges, int(network.attributes["block"]), counted, nominal)
     block = task.options.block or storage_block_size(task.options.samples, 1, fine=True)
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
@@ -213,7 +209,7 @@ class _Counting:
         self._room = max(1, self._rows // plan.block)
         self._smallest = min(fill, self._room)
         self._most = self._smallest
-        self.counted = self._position = 0
+        self.counted, self._position, self._seconds = 0, 0, 0.0
 
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
@@ -240,7 +236,17 @@ class _Counting:
             self._wait(self.stream.record().done)
             progress.update(self._shown(), 0)
         counter.free()
+        self._seconds = time.perf_counter() - began
         return done
+
+    def told(self) -> dict[str, str | int | float]:
+        """What the file tells of the work of all ranks. Collective."""
+        return {
+            "device": self.backend.describe(),
+            "ranks": self.comm.size,
+            "seconds": self._seconds,
+            "counted": sum(self.comm.allgather(self.counted)),
+        }
 
     def _take(self, take: Callable[[int], int]) -> list[int] | None:
         left = len(self._todo) - self._position
@@ -301,71 +307,42 @@ def _finish(
     task: DbnTask,
     plan: _Plan,
     counting: _Counting,
-    done: BlockArray,
+    parts: tuple[BlockArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
-) -> DynamicNetwork | None:
-    """Add what all ranks counted, on rank 0, and write it; `told` is what the file tells too."""
-    comm = counting.comm
+) -> tuple[DynamicNetwork | None, BlockArray]:
+    """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
+
+    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` is what the
+    file tells too.
+    """
+    comm, (done, before) = counting.comm, parts
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
     tables = counting.tables
     found = tables.tables(counting.stream)
     cells = tables.cells(counting.stream)
-    if plan.before is not None and comm.rank == 0:
-        found, cells = _with_before(plan.before, tables, found, cells)
-    merged = [_merged(entries, comm) for entries in found]
+    if before is not None:
+        found, cells = with_before(before, tables, found, cells)
+    entries = [merged(entries, comm) for entries in found]
     cells = (comm.sum_uint64(cells[0]), comm.sum_uint64(cells[1]))
     built: DynamicNetwork | None = None
     if comm.rank == 0:
-        entries = list(zip(merged, tables.keys, strict=True))
-        built = network_of(task.structure, task.options.times, plan.edges, entries, cells)
+        tables_found = list(zip(entries, tables.keys, strict=True))
+        built = network_of(task.structure, task.options.times, plan.edges, tables_found, cells)
         attributes = {**_attributes(task, plan), **told}
         built = replace(built, nominal=plan.nominal, attributes=attributes, model=_model(task))
     output = task.options.output
     if output is not None:
         on_root(comm, lambda: save(built, output, everywhere) if built is not None else None)
+    return built, everywhere
+
+
+def _require_all(everywhere: BlockArray, output: Path | None) -> None:
     if not everywhere.all():
         left = f": --resume completes {output}" if output is not None else ""
         raise StoppedEarly(
             f"stopped on request with {int(everywhere.sum())} of {len(everywhere)} blocks "
             f"counted{left}"
         )
-    return built
-
-
-def _merged(entries: Entries, comm: Communicator) -> Entries:
-    """A node's entries of all ranks, added on rank 0; in pieces, as messages have a limit."""
-    total = Entries.merged([])
-    for piece in range(max(comm.allgather(-(-len(entries.counts) // _MESSAGE)))):
-        own = slice(piece * _MESSAGE, (piece + 1) * _MESSAGE)
-        part = Entries(entries.high[own], entries.low[own], entries.counts[own])
-        parts = comm.gather(part)
-        if parts is not None:
-            total = Entries.merged([total, *parts])
-    return total
-
-
-def _with_before(
-    before: DynamicNetwork,
-    tables: CountTables,
-    found: list[Entries],
-    cells: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
-) -> tuple[list[Entries], tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
-    """The counts of rank 0 with those of the file that is resumed."""
-    names = before.variables
-    earlier = [_entries(before, name, keys) for name, keys in zip(names, tables.keys, strict=True)]
-    entries = [Entries.merged(pair) for pair in zip(found, earlier, strict=True)]
-    columns = [np.hstack([before.marginals[n], before.outside[n]]) for n in before.structure.names]
-    variables = np.hstack(columns[: len(names)])
-    parameters = np.hstack([np.zeros((1, 0), np.uint64), *columns[len(names) :]])[0]
-    own = cells[1].copy()
-    own[: len(parameters)] += parameters
-    return entries, (cells[0] + variables, own)
-
-
-def _entries(network: DynamicNetwork, name: str, keys: Keys) -> Entries:
-    table = network.tables[name]
-    steps = np.repeat(np.arange(len(table.offsets) - 1), np.diff(table.offsets))
-    return Entries(*keys.words(steps.astype(np.uint64), table.bins), table.counts)
 
 
 def _attributes(task: DbnTask, plan: _Plan) -> Mapping[str, Any]:
