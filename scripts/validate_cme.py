@@ -155,7 +155,14 @@ def chi_square_tail(x: float, freedom: int) -> float:
 
 
 def validate(
-    problem: Problem, *, n: int, seed: int, device: str, threads: int = 0
+    problem: Problem,
+    *,
+    n: int,
+    seed: int,
+    device: str,
+    threads: int = 0,
+    selector: str | None = None,
+    team: int = 0,
 ) -> tuple[list[Test], str]:
     """Run a model and test every distribution; also the name of the device it ran on."""
     exact = {species: exact_distribution(problem.name, species) for species in problem.columns}
@@ -171,6 +178,8 @@ def validate(
         record="trajectories",
         device=device,
         threads=threads,
+        selector=selector,
+        team=team,
     )
     tests = []
     for species, (_, probability) in exact.items():

@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.kernels import ssa
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lowering import lower
-from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.ssa import MAX_STEPS, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
 DATA = Path(__file__).parent.parent / "data"
 
 
-def simulate(network, times, n, seed, threads=2, max_steps=ssa.MAX_STEPS):
+def simulate(network, times, n, seed, threads=2, max_steps=MAX_STEPS, selector=None):
     """Counts [n, time, species] and status [n]."""
     backend = get_backend("cpu", BackendOptions(threads=threads))
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     lowered = lower(network, parameters=values, counts=counts)
-    engine = ExactSsa(backend, lowered, times)
+    engine = ExactSsa(backend, lowered, times, selector=selector)
     species = len(lowered.species)
     empty = backend.empty
     buffers = SampleBuffers(
@@ -76,17 +76,15 @@ def test_homodimers_have_half_of_n_n_minus_1():
     assert (status == 1).all()
 
 
-def test_selectors_and_threads_draw_the_same_trajectories(monkeypatch):
-    """Schlögl: the tree of four reactions adds in another order, but meets the same choices."""
+def test_threads_draw_the_same_trajectories():
     times = np.linspace(0, 1, 11)
     first, _ = simulate(schlogl(), times, 200, seed=1, threads=1)
     second, _ = simulate(schlogl(), times, 200, seed=1, threads=3)
     assert np.array_equal(first, second)
     other, _ = simulate(schlogl(), times, 200, seed=2)
     assert not np.array_equal(first, other)
-    monkeypatch.setattr(ssa, "LARGEST_UNROLLED", 0)
-    tree, _ = simulate(schlogl(), times, 200, seed=1, threads=1)
-    tree3, _ = simulate(schlogl(), times, 200, seed=1, threads=3)
+    tree, _ = simulate(schlogl(), times, 200, seed=1, threads=1, selector="tree")
+    tree3, _ = simulate(schlogl(), times, 200, seed=1, threads=3, selector="tree")
     assert np.array_equal(tree, tree3)
 
 
@@ -99,24 +97,22 @@ def test_schlogl_against_the_master_equation():
     assert abs(x.mean() - 316.592) < 4 * 238.07 / np.sqrt(4000)
 
 
-@pytest.mark.parametrize("unrolled", [64, 0])
-def test_a_count_that_overflows_ends_its_trajectory_alone(monkeypatch, unrolled):
-    monkeypatch.setattr(ssa, "LARGEST_UNROLLED", unrolled)
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_count_that_overflows_ends_its_trajectory_alone(selector):
     net = Network("burst")
     net.add_species("X", 2**31 - 2)
     net.add_reaction("-> X", rate=1.0)
-    counts, status = simulate(net, [0.0, 1e3], 8, seed=1)
+    counts, status = simulate(net, [0.0, 1e3], 8, seed=1, selector=selector)
     assert (status == 2).all()
     assert (counts[:, 0, 0] == 2**31 - 2).all()
     assert (counts[:, 1, 0] == -1).all()
 
 
-@pytest.mark.parametrize("unrolled", [64, 0])
-def test_step_limit(monkeypatch, unrolled):
-    monkeypatch.setattr(ssa, "LARGEST_UNROLLED", unrolled)
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_step_limit(selector):
     net = Network("clock")
     net.add_species("X", 0)
     net.add_reaction("-> X", rate=1.0)
-    counts, status = simulate(net, [0.0, 1000.0], 4, seed=1, max_steps=10)
+    counts, status = simulate(net, [0.0, 1000.0], 4, seed=1, max_steps=10, selector=selector)
     assert (status == 3).all()
     assert (counts[:, 1, 0] == -1).all()

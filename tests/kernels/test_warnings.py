@@ -10,7 +10,9 @@ import pytest
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.large import tables_of
 from tauslab.kernels.lowering import lower
+from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.network import round_counts
 from tauslab.model.sbml import read_sbml
 
@@ -35,9 +37,11 @@ def headers():
         "lac_two_state",
     ):
         network = lowered(model)
-        yield "ssa.cc", unrolled_header(network, Style(branches=True))
-        yield "ssa.cc", unrolled_header(network, Style(branches=False))
-        yield "ssa_table.cc", table_header(network)
+        yield "ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
+        yield "ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for selector in SELECTORS[1:]:
+            constants = tables_of(network, selector).header()
+            yield "ssa_table.cc", table_header(network, constants, 1)
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)

@@ -35,6 +35,19 @@ def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
+def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path):
+    """The pilot of rank 0 orders the network for all."""
+    net = SBML.parent / "net" / "multisite2.net"
+    run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
+           "--device", "cpu", "--threads", "1", "-n", "70"]  # fmt: skip
+    for ranks in (1, 2, 3):
+        mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
+    with open_result(tmp_path / "3.h5") as result:
+        assert result.attributes["presimulation"] > 0
+    assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")
+    assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
+
+
 def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
     for ranks in (1, 3):
         mpirun(ranks, [*RUN, "-n", "300", "--record", "statistics", "-o", tmp_path / f"{ranks}.h5"])

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tauslab.kernels.large import TEAMS
+from tauslab.kernels.selectors import SELECTORS
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 cme = importlib.import_module("validate_cme")
 
@@ -33,6 +36,29 @@ def test_distributions(name):
     assert tests
     assert all(test.bins >= 4 for test in tests)
     assert min(test.p_value for test in tests) >= cme.smallest_p(N_TESTS)
+
+
+@pytest.mark.parametrize("selector", SELECTORS[1:])
+@pytest.mark.parametrize(
+    "name", ["bimolecular_100", "dimerisation", "michaelis_menten_small", "toggle_small"]
+)
+def test_distributions_of_every_selector(name, selector):
+    """Mass action with and without owners, homodimers, general laws: false alarms below 1e-3."""
+    tests, _ = cme.validate(
+        PROBLEMS[name], n=5000, seed=1, device="cpu", threads=2, selector=selector
+    )
+    assert min(test.p_value for test in tests) >= cme.smallest_p(len(SELECTORS) * N_TESTS)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("selector", SELECTORS[1:])
+@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("name", ["bimolecular_100", "dimerisation", "toggle_small"])
+def test_distributions_of_every_team(name, selector, team):
+    tests, _ = cme.validate(
+        PROBLEMS[name], n=20_000, seed=2, device="cuda", selector=selector, team=team
+    )
+    assert min(test.p_value for test in tests) >= cme.smallest_p(9 * N_TESTS)
 
 
 @pytest.mark.validate

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from tauslab.kernels.codegen import table_header
+from tauslab.kernels.codegen import Style, table_header, unrolled_header, weighted_sums
+from tauslab.kernels.large import tables_of
 from tauslab.kernels.lowering import lower
 from tauslab.model.bngl import read_net, read_net_text
 from tauslab.model.check import mass_action_reactions, require_support
@@ -341,10 +342,14 @@ def test_a_group_of_five_thousand() -> None:
     counts = {name: int(amount) for name, amount in amounts.items()}
     low = lower(network, parameters={"k": 2.0}, counts=counts)
     assert low.reactions[0].depends_on() == set(range(size))
-    text = table_header(low)
+    text = unrolled_header(low, Style(branches=True, warps=False))
     assert all(f"[{i}]" in text for i in (0, 1, 2500, size - 1))
     depth = max(itertools.accumulate((c == "(") - (c == ")") for c in text))
     assert depth < 40
+    assert weighted_sums(low)[0] == {i: 1.0 + (i + 1) % 2 for i in range(size)}
+    text = table_header(low, tables_of(low, "tree").header(), 1)
+    assert "weighted(tables, " in text
+    assert len(text) < 20_000, "the group is read from tables"
 
 
 def test_a_large_file_is_read_fast(tmp_path: Path) -> None:

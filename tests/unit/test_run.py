@@ -231,15 +231,14 @@ def test_sbml_with_rules_and_hill_terms(device, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("unrolled", [64, 0])
+@pytest.mark.parametrize(("selector", "team"), [("linear", 0), ("tree", 1), ("pdm", 32)])
 @pytest.mark.parametrize("model", ["schlogl", "toggle_switch", "vilar_oscillator", "lac_two_state"])
-def test_cuda_gives_the_bits_of_the_cpu(monkeypatch, model, unrolled):
-    """Both selectors, every kind of record; `scripts/gpu_check` does more of the same."""
-    monkeypatch.setattr("tauslab.kernels.ssa.LARGEST_UNROLLED", unrolled)
+def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
+    """Selectors, teams, every kind of record; `scripts/gpu_check` does more of the same."""
     found = [
         lines(
             ts.run(DATA / "sbml" / f"{model}.xml", n=300, t_end=2.0, points=9, seed=8, device=name,
-                   method="ssa", record="trajectories,statistics,final")
+                   method="ssa", selector=selector, team=team, record="trajectories,statistics,final")
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip

@@ -7,8 +7,9 @@ not mass action become code, in one switch.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,17 +29,20 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
+_LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 
 
 @dataclass(frozen=True)
 class Style:
-    """How unrolled code suits a device; chosen by the backend, never changes the numbers.
+    """How code suits a device; chosen by the backend, never changes the numbers.
 
-    `branches`: one branch per reaction that updates only what the reaction changes (cheap where
-    threads run apart: a CPU); otherwise everything is recomputed without a branch (a warp).
+    `branches`: unrolled code has one branch per reaction that updates only what the reaction
+    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
+    branch (a warp). `warps`: several threads can run one trajectory together.
     """
 
     branches: bool
+    warps: bool = False
 
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
@@ -51,24 +55,102 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(parts)
 
 
-def table_header(network: LoweredNetwork) -> str:
-    """`model.h` for the table-driven kernels: general laws only, one switch."""
-    parts = [_HEADER, _INCLUDES, _sizes(network)]
-    cases = [
-        f"        case {j}: return {_guarded(reaction, 'x')};\n"
+def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: bool = False) -> str:
+    """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
+
+    Parameters
+    ----------
+    constants
+        Places of tables and sizes, as C++ (`tauslab.kernels.tables.TableBook.header`).
+    team
+        Threads that run one trajectory.
+    pilot
+        Count how often each reaction fires, with random numbers of the pilot's own.
+    """
+    names: dict[int, str] = {}
+    functions = []
+    rows = itertools.count(len(network.observables))
+    for k, law in enumerate(network.shared):
+        if weighted_sum(law) is not None:
+            names[id(law)] = f"weighted(tables, {next(rows)}, x)"
+        else:
+            functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
+            names[id(law)] = f"shared_{k}(x, c, tables)"
+    laws = [
+        f"        case {j}: return {_guarded(reaction, 'x', names)};\n"
         for j, reaction in enumerate(network.reactions)
         if reaction.law is not None
     ]
-    body = "".join(cases)
-    parts.append(
-        "template <class State>\n"
-        "DEVICE double general_propensity([[maybe_unused]] int reaction,\n"
-        "                                 [[maybe_unused]] const State &x,\n"
-        "                                 [[maybe_unused]] const double *c) {\n"
-        f"    switch (reaction) {{\n{body}        default: return 0;\n    }}\n}}\n"
+    observables = [
+        f"        case {k}: return {law_text(law, 'x', names)};\n"
+        for k, (_, law) in enumerate(network.observables)
+        if weighted_sum(law) is None
+    ]
+    return "\n".join(
+        [
+            _HEADER,
+            _INCLUDES,
+            f"#define TEAM_THREADS {team}\n",
+            f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
+            _sizes(network),
+            constants,
+            *functions,
+            _switch("general_propensity", laws),
+            _switch("general_observable", observables),
+        ]
     )
-    parts.append(_records(network))
-    return "\n".join(parts)
+
+
+def weighted_sums(network: LoweredNetwork) -> list[dict[int, float]]:
+    """Rows that the table kernels sum: a row for each observable, then shared rules.
+
+    The row of an observable that is no weighted sum is empty.
+    """
+    rows = [weighted_sum(law) or {} for _, law in network.observables]
+    return rows + [sums for law in network.shared if (sums := weighted_sum(law)) is not None]
+
+
+def _function(head: str, value: str) -> str:
+    """A function of counts, constants and tables."""
+    return (
+        "template <class Counts, class Tables>\n"
+        f"{head}[[maybe_unused]] const Counts &x, [[maybe_unused]] const double *c,\n"
+        f"    [[maybe_unused]] const Tables &tables) {{\n    return {value};\n}}\n"
+    )
+
+
+def _switch(name: str, cases: list[str]) -> str:
+    """A function that picks one of many laws at run time."""
+    return (
+        "template <class Counts, class Tables>\n"
+        f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
+        "                     [[maybe_unused]] const double *c,\n"
+        "                     [[maybe_unused]] const Tables &tables) {\n"
+        f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"
+    )
+
+
+def weighted_sum(law: Law) -> dict[int, float] | None:
+    """Weights of a sum of counts that is exact in any order of addition, or None.
+
+    Weights are whole and so small that no sum of 31-bit counts passes 2^53.
+    """
+    weights: dict[int, float] = {}
+    stack = [law]
+    while stack:
+        term, weight = stack.pop(), 1.0
+        if isinstance(term, Operation) and term.function == "add":
+            stack.extend(term.arguments)
+            continue
+        if isinstance(term, Operation) and term.function == "mul":
+            factor, counted = term.arguments
+            if not isinstance(factor, Number):
+                return None
+            weight, term = factor.value, counted
+        if not isinstance(term, Count) or weight != weight // 1 or weight < 0:
+            return None
+        weights[term.index] = weights.get(term.index, 0.0) + weight
+    return weights if sum(weights.values()) <= _LARGEST_WEIGHT else None
 
 
 def literal(value: float) -> str:
@@ -81,30 +163,35 @@ def literal(value: float) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def law_text(law: Law, state: str) -> str:
-    """C++ for a lowered law; `state` is the expression that is indexed by species number."""
+def law_text(law: Law, state: str, names: Mapping[int, str] | None = None) -> str:
+    """C++ for a lowered law; `state` is the expression that is indexed by species number.
+
+    `names` has the calls that stand for parts which laws share, by identity.
+    """
+    if names and id(law) in names:
+        return names[id(law)]
     if isinstance(law, Number):
         return literal(law.value)
     if isinstance(law, Count):
         return f"(double){state}[{law.index}]"
     if isinstance(law, Constant):
         return f"c[{law.index}]"
-    return _operation(law, state)
+    return _operation(law, state, names)
 
 
-def _operation(law: Operation, state: str) -> str:
+def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> str:
     name = law.function
     if name == "pow" and isinstance(law.arguments[1], Number):
         power = law.arguments[1].value
         if power == int(power) and abs(power) <= _LARGEST_UNROLLED_POWER:
-            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state)})"
+            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state, names)})"
     if name == "if":
         condition, yes, no = law.arguments
-        chosen = (law_text(yes, state), law_text(no, state))
-        return f"({_condition(condition, state)} ? {chosen[0]} : {chosen[1]})"
+        chosen = (law_text(yes, state, names), law_text(no, state, names))
+        return f"({_condition(condition, state, names)} ? {chosen[0]} : {chosen[1]})"
     if name in _COMPARE or name in _LOGIC or name == "not":
-        return f"({_condition(law, state)} ? 1.0 : 0.0)"
-    arguments = [law_text(a, state) for a in law.arguments]
+        return f"({_condition(law, state, names)} ? 1.0 : 0.0)"
+    arguments = [law_text(a, state, names) for a in law.arguments]
     if name in _INFIX:
         return f"({arguments[0]} {_INFIX[name]} {arguments[1]})"
     if name == "neg":
@@ -114,17 +201,17 @@ def _operation(law: Operation, state: str) -> str:
     return f"tl_{name}({', '.join(arguments)})"
 
 
-def _condition(law: Law, state: str) -> str:
+def _condition(law: Law, state: str, names: Mapping[int, str] | None) -> str:
     if isinstance(law, Operation):
         if law.function in _COMPARE:
-            left, right = (law_text(a, state) for a in law.arguments)
+            left, right = (law_text(a, state, names) for a in law.arguments)
             return f"({left} {_COMPARE[law.function]} {right})"
         if law.function in _LOGIC:
-            left, right = (_condition(a, state) for a in law.arguments)
+            left, right = (_condition(a, state, names) for a in law.arguments)
             return f"({left} {_LOGIC[law.function]} {right})"
         if law.function == "not":
-            return f"(!{_condition(law.arguments[0], state)})"
-    return f"({law_text(law, state)} != 0.0)"
+            return f"(!{_condition(law.arguments[0], state, names)})"
+    return f"({law_text(law, state, names)} != 0.0)"
 
 
 def _sizes(network: LoweredNetwork) -> str:
@@ -148,9 +235,12 @@ def _mass_action(reaction: LoweredReaction, state: str) -> str:
     return f"{constant} * ({' * '.join(factors)})" if factors else constant
 
 
-def _guarded(reaction: LoweredReaction, state: str) -> str:
+def _guarded(reaction: LoweredReaction, state: str, names: Mapping[int, str] | None = None) -> str:
     """The propensity; where it may be negative, it turns into NaN, which ends the trajectory."""
-    text = _mass_action(reaction, state) if reaction.law is None else law_text(reaction.law, state)
+    if reaction.law is None:
+        text = _mass_action(reaction, state)
+    else:
+        text = law_text(reaction.law, state, names)
     constant = reaction.constant
     if reaction.law is not None or (isinstance(constant, Number) and constant.value < 0):
         text = f"not_negative({text})"

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Call, Expression, Number, Symbol, substitute, symbols
+from tauslab.model.expression import Call, Expression, Number, Symbol, substitute, symbols, walk
 from tauslab.model.host_math import evaluate
 from tauslab.model.mass_action import recognise
 from tauslab.model.network import Network, Reaction, unfold
 
 FloatArray = npt.NDArray[np.float64]
+
+_LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Operation:
 
     function: str
     arguments: tuple[Law, ...]
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """Numbers of the species it reads; a part that laws share is walked once."""
+        return frozenset().union(*(counts_in(argument) for argument in self.arguments))
 
 
 Law = Number | Count | Constant | Operation
@@ -74,7 +82,8 @@ class LoweredNetwork:
     """A network ready for code generation.
 
     `constants` are expressions of varying names alone; `recorded` lists species numbers in the
-    order of output; `observables` are recorded rules.
+    order of output; `observables` are recorded rules. `shared` are long rules, each one object in
+    all laws that use it, those that another uses before it.
     """
 
     species: tuple[str, ...]
@@ -82,6 +91,7 @@ class LoweredNetwork:
     constants: tuple[Expression, ...]
     recorded: tuple[int, ...]
     observables: tuple[tuple[str, Law], ...]
+    shared: tuple[Operation, ...] = ()
 
     def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
         """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
@@ -145,18 +155,27 @@ class _Lowering:
         self.number = {name: i for i, name in enumerate(network.species)}
         self.moving = {name for name, s in network.species.items() if not s.fixed}
         self.rules = network.rule_expressions()
+        # Long rules of counts are lowered once and shared, not repeated in every law.
+        self.long = {
+            name
+            for name, tree in self.rules.items()
+            if len(list(walk(tree))) > _LONGEST_REPEATED and symbols(tree) & self.moving
+        }
+        self.short = {n: tree for n, tree in self.rules.items() if n not in self.long}
+        self.shared: dict[str, Law] = {}
         self.varying = set(varying)
         fixed = {n: float(c) for n, c in counts.items() if n not in self.moving}
         self.values = {**parameters, **fixed}
         self.derived = _varying_parameters(network, self.varying)
         self.constants: dict[Expression, int] = {}
+        self.folded: dict[Expression, Number | Constant] = {}
 
     def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
         names = tuple(self.network.species)
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
         observables = tuple(
-            (rule.name, self.law(self.rules[rule.name]))
+            (rule.name, self.law(Symbol(rule.name)))
             for rule in self.network.rules.values()
             if rule.recorded
         )
@@ -166,17 +185,18 @@ class _Lowering:
             tuple(self.constants),
             tuple(self.number[name] for name in chosen),
             observables,
+            tuple(law for law in self.shared.values() if isinstance(law, Operation)),
         )
 
     def reaction(self, reaction: Reaction) -> LoweredReaction:
-        law = substitute(reaction.law, self.rules)
+        law = substitute(reaction.law, self.short)
         change = {
             self.number[name]: by
             for name, by in reaction.net_change().items()
             if name in self.moving
         }
-        action = recognise(law, self.moving)
-        if action is not None:
+        action = recognise(law, self.moving | self.long)
+        if action is not None and self.long.isdisjoint(action.orders.keys()):
             constant = self.constant(action.constant)
             orders = tuple((self.number[n], k) for n, k in action.orders.items())
             lowered = None
@@ -193,6 +213,11 @@ class _Lowering:
 
     def constant(self, expression: Expression) -> Number | Constant:
         """A part that no reaction changes: a number, or a constant of the row."""
+        if expression not in self.folded:
+            self.folded[expression] = self.fold(expression)
+        return self.folded[expression]
+
+    def fold(self, expression: Expression) -> Number | Constant:
         expression = substitute(expression, self.derived)
         names = symbols(expression)
         if not names & self.varying:
@@ -207,12 +232,21 @@ class _Lowering:
         if not names & self.moving and not names & self.rules.keys():
             return self.constant(expression)
         if isinstance(expression, Symbol):
+            if expression.name in self.long:
+                return self.rule(expression.name)
             if expression.name in self.rules:
                 return self.law(self.rules[expression.name])
             return Count(self.number[expression.name])
         if isinstance(expression, Call):
             return Operation(expression.function, tuple(self.law(a) for a in expression.arguments))
         raise ModelError(f"cannot lower {expression}")
+
+    def rule(self, name: str) -> Law:
+        """A long rule, lowered once."""
+        if name not in self.shared:
+            tree = substitute(self.network.rules[name].expression, self.short)
+            self.shared[name] = self.law(tree)
+        return self.shared[name]
 
 
 def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expression]:
@@ -227,10 +261,8 @@ def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expres
         left = {n: t for n, t in left.items() if n not in more}
 
 
-def counts_in(law: Law) -> set[int]:
+def counts_in(law: Law) -> frozenset[int]:
     """Numbers of the species a lowered law reads."""
     if isinstance(law, Count):
-        return {law.index}
-    if isinstance(law, Operation):
-        return set().union(*(counts_in(a) for a in law.arguments))
-    return set()
+        return frozenset((law.index,))
+    return law.reads if isinstance(law, Operation) else frozenset()

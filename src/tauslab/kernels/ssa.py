@@ -10,24 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
-from tauslab.kernels.codegen import table_header, unrolled_header
-from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.tables import NetworkTables
+from tauslab.kernels.codegen import unrolled_header
+from tauslab.kernels.large import LargeNetwork, team_of
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.selectors import selector_of
 
-# Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it the
-# tables and the selector `tree`.  Part of the method: changing it changes results.
-LARGEST_UNROLLED = 64
-
+LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 
 # What a launch counts: reactions that fired; of tau-leaping also leaps, exact events, and leaps
 # that were halved because a count would have fallen below zero.
 WORK = ("events", "leaps", "exact_events", "halved")
-
-
-def selector_of(network: LoweredNetwork) -> str:
-    """How the next reaction is found; a function of the network alone."""
-    return "linear" if 0 < len(network.reactions) <= LARGEST_UNROLLED else "tree"
 
 
 @dataclass
@@ -67,15 +60,39 @@ class Launch:
 
 
 class ExactSsa:
-    """Gillespie's direct method on one backend for one network."""
+    """Gillespie's direct method on one backend for one network.
 
-    def __init__(self, backend: Backend, network: LoweredNetwork, times: Sequence[float]) -> None:
+    Parameters
+    ----------
+    selector
+        How the next reaction is found; None chooses by the network.
+    team
+        Threads that run one trajectory; 0 chooses by network and device. Changes no result.
+    weights
+        How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
+    pilot
+        Of large networks: count firings, with the pilot's own random numbers.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        *,
+        selector: str | None = None,
+        team: int = 0,
+        weights: FloatArray | None = None,
+        pilot: bool = False,
+    ) -> None:
         self.backend = backend
-        self.selector = selector_of(network)
+        self._weights, self._pilot = weights, pilot
+        self.selector = selector_of(network, selector)
+        self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
         self._n_times = len(times)
         self._round_keys: dict[int, Any] = {}
-        self._tables: NetworkTables | None = None
+        self._large: LargeNetwork | None = None
         self.entry = ""
         self.program: Program = backend.compile(self._source(network))
 
@@ -85,25 +102,40 @@ class ExactSsa:
             header = unrolled_header(network, self.backend.style)
             self.entry, file = "ssa", "ssa.cc"
         else:
-            header = table_header(network)
+            self.team = self.team or team_of(network, self.backend.style)
+            self._large = LargeNetwork(
+                self.backend, network, self.selector, self.team,
+                weights=self._weights, pilot=self._pilot,
+            )  # fmt: skip
+            header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"
-            self._tables = NetworkTables(self.backend, network)
         return KernelSource(file, (self.entry,), {"model.h": header})
+
+    @property
+    def firings(self) -> Any:
+        """Of a pilot: how often each reaction fired, u64 ``[reaction]`` on the device."""
+        return None if self._large is None else self._large.firings
 
     def resident(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
         most = self.program.resident(self.entry)
-        if self._tables is None:
+        if self._large is None:
             return most
         # Half of the memory that is free, so that sample buffers find room beside it.
         share = self.backend.free_memory() // (2 * launches)
-        return max(1, min(most, share // self._tables.bytes_per_trajectory()))
+        teams = min(most // self.team, share // self._large.bytes_per_trajectory)
+        return max(1, int(teams)) * self.team
+
+    def trajectories_in_flight(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time; each takes a team of threads."""
+        return self.resident(launches) // self.team if self._large else self.resident(launches)
 
     def scratch(self, rows: int) -> Any:
-        """State of `rows` trajectories in flight, or None where registers hold it."""
-        if self._tables is None:
+        """State of at most `rows` trajectories in flight, or None where registers hold it."""
+        if self._large is None:
             return None
-        return self._tables.scratch(self.backend.launched_items(rows))
+        items = min(rows * self.team, self.resident(LAUNCHES_IN_FLIGHT))
+        return self._large.scratch(self.backend.launched_items(items) // self.team)
 
     def start(
         self,
@@ -126,9 +158,9 @@ class ExactSsa:
             buffers.final, buffers.status, buffers.work, *self._own_arguments(launch.rows, buffers),
         ]  # fmt: skip
         items = self._items(launch.rows)
-        if self._tables is not None:
-            arguments += self._tables.arguments(buffers.scratch)
-            items = min(items, int(buffers.scratch[0].shape[0]))
+        if self._large is not None:
+            arguments += self._large.arguments(buffers.scratch)
+            items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
         self.program.launch(self.entry, items, arguments, stream)
 
     def _items(self, rows: int) -> int:
@@ -141,9 +173,7 @@ class ExactSsa:
         return []
 
     def _key(self, seed: int) -> Any:
-        """The seed as the kernel takes it: `PhiloxKeys` on the device, or itself."""
-        if self._tables is not None:
-            return np.uint64(seed)
+        """The seed as the kernel takes it: `PhiloxKeys` on the device."""
         if seed not in self._round_keys:
             self._round_keys = {seed: self.backend.upload(_philox_keys(seed))}
         return self._round_keys[seed]

@@ -1,103 +1,128 @@
-"""Networks as arrays, for kernels that are not unrolled."""
+"""Tables of a network for kernels that are not unrolled: two arrays, and the places in them.
+
+Kernels address rows by constants ``AT_...`` that stand in the generated ``model.h``, so that any
+number of tables costs two kernel arguments.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tauslab.kernels.backends.base import Array, Backend
-from tauslab.kernels.lowering import Constant, LoweredNetwork, LoweredReaction
+from tauslab.model.errors import ModelError
 
-LANES = 32  # fan-out of the sum tree; the canonical reduction has 32 virtual lanes
-_GENERAL = -1  # in `constant_source`: the law is code, not mass action
-_LITERAL = -2  # in `constant_source`: the constant stands in `literal`
+LANES = 32  # fan-out of sum trees; the canonical reduction has 32 virtual lanes
+MOST_ENTRIES = 2**31 - 1  # the kernels' indices have 32 bits
 
-
-def tree_nodes(n_reactions: int) -> int:
-    """Nodes of a trajectory's sum tree: every level padded to groups of 32, and the root.
-
-    >>> tree_nodes(33)  # 64 leaves, 32 sums of which 2 are used, the root
-    97
-    """
-    nodes, size = 0, max(1, n_reactions)
-    while size > 1 or nodes == 0:
-        groups = -(-size // LANES)
-        nodes, size = nodes + groups * LANES, groups
-    return nodes + 1
+IntArray = npt.NDArray[np.int64]
 
 
-class NetworkTables:
-    """A network on the device: compressed rows of reactants, changes and readers.
+@dataclass(frozen=True)
+class Rows:
+    """Compressed rows of numbers: row r is ``items[start[r]:start[r + 1]]``.
 
-    `reader` rows list, for each species, the reactions whose propensity reads it, in order; so the
-    reactions to update after an event are found by walking the changed species, and no pairs of
-    reactions are stored.
+    >>> Rows.of([[1, 2], [], [3]]).expand(np.array([2, 0]))
+    (array([0, 1, 1]), array([3, 1, 2]))
     """
 
-    def __init__(self, backend: Backend, network: LoweredNetwork) -> None:
-        self._backend = backend
-        self._n_species = len(network.species)
-        self._nodes = tree_nodes(len(network.reactions))
-        reactions = network.reactions
-        order_rows = [r.orders for r in reactions]
-        change_rows = [r.change for r in reactions]
-        need_rows = [r.needs for r in reactions]
-        readers: list[list[int]] = [[] for _ in network.species]
-        for j, reaction in enumerate(reactions):
-            for index in sorted(reaction.depends_on()):
-                readers[index].append(j)
-        sources = np.array([_constant_source(r) for r in reactions], np.int32)
-        literals = np.array([_literal(r) for r in reactions], np.float64)
-        up = backend.upload
-        self._arrays = [
-            up(array)
-            for array in (
-                sources, literals, *_pairs(order_rows), *_pairs(change_rows), *_pairs(need_rows),
-                *_singles(readers),
-            )
-        ]  # fmt: skip
+    start: IntArray
+    items: IntArray
 
-    def bytes_per_trajectory(self) -> int:
-        """Device memory that one trajectory in flight takes."""
-        return 4 * self._n_species + 8 * self._nodes
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> Rows:
+        """From lists."""
+        listed = list(rows)
+        sizes = np.fromiter((len(row) for row in listed), np.int64, len(listed))
+        total = int(sizes.sum())
+        flat = np.fromiter((item for row in listed for item in row), np.int64, total)
+        return cls(np.concatenate([[0], np.cumsum(sizes)]), flat)
 
-    def scratch(self, items: int) -> tuple[Any, Any]:
-        """State of `items` trajectories in flight: counts and the nodes of their sum trees."""
-        counts = self._backend.empty((items, self._n_species), np.int32)
-        return counts, self._backend.empty((items, self._nodes), np.float64)
+    @classmethod
+    def sorted_pairs(cls, row: IntArray, item: IntArray, n_rows: int, n_items: int) -> Rows:
+        """The distinct pairs, by row and then by item."""
+        key = distinct(row * n_items + item)
+        start = np.searchsorted(key, np.arange(n_rows + 1) * n_items)
+        return cls(start, key % max(1, n_items))
 
-    def arguments(self, scratch: tuple[Any, Any]) -> list[Any]:
-        """Kernel arguments after the common ones."""
-        return [*self._arrays, *scratch, self._nodes]
+    def expand(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """All items of the given rows: which of `rows` each belongs to, and the item."""
+        sizes = self.start[rows + 1] - self.start[rows]
+        which = np.repeat(np.arange(len(rows)), sizes)
+        ends = np.cumsum(sizes)
+        within = np.arange(len(which)) - np.repeat(ends - sizes, sizes)
+        return which, self.items[self.start[rows][which] + within]
 
 
-def _constant_source(reaction: LoweredReaction) -> int:
-    if reaction.law is not None:
-        return _GENERAL
-    return reaction.constant.index if isinstance(reaction.constant, Constant) else _LITERAL
+def distinct(numbers: IntArray) -> IntArray:
+    """The different ones, sorted; several times as fast as `numpy.unique`, which hashes."""
+    ordered = np.sort(numbers)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
 
 
-def _literal(reaction: LoweredReaction) -> float:
-    if reaction.constant is None or isinstance(reaction.constant, Constant):
-        return 0.0
-    return reaction.constant.value
+class TableBook:
+    """Collects tables by name into one array of whole numbers and one of reals."""
+
+    def __init__(self) -> None:
+        self._whole: list[IntArray] = []
+        self._real: list[npt.NDArray[np.float64]] = []
+        self._size = {"whole": 0, "real": 0}
+        self._constants: dict[str, int] = {}
+
+    def whole(self, name: str, values: npt.ArrayLike) -> None:
+        """Add int32 numbers as ``AT_<name>``."""
+        array = np.asarray(values, np.int64).ravel()
+        self._constants[f"AT_{name}"] = self._grow("whole", len(array), name)
+        if array.size and not -MOST_ENTRIES <= array.min() <= array.max() <= MOST_ENTRIES:
+            raise ModelError(f"the network is too large: table {name} needs more than 31 bits")
+        self._whole.append(array)
+
+    def real(self, name: str, values: npt.ArrayLike) -> None:
+        """Add doubles as ``AT_<name>``."""
+        array = np.asarray(values, np.float64).ravel()
+        self._constants[f"AT_{name}"] = self._grow("real", len(array), name)
+        self._real.append(array)
+
+    def rows(self, row_name: str, item_name: str, rows: Rows) -> None:
+        """Add compressed rows: their starts and their items."""
+        self.whole(row_name, rows.start)
+        self.whole(item_name, rows.items)
+
+    def constant(self, name: str, value: int) -> None:
+        """Add a number to the header alone."""
+        self._constants[name] = int(value)
+
+    def __getitem__(self, name: str) -> int:
+        """A constant of the header."""
+        return self._constants[name]
+
+    def header(self) -> str:
+        """The constants as C++."""
+        return "".join(f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items())
+
+    def arrays(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """All whole numbers and all reals; never empty."""
+        whole = np.concatenate([*self._whole, np.zeros(LANES, np.int64)]).astype(np.int32)
+        return whole, np.concatenate([*self._real, np.zeros(LANES)])
+
+    def _grow(self, kind: str, count: int, name: str) -> int:
+        begin = self._size[kind]
+        self._size[kind] = begin + count
+        if self._size[kind] > MOST_ENTRIES - LANES:
+            raise ModelError(f"the network is too large: with table {name} its tables pass 2^31")
+        return begin
 
 
-def _pairs(rows: list[tuple[tuple[int, int], ...]]) -> tuple[Array, Array, Array]:
-    """Compressed rows of (index, value): offsets, indices, values."""
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    flat = [pair for row in rows for pair in row]
-    return (
-        offsets,
-        np.array([index for index, _ in flat], np.int32),
-        np.array([value for _, value in flat], np.int32),
-    )
+def padded(count: int, to: int = LANES) -> int:
+    """`count` rounded up to a multiple."""
+    return -(-count // to) * to
 
 
-def _singles(rows: list[list[int]]) -> tuple[Array, Array]:
-    """Compressed rows of indices: offsets, indices."""
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    return offsets, np.array([index for row in rows for index in row], np.int32)
+def bytes_of(*arrays: Any) -> int:
+    """Bytes that arrays take together."""
+    return sum(int(array.nbytes) for array in arrays)

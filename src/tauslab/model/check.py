@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.expression import substitute
+from tauslab.model.expression import Expression, substitute
 from tauslab.model.host_math import evaluate
 from tauslab.model.mass_action import MassAction, recognise
 from tauslab.model.network import Feature, Network, Reaction
@@ -83,10 +83,13 @@ def check_rates(network: Network, parameter_values: Mapping[str, float]) -> None
     ModelError
         Names the reaction and the value.
     """
+    known: dict[Expression, float] = {}
     for reaction, form in mass_action_reactions(network):
         if form is None:
             continue
-        value = evaluate(form.constant, parameter_values)
+        if form.constant not in known:
+            known[form.constant] = evaluate(form.constant, parameter_values)
+        value = known[form.constant]
         if not (math.isfinite(value) and value >= 0):
             raise ModelError(
                 f"reaction {reaction.name}: its rate constant is {value:g}; "

@@ -41,7 +41,7 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
     constant: Expression | None = None
     offsets: dict[str, list[int]] = {}
     for factor, divides in factors(law):
-        if not any(isinstance(node, Symbol) and node.name in species for node in walk(factor)):
+        if not _mentions(factor, species):
             if constant is None:
                 constant = call("div", 1.0, factor) if divides else factor
             else:
@@ -55,6 +55,15 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
         return None
     orders = {name: len(found) for name, found in offsets.items()}
     return MassAction(Number(1.0) if constant is None else constant, orders)
+
+
+def _mentions(factor: Expression, species: Collection[str]) -> bool:
+    """Whether a species occurs in a factor; most factors are a name or a number."""
+    if isinstance(factor, Symbol):
+        return factor.name in species
+    if isinstance(factor, Number):
+        return False
+    return any(isinstance(node, Symbol) and node.name in species for node in walk(factor))
 
 
 def factors(expression: Expression) -> Iterator[tuple[Expression, bool]]:

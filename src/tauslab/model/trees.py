@@ -67,7 +67,15 @@ def call(function: str, *arguments: Expression | float) -> Call:
 
 def symbols(expression: Expression) -> set[str]:
     """Names that occur in the tree."""
-    return {node.name for node in walk(expression) if isinstance(node, Symbol)}
+    found: set[str] = set()
+    stack = [expression]  # as `walk`, without a generator: networks have 1e5 laws
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Symbol):
+            found.add(node.name)
+        elif isinstance(node, Call):
+            stack.extend(node.arguments)
+    return found
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -85,14 +93,15 @@ def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> in
 
     `inside` gives the depth of what stands for a name, where that is not 0.
     """
-    deepest, at, level = 0, 0, [expression]
-    while level:
-        if inside:
-            names = {node.name for node in level if isinstance(node, Symbol)}
-            deepest = max(deepest, at + max((inside.get(name, 0) for name in names), default=0))
+    deepest = 0
+    stack = [(expression, 0)]
+    while stack:
+        node, at = stack.pop()
+        if isinstance(node, Call):
+            stack.extend([(a, at + 1) for a in node.arguments])
+        elif inside and isinstance(node, Symbol):
+            at += inside.get(node.name, 0)
         deepest = max(deepest, at)
-        level = [a for node in level if isinstance(node, Call) for a in node.arguments]
-        at += 1
     return deepest
 
 
@@ -114,7 +123,7 @@ def check_depth(
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Replace symbols by trees; names that are not in `values` stay."""
-    if not values:
+    if not values or not any(name in values for name in symbols(expression)):
         return expression
     built: dict[int, Expression] = {}
     for node in reversed(list(walk(expression))):  # children first, at any depth

@@ -68,6 +68,9 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     design: tuple[str, int] | str | None = None,
     species: Sequence[str] | str | None = None,
     record: str | Sequence[str] | None = None,
+    selector: str | None = None,
+    team: int = 0,
+    presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
     device: str = "auto",
     threads: int = 0,
@@ -115,6 +118,14 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         ``summary:KIND:SPECIES[:...]`` (a number per trajectory, such as
         ``summary:first-passage:X:100``), as a list or separated by commas. By default
         trajectories while they stay below 1 GiB, else statistics and final.
+    selector
+        Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
+        the same law. By default the network decides, see docs/large-networks.md.
+    team
+        Of large networks: threads that run one trajectory, 1, 32 or 128; changes no result.
+    presimulation
+        Of large networks: events of the pilot that orders species by how often they change; 0 for
+        none. By default by network and number of trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -162,6 +173,9 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
         species=_names(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
+        selector=selector,
+        team=team,
+        presimulation=presimulation,
         max_steps=max_steps,
         device=device,
         threads=threads,

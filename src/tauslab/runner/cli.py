@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
+from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
@@ -100,6 +101,9 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--table", type=Path, metavar="FILE", help="a point per row, CSV or Parquet")
     run.add_argument("--species", metavar="A,B", help="record these only")
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
+    run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
+    run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 32 or 128")
+    run.add_argument("--presimulation", type=int, metavar="N", help="events that order species")
     run.add_argument("--max-steps", type=int, metavar="N", help="events at most")
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")

@@ -81,6 +81,10 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
         ):
             if getattr(arguments, name) is None:
                 setattr(arguments, name, value)
+        if arguments.selector is None and arguments.method == "ssa":
+            arguments.selector = stored.get("selector")
+            if arguments.presimulation is None:
+                arguments.presimulation = stored.get("presimulation", 0)
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
         grid = stored.get("grid")
@@ -94,7 +98,10 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
     stored_sweep = _from_result(arguments)
-    own = {k: getattr(arguments, k) for k in ("n", "method", "epsilon", "max_steps")}
+    own = {
+        k: getattr(arguments, k)
+        for k in ("n", "method", "epsilon", "max_steps", "selector", "team")
+    }
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(

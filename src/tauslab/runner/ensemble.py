@@ -92,7 +92,7 @@ class Ensemble:
         self._taken = 0
         self._backend: Backend = engine.backend
         block = layout.block
-        fill = -(-2 * engine.resident(LANES) // LANES)  # two trajectories for each thread
+        fill = -(-2 * engine.trajectories_in_flight(LANES) // LANES)  # two for each thread or team
         self._smallest = -(-fill // block)
         # A short job needs no more room than its launches, and pinned memory takes time to get.
         share = -(-len(self._todo) // comm.size)

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
+from tauslab.kernels.large import TEAMS
+from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.layout import HistogramSpec
@@ -111,6 +113,14 @@ class Options:
         ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
+    selector
+        Of ``ssa``: how the next reaction is found; None chooses by the network.
+    team
+        Of large networks: threads that run one trajectory, 1, 32 or 128; 0 chooses by network and
+        device. Changes no result.
+    presimulation
+        Of large networks: events of a pilot trajectory that orders species by how often they
+        change; 0 for no pilot, None decides by network and number of trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
@@ -136,6 +146,9 @@ class Options:
     species: tuple[str, ...] | None = None
     record: Record | None = None
     epsilon: float = DEFAULT_EPSILON
+    selector: str | None = None
+    team: int = 0
+    presimulation: int | None = None
     max_steps: int = MAX_STEPS
     device: str = "auto"
     threads: int = 0
@@ -158,6 +171,16 @@ class Options:
         _one_of("--method", self.method, METHODS)
         if not 0 < self.epsilon <= 1:
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
+        if self.selector is not None:
+            _one_of("--selector", self.selector, SELECTORS)
+            if self.method == "tau":
+                raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
+        if self.presimulation is not None:
+            _within("--presimulation", self.presimulation, 0, 2**31 - 1)
+        if self.team not in (0, *TEAMS):
+            raise ConfigError(
+                f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"
+            )
         _one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
-from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
 
-LANES = 3
+LANES = LAUNCHES_IN_FLIGHT
 _LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
 
 

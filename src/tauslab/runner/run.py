@@ -21,12 +21,13 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
-from tauslab.runner.job import Options, Record
+from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
@@ -35,7 +36,7 @@ from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.resume import existing_attribute, existing_text
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
@@ -66,14 +67,15 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(options, comm)
+    options = with_seed(_with_choices(options, comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
         task = with_method(task, backend, comm)
-        engine = in_turn(comm, lambda: _engine(task, backend))
+        weights = on_root(comm, lambda: _presimulated(task, backend))
+        engine = in_turn(comm, lambda: _engine(task, backend, weights))
         scales = on_root(comm, lambda: _observable_scales(task, engine))
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
@@ -101,6 +103,18 @@ def with_seed(options: Options, comm: Communicator) -> Options:
     return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
 
 
+def _with_choices(options: Options, comm: Communicator) -> Options:
+    """The options with the choices of the run to resume, where they are not given."""
+    output = options.output
+    if options.method != "ssa" or not options.resume or output is None:
+        return options
+    selector = on_root(comm, lambda: existing_text(output, "selector"))
+    events = on_root(comm, lambda: existing_text(output, "presimulation"))
+    if options.presimulation is None and selector is not None:
+        options = replace(options, presimulation=int(events or 0))
+    return options if options.selector else replace(options, selector=selector)
+
+
 def _require_equal_models(task: Task, comm: Communicator) -> None:
     hashes = comm.allgather(task.sha256)
     if len(set(hashes)) > 1:
@@ -110,12 +124,29 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend) -> ExactSsa:
+def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> ExactSsa:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
         return TauLeap(backend, task.lowered, times, options.epsilon)
-    return ExactSsa(backend, task.lowered, times)
+    return ExactSsa(
+        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
+    )
+
+
+def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
+    """How often species change in a pilot; None without one."""
+    if not task.presimulation or task.options.method != "ssa":
+        return None
+    assert task.options.seed is not None
+    return presimulate(
+        backend,
+        task.lowered,
+        task.selector,
+        (task.initial[:1], task.constants[:1]),
+        seed=task.options.seed,
+        events=task.presimulation,
+    )
 
 
 def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
@@ -178,6 +209,8 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["epsilon"] = options.epsilon
     else:
         attributes["selector"] = task.selector
+        if task.presimulation:
+            attributes["presimulation"] = task.presimulation
     return Layout(
         n=options.n,
         times=options.times,

@@ -6,12 +6,13 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
-from tauslab.kernels.ssa import selector_of
+from tauslab.kernels.selectors import pilot_events, selector_of
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates, require_support
 from tauslab.model.errors import ConfigError, ModelError
@@ -55,10 +56,18 @@ class Task:
         """Names of the recorded observables."""
         return tuple(name for name, _ in self.lowered.observables)
 
-    @property
+    @cached_property
     def selector(self) -> str:
         """How the next reaction is found."""
-        return selector_of(self.lowered)
+        return selector_of(self.lowered, self.options.selector)
+
+    @property
+    def presimulation(self) -> int:
+        """Events of a pilot trajectory that orders the network; 0 for none."""
+        given = self.options.presimulation
+        if given is not None:
+            return given if self.selector != "linear" else 0
+        return pilot_events(self.lowered, self.selector, self.options.total)
 
     @property
     def sweep(self) -> Sweep | None:

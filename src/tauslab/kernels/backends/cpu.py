@@ -128,7 +128,7 @@ class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
-    style = Style(branches=True)
+    style = Style(branches=True, warps=False)
 
     def __init__(self, options: BackendOptions) -> None:
         self.threads = options.threads or allowed_cores()

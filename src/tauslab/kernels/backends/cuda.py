@@ -101,7 +101,7 @@ class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
     name = "cuda"
-    style = Style(branches=False)
+    style = Style(branches=False, warps=True)
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()

@@ -10,6 +10,8 @@ typedef long long i64;
 typedef u64 Word;
 
 #define DEVICE static inline __attribute__((always_inline))
+// A long law that others use: one copy of its text.
+#define SHARED_LAW static inline __attribute__((noinline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \
@@ -18,6 +20,8 @@ typedef u64 Word;
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
+// A loop over lanes, which the compiler turns into vector code if it is left as it is.
+#define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
 #define DRAWS_AHEAD 32u
 #define RELOAD static_cast<void>(0)
@@ -78,6 +82,40 @@ DEVICE u32 high_word(double value) {
 
 DEVICE u32 low_word(double value) {
     return (u32)as_bits(value);
+}
+
+// Eight doubles, for sums over lanes: as many registers as the processor needs.
+#define HAS_OCTETS
+typedef double Octet __attribute__((vector_size(64)));
+typedef double Quartet __attribute__((vector_size(32)));
+typedef double Couple __attribute__((vector_size(16)));
+typedef i64 WholeOctet __attribute__((vector_size(64)));
+
+DEVICE Octet load_octet(const double *from) {
+    Octet value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return value;
+}
+
+DEVICE Octet load_octet(const i64 *from) {
+    WholeOctet value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return __builtin_convertvector(value, Octet);
+}
+
+DEVICE void store_octet(double *to, const Octet &value) {
+    __builtin_memcpy(to, &value, sizeof value);
+}
+
+// The last three steps of a butterfly.
+DEVICE double octet_total(const Octet &value) {
+    const double *at = (const double *)&value;
+    Quartet low, high;
+    __builtin_memcpy(&low, at, sizeof low);
+    __builtin_memcpy(&high, at + 4, sizeof high);
+    const Quartet four = low + high;
+    const Couple two = {four[0] + four[2], four[1] + four[3]};
+    return two[0] + two[1];
 }
 
 // The full product of two numbers below 2^32.

@@ -14,6 +14,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #endif
 
 #define DEVICE static __device__ __forceinline__
+// A long law that others use: one copy of its text.
+#define SHARED_LAW static __device__ __noinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
@@ -23,6 +25,19 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+#define LANE_LOOP UNROLL
+
+// What the threads of a team exchange (team.h).
+#define THREAD_IN_BLOCK threadIdx.x
+#define WARP_BARRIER() __syncwarp()
+#define BLOCK_BARRIER() __syncthreads()
+#define WARP_READ(value, lane) __shfl_sync(0xffffffffu, (value), (lane))
+#define WARP_EXCHANGE(value, distance) __shfl_xor_sync(0xffffffffu, (value), (distance))
+#define WARP_BALLOT(condition) __ballot_sync(0xffffffffu, (condition))
+#define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
+#define BLOCK_SHARED __shared__
+#define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
+
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
 // Values that were stored are loaded again, not kept in registers.

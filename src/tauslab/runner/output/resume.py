@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 # Root attributes that decide the numbers of a run.
-_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon")
+_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
+             "presimulation")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""A network on a device for kernels that read it from tables; see ``csrc/forest.h``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.forest import ForestTables
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.tables import IntArray, Rows, TableBook
+from tauslab.kernels.terms import (
+    build_terms,
+    can_be_owned,
+    change_weights,
+    constant_source,
+    literal_of,
+)
+
+TEAMS = (1, 32, 128)  # threads that run one trajectory: one, a warp, a block
+
+
+def team_of(network: LoweredNetwork, style: Style) -> int:
+    """Threads for a trajectory, by network and device; no result depends on it."""
+    del network
+    return 32 if style.warps else 1
+
+
+class LargeNetwork:
+    """Tables of a network, and the memory of its trajectories in flight.
+
+    Parameters
+    ----------
+    selector
+        ``pdm``, or ``tree``: with it no reaction has an owner.
+    team
+        Threads that run one trajectory.
+    weights
+        How often each species changes, f64 ``[species]``; None guesses it from the network.
+    pilot
+        Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        selector: str,
+        team: int,
+        *,
+        weights: FloatArray | None = None,
+        pilot: bool = False,
+    ) -> None:
+        self._backend = backend
+        book = tables_of(network, selector, weights)
+        self.header = table_header(network, book.header(), team, pilot=pilot)
+        counts = np.zeros(max(1, len(network.reactions)), np.uint64)
+        self.firings = backend.upload(counts) if pilot else None
+        self._sizes = (len(network.species), book["N_WHOLE"], book["N_VALUES"])
+        self._arrays = [backend.upload(array) for array in book.arrays()]
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Device memory that one trajectory in flight takes."""
+        species, whole, values = self._sizes
+        return 4 * species + 8 * (whole + values)
+
+    def scratch(self, teams: int) -> tuple[Any, ...]:
+        """State of trajectories in flight: counts, whole numbers of terms, sums."""
+        types = (np.int32, np.int64, np.float64)
+        return tuple(
+            self._backend.empty((max(1, teams), size), kind)
+            for size, kind in zip(self._sizes, types, strict=True)
+        )
+
+    def arguments(self, scratch: tuple[Any, ...]) -> list[Any]:
+        """Kernel arguments after the common ones."""
+        return [*self._arrays, *scratch, self.firings]
+
+
+def tables_of(
+    network: LoweredNetwork, selector: str, weights: FloatArray | None = None
+) -> TableBook:
+    """All tables of a network for a selector."""
+    if weights is None:
+        weights = change_weights(network)
+    book = TableBook()
+    reactions = network.reactions
+    _write_pairs(book, "CHANGE", "BY", [r.change for r in reactions])
+    _write_pairs(book, "ORDER", "COUNT", [r.orders for r in reactions])
+    _write_pairs(book, "NEED", "COUNT", [r.needs for r in reactions])
+    book.whole("SOURCE", [constant_source(r) for r in reactions])
+    book.real("LITERAL", [literal_of(r) for r in reactions])
+    book.whole("RECORDED", network.recorded)
+    sums = weighted_sums(network)
+    book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
+    book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
+    owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
+    terms = build_terms(network, np.flatnonzero(owned), weights)
+    ForestTables(book, network, terms, _by_updates(network, np.flatnonzero(~owned), weights))
+    return book
+
+
+def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> IntArray:
+    """Reactions whose propensity changes most often first."""
+    reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
+    often = np.array([float(weights[species].sum()) for species in reads])
+    return chosen[np.argsort(-often, kind="stable")]
+
+
+def _write_pairs(
+    book: TableBook, name: str, value: str, rows: list[tuple[tuple[int, int], ...]]
+) -> None:
+    """Rows of (species, number)."""
+    book.rows(f"{name}_ROW", f"{name}_SPECIES", Rows.of([[s for s, _ in row] for row in rows]))
+    book.whole(f"{name}_{value}", [number for row in rows for _, number in row])

@@ -1,0 +1,68 @@
+"""How the next reaction of an exact trajectory is found: selectors, and which a network gets."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.terms import can_be_owned
+from tauslab.model.errors import ConfigError
+
+SELECTORS = ("linear", "tree", "pdm")
+
+# Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
+# Part of the method: changing it changes results.
+LARGEST_UNROLLED = 64
+# With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
+# see docs/large-networks.md.
+MOST_DEPENDENTS_OF_A_TREE = 16.0
+LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
+
+
+# A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
+# trajectories enough to pay for it and for compiling twice.
+PILOT_EVENTS = 1 << 17
+SMALLEST_PILOTED = 256
+FEWEST_PILOTED = 64
+
+
+def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
+    """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
+    large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
+    return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
+
+
+def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
+    """The selector of a network: the one that is `forced`, or a function of the network alone.
+
+    Raises
+    ------
+    ConfigError
+        `linear` is forced on a network that is too large to be unrolled.
+    """
+    if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
+        raise ConfigError(
+            f"--selector linear is for 1 to {LARGEST_LINEAR} reactions, not "
+            f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
+        )
+    if forced is not None:
+        return forced
+    if 0 < len(network.reactions) <= LARGEST_UNROLLED:
+        return "linear"
+    owned = sum(can_be_owned(reaction) for reaction in network.reactions)
+    mostly_owned = 2 * owned > len(network.reactions)
+    return (
+        "pdm" if mostly_owned and mean_dependents(network) > MOST_DEPENDENTS_OF_A_TREE else "tree"
+    )
+
+
+def mean_dependents(network: LoweredNetwork) -> float:
+    """How many propensities read what an event changes, on average over reactions.
+
+    A propensity that reads two changed species counts twice, so that no pairs are made.
+    """
+    readers: Counter[int] = Counter()
+    for reaction in network.reactions:
+        readers.update(reaction.depends_on())
+    read = sum(readers[index] for reaction in network.reactions for index, _ in reaction.change)
+    return read / max(1, len(network.reactions))

@@ -1,0 +1,174 @@
+// A prelude for tests: the threads of a team as fibers of one CPU thread, so that the code that
+// warps and blocks run can be checked without a GPU. A fiber runs until an operation of its warp or
+// block has to wait for the others; operations that do not match abort the program. With ORDER < 0
+// the fibers run in the opposite order, which shows what a missing barrier leaves to chance.
+#pragma once
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include "cpu.h"
+
+#undef HAS_OCTETS
+#undef KERNEL
+#undef GLOBAL_ID
+#undef GLOBAL_SIZE
+#undef THREAD_OFFSET
+#undef THREAD_STRIDE
+
+constexpr int FIBERS = BLOCK_THREADS, STACK = 1 << 18;
+
+struct Fiber {
+    jmp_buf at;
+    bool done;
+    u64 warp_operations, block_operations;
+    u64 value[2];
+    bool vote[2];
+    char *stack;
+};
+
+static Fiber fibers[FIBERS];
+static int current;
+static jmp_buf finished;
+static u64 idle;
+
+static void switch_fiber() {
+    for (int turn = 1; turn <= FIBERS; ++turn) {
+        const int next = (current + (ORDER > 0 ? turn : FIBERS - turn)) % FIBERS;
+        if (!fibers[next].done) {
+            current = next;
+            _longjmp(fibers[next].at, 1);
+        }
+    }
+    _longjmp(finished, 1);
+}
+
+static void yield() {
+    if (++idle > 100000000) {
+        fprintf(stderr, "threads of a team wait for each other for ever\n");
+        abort();
+    }
+    if (_setjmp(fibers[current].at) == 0) switch_fiber();
+}
+
+// Waits until the threads `begin .. end - 1` have come to the same operation.
+template <class Count>
+static void wait_for(int begin, int end, Count count) {
+    const u64 own = count(fibers[current]);
+    for (bool all = false; !all;) {
+        all = true;
+        for (int i = begin; i < end; ++i) {
+            if (fibers[i].done && count(fibers[i]) < own) {
+                fprintf(stderr, "a thread ended before an operation of its team\n");
+                abort();
+            }
+            all = all && count(fibers[i]) >= own;
+        }
+        if (!all) yield();
+    }
+    idle = 0;
+}
+
+static int warp_operation() {
+    const int warp = current / 32 * 32;
+    const int slot = (int)(++fibers[current].warp_operations & 1);
+    wait_for(warp, warp + 32, [](const Fiber &fiber) { return fiber.warp_operations; });
+    return slot;
+}
+
+static int block_operation() {
+    const int slot = (int)(++fibers[current].block_operations & 1);
+    wait_for(0, FIBERS, [](const Fiber &fiber) { return fiber.block_operations; });
+    return slot;
+}
+
+template <class T>
+static T warp_read(T value, int lane) {
+    u64 bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    fibers[current].value[(fibers[current].warp_operations + 1) & 1] = bits;
+    const int slot = warp_operation();
+    bits = fibers[current / 32 * 32 + (lane & 31)].value[slot];
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static u32 warp_ballot(bool condition) {
+    fibers[current].vote[(fibers[current].warp_operations + 1) & 1] = condition;
+    const int slot = warp_operation();
+    u32 bits = 0;
+    for (int i = 0; i < 32; ++i) bits |= (u32)fibers[current / 32 * 32 + i].vote[slot] << i;
+    return bits;
+}
+
+static bool block_any(bool condition) {
+    fibers[current].vote[(fibers[current].block_operations + 1) & 1] = condition;
+    const int slot = block_operation();
+    bool any = false;
+    for (const Fiber &fiber : fibers) any = any || fiber.vote[slot];
+    return any;
+}
+
+#define THREAD_IN_BLOCK current
+#define WARP_BARRIER() warp_operation()
+#define BLOCK_BARRIER() block_operation()
+#define WARP_READ(value, lane) warp_read((value), (lane))
+#define WARP_EXCHANGE(value, distance) warp_read((value), current ^ (distance))
+#define WARP_BALLOT(condition) warp_ballot(condition)
+#define BLOCK_ANY(condition) block_any(condition)
+#define BLOCK_SHARED static
+#define FIRST_SET(bits) __builtin_ctz(bits)
+#define GLOBAL_ID current
+#define GLOBAL_SIZE FIBERS
+#define THREAD_OFFSET(length) GLOBAL_ID
+#define THREAD_STRIDE GLOBAL_SIZE
+
+static void (*fiber_work)(void *);
+static void *fiber_arguments;
+static ucontext_t starter;
+
+static void fiber_main() {
+    if (_setjmp(fibers[current].at) == 0) swapcontext(&(new ucontext_t)[0], &starter);
+    fiber_work(fiber_arguments);
+    fibers[current].done = true;
+    switch_fiber();
+}
+
+static void run_fibers(void (*work)(void *), void *arguments) {
+    fiber_work = work, fiber_arguments = arguments;
+    for (current = 0; current < FIBERS; ++current) {
+        Fiber &fiber = fibers[current];
+        if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
+        fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
+        ucontext_t context;
+        getcontext(&context);
+        context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;
+        context.uc_link = nullptr;
+        makecontext(&context, fiber_main, 0);
+        swapcontext(&starter, &context);
+    }
+    if (_setjmp(finished) == 0) {
+        current = ORDER > 0 ? FIBERS - 1 : 0;
+        switch_fiber();
+    }
+}
+
+template <class Body>
+struct Launch;
+
+template <class... A>
+struct Launch<void (*)(A...)> {
+    template <void (*BODY)(A...)>
+    static void run(A... arguments) {
+        auto work = [&] { BODY(arguments...); };
+        run_fibers([](void *self) { (*(decltype(work) *)self)(); }, &work);
+    }
+};
+
+#define KERNEL(name, ...)                                           \
+    static void name##_body(__VA_ARGS__);                           \
+    extern "C" __attribute__((visibility("default"))) void *name; \
+    void *name = (void *)&Launch<decltype(&name##_body)>::run<name##_body>; \
+    static void name##_body(__VA_ARGS__)

@@ -1,0 +1,64 @@
+"""A device whose threads are fibers of one CPU thread: runs the code of warps and blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tauslab.kernels.backends.base import BackendOptions, KernelSource
+from tauslab.kernels.backends.compilers import find_compilers
+from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
+from tauslab.kernels.cache import csrc_texts
+from tauslab.kernels.codegen import Style
+
+PRELUDE = Path(__file__).with_name("emulated_prelude.h")
+FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psabi")
+
+
+class EmulatedProgram:
+    """A kernel that runs on one block of fibers."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self._threads = threads
+
+    def launch(self, entry: str, items: int, arguments: Sequence[Any], stream: CpuStream) -> None:
+        """Run one block, whatever `items` says: its teams take all trajectories in turn."""
+        assert items % self._threads == 0 or items > self._threads
+        address = ctypes.c_void_p.in_dll(self._library, entry).value
+        function = ctypes.CFUNCTYPE(None)(address)
+        stream.submit(lambda: function(*[_as_ctypes(argument) for argument in arguments]))
+
+    def resident(self, entry: str) -> int:
+        """One block."""
+        del entry
+        return self._threads
+
+
+class EmulatedBackend(CpuBackend):
+    """Blocks of `block` threads; `order` is 1 or -1."""
+
+    style = Style(branches=False, warps=True)
+
+    def __init__(self, folder: Path, block: int, order: int = 1) -> None:
+        super().__init__(BackendOptions(threads=1))
+        self._folder, self._block, self._order = folder, block, order
+
+    def compile(self, source: KernelSource) -> Any:
+        """Compile with the prelude of the emulation in place of the device's."""
+        texts = csrc_texts() | dict(source.generated) | {"prelude.h": PRELUDE.read_text()}
+        for name, text in texts.items():
+            (self._folder / name).write_text(text)
+        out = self._folder / f"kernel{self._block}{self._order}.so"
+        compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
+        sizes = (f"-DBLOCK_THREADS={self._block}", f"-DORDER={self._order}")
+        command = [*compiler.command, *FLAGS, *sizes, "-o", str(out)]
+        subprocess.run([*command, str(self._folder / source.file)], check=True)
+        return EmulatedProgram(out, self._block)
+
+    def launched_items(self, items: int) -> int:
+        """Whole blocks."""
+        return -(-max(1, items) // self._block) * self._block

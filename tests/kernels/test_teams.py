@@ -1,0 +1,104 @@
+"""Thread, warp and block give the same bits; warps and blocks are emulated without a GPU."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from emulation import EmulatedBackend
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lowering import lower
+from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.model.network import Network
+
+SELECTORS_OF_TABLES = SELECTORS[1:]
+compiler = pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"
+)
+
+
+def simulate(backend, network, times, n, selector, team=0):
+    """Counts [n, time, species], observables, status and events."""
+    values = network.parameter_values()
+    counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
+    lowered = lower(network, parameters=values, counts=counts)
+    engine = ExactSsa(backend, lowered, times, selector=selector, team=team)
+    empty, species = backend.empty, len(lowered.species)
+    buffers = SampleBuffers(
+        empty((n, len(times), species), np.int32),
+        empty((n, len(times), len(lowered.observables)), np.float64),
+        empty((n, species), np.int32), empty((n,), np.uint8), empty((1,), np.uint64),
+        empty((4,), np.uint64), engine.scratch(n),
+    )  # fmt: skip
+    initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
+    stream = backend.stream()
+    launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))))
+    engine.start(launch, buffers, stream, seed=11)
+    stream.record().wait()
+    backend.close()
+    found = (buffers.counts, buffers.observables, buffers.final, buffers.status, buffers.work[:1])
+    return [array.copy() for array in found]
+
+
+def mixture(seed=3, n_species=40, n_reactions=300, hub_partners=70) -> Network:
+    """Every kind of propensity: hubs with long lists of partners, own rates, laws, homodimers."""
+    rng = np.random.default_rng(seed)
+    net = Network("mixture")
+    for i in range(n_species + hub_partners):
+        net.add_species(f"S{i}", int(rng.integers(0, 12)))
+    names = list(net.species)
+    for j in range(hub_partners):  # one rate: a term with runs of 32 partners
+        net.add_reaction(f"S0 + {names[n_species + j]} -> S0 + S1", rate=0.01)
+        net.add_reaction(f"S1 -> {names[n_species + j]}", rate=0.05)
+        net.add_reaction(f"S2 + {names[n_species + j]} -> S3", rate=0.001 * (1 + j))
+    while len(net.reactions) < n_reactions:
+        a, b, c, d = (names[k] for k in rng.integers(0, n_species, 4))
+        kind = rng.integers(0, 5)
+        if kind == 0:
+            net.add_reaction(f"{a} -> {c}", rate=float(rng.choice([0.1, 0.2])))
+        elif kind == 1 and a != b:
+            net.add_reaction(f"{a} + {b} -> {c} + {d}", rate=float(rng.choice([0.01, 0.02])))
+        elif kind == 2:
+            net.add_reaction(f"2 {a} -> {c} + {d}", rate=0.01)
+        elif kind == 3:
+            net.add_reaction(f"-> {a}", rate=0.3)
+        else:
+            net.add_reaction(f"{a} -> {c}", law=f"0.4 * {a} / (5 + {a})")
+    net.add_reaction("S4 ->", law="0.02 * S4 * S4")
+    net.add_rule("total", " + ".join(f"2 * {name}" for name in names))
+    net.add_rule("ratio", "S1 / (1 + S2)")
+    net.add_rule("squares", " + ".join(f"{name} * {name}" for name in names), recorded=False)
+    net.add_reaction("S5 ->", law="0.1 * S5 * total / (1 + total)")
+    net.add_reaction("S6 ->", law="0.1 * S6 * squares / (total + squares)")
+    net.add_reaction("S6 -> S7", law="0.2 * S6 * squares / (total + squares)")
+    return net
+
+
+@compiler
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("team", [32, 128])
+@pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
+def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
+    times = [0.0, 0.3, 0.5]
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, mixture(), times, 4, selector)
+    assert expected[4][0] > 150
+    found = simulate(EmulatedBackend(tmp_path, team, order), mixture(), times, 4, selector, team)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
+@pytest.mark.parametrize("team", [1, 32, 128])
+@pytest.mark.gpu
+def test_teams_of_a_gpu_give_the_bits_of_the_cpu(selector, team):
+    times = np.linspace(0, 5, 7)
+    cpu = get_backend("cpu", BackendOptions(threads=2))
+    cuda = get_backend("cuda", BackendOptions())
+    expected = simulate(cpu, mixture(), times, 100, selector)
+    found = simulate(cuda, mixture(), times, 100, selector, team)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other.get() if hasattr(other, "get") else other)

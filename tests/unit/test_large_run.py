@@ -1,0 +1,174 @@
+"""Runs of large networks: choices that are stored and kept, memory, tables."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.kernels import forest
+from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.large import tables_of
+from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.selectors import mean_dependents, selector_of
+from tauslab.kernels.tables import Rows
+from tauslab.model.expression import Number
+from tauslab.model.network import Network
+from tauslab.runner.digest import digest_lines
+
+NET = Path(__file__).parent.parent / "data" / "net" / "multisite2.net"
+
+
+def run(**options):
+    settings = {"n": 70, "t_end": 0.2, "points": 3, "seed": 3, "device": "cpu", "threads": 2}
+    return ts.run(NET, **{**settings, **options})
+
+
+def lines(result):
+    return digest_lines(result, None)
+
+
+def mass_action(n_species: int, reactions: list[tuple[list[int], list[int], float]]):
+    """Lowered network of (reactants, products, constant)."""
+    lowered = []
+    for j, (left, right, constant) in enumerate(reactions):
+        change = {i: right.count(i) - left.count(i) for i in {*left, *right}}
+        lowered.append(
+            LoweredReaction(
+                f"R{j}", tuple((i, by) for i, by in sorted(change.items()) if by),
+                Number(constant), tuple((i, left.count(i)) for i in sorted(set(left))), None, (),
+            )
+        )  # fmt: skip
+    names = tuple(f"S{i}" for i in range(n_species))
+    return LoweredNetwork(names, tuple(lowered), (), tuple(range(n_species)), ())
+
+
+def test_choices_are_stored_and_a_file_reruns_with_them(tmp_path):
+    path = tmp_path / "run.h5"
+    first = run(output=path)
+    assert first.attributes["selector"] == "pdm"
+    assert first.attributes["presimulation"] == 1 << 17
+    expected = lines(first)
+    forced = run(selector="tree", presimulation=0, output=tmp_path / "tree.h5")
+    assert forced.attributes["selector"] == "tree"
+    assert "presimulation" not in forced.attributes
+    assert lines(forced) != expected
+    assert lines(run(threads=1)) == expected
+
+
+def test_selectors_agree_in_the_mean():
+    """Means of 66 species by both selectors, 400 trajectories: 5 standard errors, alarms 4e-5."""
+    means, errors = [], []
+    for selector in ("tree", "pdm"):
+        result = run(n=400, selector=selector, presimulation=0)
+        x = result.counts()[:, -1].astype(float)
+        means.append(x.mean(0))
+        errors.append(x.var(0) / 400)
+    scale = np.sqrt(errors[0] + errors[1]) + 1e-3
+    assert means[0].max() > 300
+    assert (np.abs(means[0] - means[1]) < 5 * scale).all()
+
+
+def test_a_resumed_run_keeps_its_choices(tmp_path):
+    from tauslab.runner.job import Options
+    from tauslab.runner.mpi import SerialCommunicator
+    from tauslab.runner.run import run_network
+
+    path, times = tmp_path / "run.h5", np.array([0.0, 0.1])
+    whole = run(t_end=None, points=None, times=times, selector="tree", presimulation=0)
+    given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10}
+    network, asked = ts.read(NET), iter([False])
+    with pytest.raises(ts.StoppedEarly):
+        run_network(
+            network,
+            Options(**given, selector="tree", presimulation=0, output=path),
+            SerialCommunicator(),
+            stop=lambda: next(asked, True),
+        )
+    options = Options(**given, output=path, resume=True)
+    with run_network(network, options, SerialCommunicator()) as resumed:
+        assert resumed.attributes["selector"] == "tree"
+        assert lines(resumed) == lines(whole)
+
+
+def test_rates_per_trajectory_give_the_bits_of_rates_for_all():
+    """Constants of a row and constants in tables are the same numbers."""
+    name, value = "kOnR", 0.01
+    each = np.repeat([value, 1.5 * value], 4)
+    mixed = run(n=8, set={name: each}, presimulation=0).counts()
+    for rate, rows in ((value, slice(0, 4)), (1.5 * value, slice(4, 8))):
+        same = run(n=8, set={name: rate}, presimulation=0).counts()
+        assert np.array_equal(mixed[rows], same[rows])
+
+
+def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
+    expected = lines(run())
+    monkeypatch.setattr(CpuBackend, "free_memory", lambda self: 1)
+    assert lines(run()) == expected
+
+
+def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch):
+    expected = lines(run())
+    monkeypatch.setattr(forest, "MOST_PLANNED", 0)
+    assert lines(run()) == expected
+
+
+def test_linear_is_refused_for_large_networks():
+    network = mass_action(2, [([0], [1], 1.0)] * 129)
+    with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 129"):
+        selector_of(network, "linear")
+
+
+def test_the_selector_follows_from_dependents():
+    chain = mass_action(100, [([i], [(i + 1) % 100], 1.0) for i in range(100)])
+    assert mean_dependents(chain) == 2.0
+    assert selector_of(chain) == "tree"
+    pairs = [([i, j], [i], 1.0) for i in range(12) for j in range(i)]
+    assert selector_of(mass_action(12, pairs)) == "tree"  # few: 66 pairs, 11 read each species
+    pairs = [([i, j], [i], 1.0) for i in range(40) for j in range(i)]
+    assert selector_of(mass_action(40, pairs)) == "pdm"
+
+
+def test_tables_of_a_network_with_64_million_pairs_are_small_and_fast():
+    """58,276 reactions of 3,744 species, hubs that thousands read: seconds, a few megabytes."""
+    rng = np.random.default_rng(1)
+    hubs, others = rng.integers(0, 8, 58_276), rng.integers(8, 3744, (58_276, 2))
+    constants = rng.choice([0.1, 0.2, 0.3], 58_276)
+    network = mass_action(
+        3744,
+        [
+            ([h, a], [b], c) if j % 2 else ([a], [h, b], c)
+            for j, (h, (a, b), c) in enumerate(
+                zip(hubs.tolist(), others.tolist(), constants.tolist(), strict=True)
+            )
+        ],
+    )
+    assert mean_dependents(network) > 1000
+    began = time.perf_counter()
+    whole, real = tables_of(network, "pdm").arrays()
+    assert time.perf_counter() - began < 10  # about 1; the limit is for a busy machine
+    assert whole.nbytes + real.nbytes < 64 << 20
+
+
+def test_observables_that_are_weighted_sums_are_exact():
+    net = Network("sums")
+    for i in range(70):
+        net.add_species(f"S{i}", i)
+        net.add_reaction(f"S{i} -> S{(i + 1) % 70}", rate=1.0)
+    net.add_rule("weighted", " + ".join(f"{i % 3 + 1} * S{i}" for i in range(70)))
+    net.add_rule("half", "0.5 * S3 + S4")
+    result = ts.run(net, n=5, times=[0, 1], seed=1, device="cpu")
+    x = result.counts().astype(float)
+    values = np.asarray(result.data["observables"])
+    assert np.array_equal(values[..., 0], x @ (np.arange(70) % 3 + 1))
+    assert np.array_equal(values[..., 1], 0.5 * x[..., 3] + x[..., 4])
+
+
+def test_rows():
+    rows = Rows.of([[], [5], [1, 2]])
+    which, items = rows.expand(np.array([2, 0, 1, 2]))
+    assert which.tolist() == [0, 0, 2, 3, 3]
+    assert items.tolist() == [1, 2, 5, 1, 2]
