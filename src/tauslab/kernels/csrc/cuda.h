@@ -38,6 +38,12 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define BLOCK_SHARED __shared__
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
+// What the blocks of a crew exchange (crew.h).
+#define BLOCK_IN_GRID ((i64)blockIdx.x)
+#define BLOCK_SIZE THREADS_PER_BLOCK
+#define MEMORY_FENCE() __threadfence()
+#define WAIT_A_LITTLE() __nanosleep(20)
+
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
 // Values that were stored are loaded again, not kept in registers.
@@ -128,6 +134,10 @@ DEVICE double quotient(double a, double b) {
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
+}
+
+DEVICE void atomic_least(u64 *cell, u64 value) {
+    if (value < *(volatile u64 *)cell) atomicMin(cell, value);
 }
 
 // 1 + the upper 52 of 64 bits / 2^52.

@@ -1,0 +1,309 @@
+// Explicit tau-leaping of networks of any size (Cao, Gillespie & Petzold 2005, 2006; on a GPU
+// Komarov, D'Souza & Tapia 2012): a crew of blocks runs one trajectory, from its start to its end,
+// without the host. Where a GPU has room for more crews, they run other trajectories.
+//
+// A step: all propensities with the sums of neighbours (`scan`), limits by species, and the choice
+// by the block that comes last to the barrier; Poisson numbers by reaction; counts by species. A
+// leap that pays less than exact events is replaced by some of them, which the first block takes.
+//
+// Random numbers as in tau_leap.cc: those of a reaction are at the address of its leaf.
+#include "crew.h"
+#include "fine_changes.h"
+#include "fine_network.h"
+#include "leaps.h"
+#include "model.h"
+#include "poisson.h"
+#include "portable_math.h"
+#include "prelude.h"
+#include "sampling.h"
+#include "streams.h"
+
+constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
+constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr u64 NO_LIMIT = 0x7ff0000000000000ull;
+
+enum Next : i32 { SCAN, LEAP, EXACT, FINISH, QUIT };
+
+// What a crew knows of its trajectory. Written by one thread while the others wait.
+struct Control {
+    u64 least;  // bits of the least limit that was found
+    u64 id, steps, draws;
+    i64 row, input, sampled, k;  // samples from `sampled` to `k` have become due
+    double t, a0, limit, waiting, target, tau;
+    u64 leaps, exact, halved;
+    u32 point, attempts, attempt;
+    i32 next, chosen, cut, fell, too_large, overflowed, ended;
+};
+
+// What a launch is given.
+struct Job {
+    const PhiloxKeys *keys;
+    const double *times;
+    i64 n_times, per_point, first, rows;
+    u64 *next_row;
+    u64 max_steps;
+    double epsilon;
+    DEVICE_MEMBER u64 seed() const { return (u64)keys->k1[0] << 32 | keys->k0[0]; }
+};
+
+// ------------------------------------------------------------------------------------ samples
+
+template <class Threads>
+DEVICE void record_all(const Tables &tables, i32 *cell, const i32 *x, const Threads &threads) {
+    threads.each(0, N_RECORDED, [&](i64 i) { cell[i] = x[tables.at(AT_RECORDED, i)]; });
+}
+
+// State at sample times `from` to `to`, exclusive.
+template <class Threads>
+DEVICE void record_states(const Tables &tables, const Recorder &out, i64 row, i64 from, i64 to,
+                          const Flight &s, const Threads &threads) {
+    for (i64 k = from; k < to; ++k) {
+        const i64 sample = row * out.n_times + k;
+        if (N_RECORDED > 0 && out.counts)
+            record_all(tables, out.counts + sample * N_RECORDED, s.x, threads);
+        if (N_OBSERVABLES == 0 || !out.observables) continue;
+        threads.each(0, N_OBSERVABLES, [&](i64 i) {
+            const bool is_sum = tables.at(AT_SUM_ROW, i) < tables.at(AT_SUM_ROW, i + 1);
+            out.observables[sample * N_OBSERVABLES + i] =
+                is_sum ? weighted(tables, i, s.x) : general_observable((int)i, s.x, s.c, tables);
+        });
+    }
+}
+
+// The end of a trajectory. One that ended well keeps its state to the last sample.
+DEVICE void record_end(const Tables &tables, const Recorder &out, const Control &now,
+                       const Flight &s, const Crew &crew) {
+    const bool valid = now.ended <= ABSORBED;
+    if (valid)
+        record_states(tables, out, now.row, now.k, out.n_times, s, crew);
+    else if (crew.leader())
+        record_missing(out, now.row, now.k);
+    if (crew.leader() && out.status) out.status[now.row] = (u8)now.ended;
+    if (!out.final_counts) return;
+    i32 *cell = out.final_counts + now.row * N_RECORDED;
+    if (valid)
+        record_all(tables, cell, s.x, crew);
+    else
+        crew.each(0, N_RECORDED, [&](i64 i) { cell[i] = MISSING_COUNT; });
+}
+
+// ------------------------------------------------------- decisions, by all lanes of a warp alike
+
+// The next trajectory of the launch.
+DEVICE void begin(Control &s, const Job &job) {
+    i64 row = 0;
+    if (first_lane()) row = (i64)atomic_add(job.next_row, 1);
+    row = lanes_whole_sum(row);
+    s.next = row < job.rows ? SCAN : QUIT;
+    if (s.next == QUIT) return;
+    const Place place = place_of(job.first, row, job.per_point);
+    s.id = place.trajectory, s.point = place.point, s.input = place.input, s.row = row;
+    s.least = NO_LIMIT, s.t = 0, s.k = s.sampled = 0, s.steps = s.draws = 0;
+    s.attempts = 0, s.fell = s.too_large = s.overflowed = 0;
+}
+
+DEVICE Philox4 next_bits(Control &s, const Job &job) {
+    return draw(trajectory_stream(job.seed(), STREAM_TAU, s.id, s.point), s.draws++);
+}
+
+DEVICE i32 state_of(const Control &s, double a0, const Job &job) {
+    if (s.overflowed) return OVERFLOWED;
+    if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
+    if (a0 == 0) return ABSORBED;
+    return s.steps >= job.max_steps || s.attempts > LARGEST_LEAP ? STEP_LIMIT : DONE;
+}
+
+// An attempt at a leap: it ends at its limit, at the critical event or at the sample, whichever is
+// first.
+DEVICE void aim(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
+    const double t_next = job.times[s.k];
+    bool fires = s.waiting < s.limit;
+    s.tau = fires ? s.waiting : s.limit, s.cut = 0;
+    if (!(s.t + s.tau < t_next)) {
+        fires = fires && s.t + s.tau == t_next;
+        s.tau = t_next - s.t, s.cut = 1;
+    }
+    s.chosen = fires ? find(tables, flight, CRITICAL, s.target) : -1;
+    s.attempt = s.attempts++;
+    s.next = LEAP;
+}
+
+// After a scan.
+DEVICE void decide(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
+    s.a0 = root(tables, flight, ALL);
+    s.limit = from_bits(s.least), s.least = NO_LIMIT;
+    s.ended = state_of(s, s.a0, job), s.sampled = s.k;
+    // The state at a sample is that after the last event at or before it.
+    if (s.ended <= ABSORBED || s.ended == STEP_LIMIT)
+        while (s.k < job.n_times && job.times[s.k] <= s.t) ++s.k;
+    if (s.k == job.n_times) s.ended = DONE;
+    s.next = FINISH;
+    if (s.ended != DONE || s.k == job.n_times) return;
+    ++s.steps;
+    s.next = EXACT;
+    if (!(s.limit * s.a0 >= WORTH_EVENTS)) return;
+    const double critical = root(tables, flight, CRITICAL);
+    s.waiting = infinity(), s.target = 0;
+    if (critical > 0) {
+        const Philox4 bits = next_bits(s, job);
+        s.waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / critical;
+        s.target = unit_half_open(bits.x2, bits.x3) * critical;
+    }
+    aim(tables, flight, s, job);
+}
+
+// After the counts that an attempt would lead to.
+DEVICE void judge(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
+    if (s.fell) {
+        s.fell = s.too_large = 0, s.limit *= 0.5, ++s.halved;
+        if (s.limit * s.a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP)
+            aim(tables, flight, s, job);
+        else
+            s.next = EXACT;
+        return;
+    }
+    s.overflowed = s.too_large, s.too_large = 0;
+    s.t = s.cut ? job.times[s.k] : s.t + s.tau;
+    s.next = SCAN, ++s.leaps;
+}
+
+// ----------------------------------------------------------------------------- steps, by a crew
+
+// Numbers of firings of this thread's reactions; `too_large` if one is beyond what can be drawn.
+DEVICE u64 draw_firings(const Flight &s, const Control &now, const Job &job, const Crew &crew,
+                        i32 &too_large) {
+    const PhiloxKeys &keys = *job.keys;
+    const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt);
+    const double tau = now.tau;
+    const i32 chosen = now.chosen;
+    u64 fired = 0;
+    crew.each(0, N_REACTIONS, [&](i64 leaf) {
+        const double mean = leaping(s.v[leaf]) * tau;
+        i64 number = 0;
+        if (mean > POISSON_LARGEST_MEAN)
+            too_large = 1;
+        else if (mean > 0)
+            number = poisson(mean, LeapBits{series, keys, (u32)leaf});
+        number += leaf == chosen;
+        s.firings[leaf] = number;
+        fired += (u64)number;
+    });
+    return fired;
+}
+
+// Up to 100 exact events, by one block: its threads follow the same program.
+DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight &flight,
+                         Control &control, const Job &job, const BlockThreads &block) {
+    Control s = control;
+    for (int i = 0; i < EXACT_EVENTS; ++i) {
+        const double a0 = root(tables, flight, ALL);
+        if (state_of(s, a0, job) != DONE) break;
+        const Philox4 bits = next_bits(s, job);
+        const double t = s.t + tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
+        s.sampled = s.k;
+        while (s.k < job.n_times && job.times[s.k] < t) ++s.k;
+        record_states(tables, out, s.row, s.sampled, s.k, flight, block);
+        if (s.k == job.n_times) break;
+        const i32 leaf = find(tables, flight, ALL, unit_half_open(bits.x2, bits.x3) * a0);
+        block.sync();  // all have read what the event will change
+        if (fire(tables, flight, leaf, block)) control.too_large = 1;
+        block.sync();
+        s.overflowed = control.too_large;
+        s.t = t, ++s.steps, ++s.exact;
+    }
+    block.sync();
+    if (block.leader()) control = s, control.too_large = 0;
+}
+
+// What one warp of the block that came last does, all its lanes alike.
+template <class Work>
+DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
+    if (!block.first_warp()) return;
+    Control s = *control;
+    work(s);
+    lanes_sync();
+    if (first_lane()) *control = s;
+}
+
+// One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
+DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
+               const Job &job, Crew &crew) {
+    u64 fired = 0;
+    for (;;) {
+        scan(tables, s, crew);
+        crew.sync();
+        const double own = least_limit(tables, s, job.epsilon, crew);
+        crew.least(&control->least, own);
+        if (LEVELS > 1) sum_level(tables, s, 2, crew);
+        crew.sync_then([&](const BlockThreads &block) {
+            for (i32 depth = 3; depth <= LEVELS; ++depth) {
+                sum_level(tables, s, depth, block);
+                block.sync();
+            }
+            settle(block, control, [&](Control &now) { decide(tables, s, now, job); });
+        });
+        record_states(tables, out, control->row, control->sampled, control->k, s, crew);
+        if (control->next == FINISH) break;
+        while (control->next == LEAP) {
+            i32 too_large = 0;
+            const u64 drawn = draw_firings(s, *control, job, crew, too_large);
+            crew.sync();
+            const int outcome = change_counts(tables, s, crew);
+            if (outcome & FELL_BELOW_ZERO) control->fell = 1;
+            if (too_large || outcome & TOO_LARGE) control->too_large = 1;
+            crew.sync_then([&](const BlockThreads &block) {
+                settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
+            });
+            if (control->next != SCAN) continue;
+            fired += drawn;
+            i32 *const before = s.x;
+            s.x = s.next, s.next = before;
+        }
+        if (control->next != EXACT) continue;
+        crew.sync();  // samples have been read
+        if (crew.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
+        crew.sync();
+    }
+    record_end(tables, out, *control, s, crew);
+    return fired;
+}
+
+KERNEL_IN_BLOCKS(2, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows,
+                 const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+                 const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
+                 i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
+                 double epsilon, const i32 *whole_tables, const double *real_tables,
+                 i32 *all_counts, double *all_values, i64 *all_firings, u64 *barriers,
+                 u64 *controls, i64 blocks) {
+    const Recorder out = {counts, observables, final_counts, status, n_times};
+    const Tables tables = {whole_tables, real_tables};
+    const Job job = {keys, times, n_times, per_point, first, rows, next_row, max_steps, epsilon};
+    Crew crew(GLOBAL_ID, blocks, barriers);
+    static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a crew's control has room");
+    Control *control = (Control *)(controls + crew.number * CONTROL_WORDS);
+    Flight s = {all_counts + crew.number * 2 * N_SPECIES,
+                all_counts + crew.number * 2 * N_SPECIES + N_SPECIES,
+                all_values + crew.number * N_VALUES, all_firings + crew.number * N_REACTIONS,
+                constants};
+    u64 fired = 0;
+    const auto take_next = [&](const BlockThreads &block) {
+        settle(block, control, [&](Control &now) { begin(now, job); });
+    };
+    crew.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
+    crew.sync_then(take_next);
+    while (control->next != QUIT) {
+        s.c = constants + control->input * constants_stride;
+        const i32 *from = initial + control->input * initial_stride;
+        crew.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
+        crew.sync();
+        fired += run(tables, out, s, control, job, crew);
+        crew.sync_then(take_next);
+    }
+    if (crew.leader()) {
+        fired += control->exact;
+        atomic_add(events + 1, control->leaps);
+        atomic_add(events + 2, control->exact);
+        atomic_add(events + 3, control->halved);
+    }
+    atomic_add(events, fired);
+}
