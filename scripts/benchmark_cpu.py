@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).resolve().parent / "peers" / "worker.py"
@@ -95,7 +96,7 @@ class Peers:
 
 def tauslab_run(case: Case, n: int, seed: int) -> tuple[Timing, Timing]:
     """The public call as a whole, and the seconds in its kernel alone."""
-    model = ts.read(model_path(case))
+    model = read_network(model_path(case))
     times = np.linspace(0, case.t_end, POINTS)
     begin = time.perf_counter()
     result = ts.run(
@@ -205,7 +206,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     from tauslab.kernels.lowering import lower
     from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
 
-    network = ts.read(model_path(case))
+    network = read_network(model_path(case))
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     lowered = lower(network, parameters=values, counts=counts)

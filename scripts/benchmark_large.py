@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 import tauslab as ts
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
@@ -72,47 +70,27 @@ class Row:
 @functools.cache
 def chain(n: int) -> ts.Network:
     """S1 -> S2 -> ... -> S1, one molecule each, rate 1."""
-    net = ts.Network(f"chain{n}")
-    for i in range(n):
-        net.add_species(f"S{i}", 1)
-    for i in range(n):
-        net.add_reaction(f"S{i} -> S{(i + 1) % n}", rate=1.0)
-    return net
+    return ts.cyclic_chain(n)
 
 
 @functools.cache
 def colloidal(n: int) -> ts.Network:
     """Clusters of 1 to n particles that join and break in every way, rate 1."""
-    net = ts.Network(f"colloidal{n}")
-    for i in range(1, n + 1):
-        net.add_species(f"S{i}", 1)
-    for i in range(1, n // 2 + 1):
-        for j in range(i, n - i + 1):
-            pair = f"S{i} + S{j}" if i != j else f"2 S{i}"
-            net.add_reaction(f"{pair} -> S{i + j}", rate=1.0)
-            net.add_reaction(f"S{i + j} -> {pair}", rate=1.0)
-    return net
+    return ts.colloidal_aggregation(n)
 
 
 @functools.cache
 def random_network(m: int, dependents: int) -> ts.Network:
-    """Reactions of one or two of m / 2 species, rates uniform in [0, 1]."""
-    rng = np.random.default_rng(m + dependents)
-    n = max(4, round(m * 5 / dependents))
-    net = ts.Network(f"random{m}")
-    for i in range(n):
-        net.add_species(f"S{i}", 1000)
-    for _ in range(m):
-        a, b, c, d = rng.choice(n, 4, replace=False).tolist()
-        sides = (f"S{a}", f"S{c}") if rng.random() < 0.5 else (f"S{a} + S{b}", f"S{c} + S{d}")
-        net.add_reaction(f"{sides[0]} -> {sides[1]}", rate=float(rng.random()))
-    return net
+    """Reactions of one or two species, rates uniform in [0, 1]."""
+    return ts.random_network(reactions=m, dependents=dependents, seed=m + dependents)
 
 
 @functools.cache
 def file(name: str) -> ts.Network:
     """A network of tests/data/net."""
-    return ts.read(NETS / f"{name}.net")
+    network = ts.read(NETS / f"{name}.net")
+    assert isinstance(network, ts.Network)
+    return network
 
 
 @dataclass(frozen=True)

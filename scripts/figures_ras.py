@@ -6,8 +6,9 @@ Figure 12: amplitude of the oscillations of cAMP after t = 500, of one trajector
 each of 2^16 points: 256 amounts of GTP in [1.9e4, 5e6] times 256 of Cdc25 in [0, 600].  Figure 13:
 run time of 2^10 trajectories to t = 150 with 100 samples, at each of 17 values of c3 in
 [1.5e-3, 15].
-Writes pictures, and the seconds of all runs as `ras-seconds.json`.  `--points`, `--runs` and
-`--t-end` make everything smaller, for a machine without a GPU.
+Writes pictures, and the seconds of all runs as `ras-fig12.json` and `ras-fig13.json`; under
+``mpirun`` the ranks share the work.  `--points`, `--runs` and `--t-end` make everything smaller,
+for a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import matplotlib as mpl
 import numpy as np
 
 import tauslab as ts
+from tauslab.runner.api import ranks
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -47,11 +49,13 @@ def figure_12(side: int, t_end: float, device: str, folder: Path) -> dict[str, A
     ]
     result = ts.run(MODEL, n=1, method="tau", t_end=t_end, points=1501, seed=12, device=device,
                     sweep=sweep, record=summaries)  # fmt: skip
-    result.plot("amplitude", path=folder / "ras-fig12.png")
+    if ranks().rank == 0:
+        result.plot("amplitude", path=folder / "ras-fig12.png")
     amplitudes = result.summary("amplitude")
     return {
         "points": side**2,
         "t_end": t_end,
+        "ranks": ranks().size,
         "oscillate": int((amplitudes > 0).sum()),
         "largest_amplitude": float(np.nanmax(amplitudes)),
         **seconds(result),
@@ -70,36 +74,48 @@ def figure_13(rates: int, runs: int, t_end: float, device: str, folder: Path) ->
             int(result.data[f"profile/{k}"][()].sum()) for k in ("leaps", "exact_events")
         )
         rows.append({**seconds(result), "leaps": leaps, "exact_events": exact})
-    figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-    for name in ("wall", "compute"):
-        axes.loglog(values, [row[name] for row in rows], marker="o", markersize=4, label=name)
-    axes.set(xlabel="c3", ylabel="seconds", title=f"{runs} trajectories to t = {t_end:g}")
-    axes.legend(frameon=False)
-    figure.savefig(folder / "ras-fig13.png", dpi=200)
-    plt.close(figure)
-    return {"runs": runs, "t_end": t_end, "c3": values.tolist(),
+    if ranks().rank == 0:
+        draw_13(values, rows, f"{runs} trajectories to t = {t_end:g}", folder)
+    return {"runs": runs, "t_end": t_end, "ranks": ranks().size, "c3": values.tolist(),
             **{name: [row[name] for row in rows] for name in rows[0]}}  # fmt: skip
 
 
+def draw_13(values: Any, rows: list[dict[str, Any]], title: str, folder: Path) -> None:
+    """Seconds over the rate."""
+    figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
+    for name in ("wall", "compute"):
+        axes.loglog(values, [row[name] for row in rows], marker="o", markersize=4, label=name)
+    axes.set(xlabel="c3", ylabel="seconds", title=title)
+    axes.legend(frameon=False)
+    figure.savefig(folder / "ras-fig13.png", dpi=200)
+    plt.close(figure)
+
+
+def write(folder: Path, figure: int, found: dict[str, Any]) -> None:
+    """Where the seconds go, on the first rank."""
+    if ranks().rank == 0:
+        (folder / f"ras-fig{figure}.json").write_text(json.dumps(found, indent=2) + "\n")
+        print(f"figure {figure}: {np.sum(found['wall']):.2f} s of runs, without pictures")
+
+
 def main() -> None:
-    """Make both figures."""
+    """Make the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--points", type=int, default=256, help="values of each amount (256)")
     parser.add_argument("--rates", type=int, default=17, help="values of c3 (17)")
     parser.add_argument("--runs", type=int, default=2**10, help="trajectories per value (1024)")
     parser.add_argument("--t-end", type=float, default=1500.0, help="end of figure 12 (1500)")
+    parser.add_argument("--only", type=int, choices=(12, 13), help="one of the figures")
     parser.add_argument("-o", "--output", type=Path, default=Path("figures"))
     arguments = parser.parse_args()
     folder, device, t_end = arguments.output, arguments.device, arguments.t_end
     folder.mkdir(parents=True, exist_ok=True)
-    measured = {
-        "figure 12": figure_12(arguments.points, t_end, device, folder),
-        "figure 13": figure_13(arguments.rates, arguments.runs, RATE_TIME * t_end, device, folder),
-    }
-    (folder / "ras-seconds.json").write_text(json.dumps(measured, indent=2) + "\n")
-    for name, found in measured.items():
-        print(f"{name}: {np.sum(found['wall']):.2f} s of runs, without pictures")
+    if arguments.only != 13:
+        write(folder, 12, figure_12(arguments.points, t_end, device, folder))
+    if arguments.only != 12:
+        found = figure_13(arguments.rates, arguments.runs, RATE_TIME * t_end, device, folder)
+        write(folder, 13, found)
 
 
 if __name__ == "__main__":

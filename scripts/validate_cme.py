@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,12 +61,12 @@ class Test:
 
 def sbml(name: str) -> Callable[[], ts.Network]:
     """Reader of a model under tests/data/sbml."""
-    return lambda: ts.read(DATA / "sbml" / f"{name}.xml")
+    return lambda: read_network(DATA / "sbml" / f"{name}.xml")
 
 
 def dsmts(case: str) -> Callable[[], ts.Network]:
     """Reader of a case of the SBML Test Suite."""
-    return lambda: ts.read(DATA / "dsmts" / case / f"{case}-sbml-l3v1.xml")
+    return lambda: read_network(DATA / "dsmts" / case / f"{case}-sbml-l3v1.xml")
 
 
 def telegraph() -> ts.Network:

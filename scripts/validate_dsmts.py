@@ -41,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -112,7 +113,7 @@ def exclusion(folder: Path) -> str | None:
     unknown = [o for o in _names(settings["output"]) if not o.endswith(("-mean", "-sd"))]
     if unknown or settings["output"].startswith("ln("):
         return f"asks for {settings['output']}"
-    features = ts.read(model_of(folder)).features
+    features = read_network(model_of(folder)).features
     return "; ".join(sorted({f"{f.kind} ({f.element})" for f in features})) or None
 
 

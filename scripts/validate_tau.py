@@ -25,6 +25,7 @@ import numpy as np
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
+from tauslab.model.readers import read_network
 from tauslab.runner.bench import michaelis_menten
 from tauslab.runner.bench import schlogl as schlogl_model
 
@@ -32,9 +33,9 @@ from tauslab.runner.bench import schlogl as schlogl_model
 MODELS = {
     "michaelis_menten": (michaelis_menten, {"E": 750.0, "S": 1000.0}, 5.0),
     "prokaryotic_gene_network": (
-        lambda: ts.read(DATA / "sbml" / "prokaryotic_gene_network.xml"), {}, 50.0,
+        lambda: read_network(DATA / "sbml" / "prokaryotic_gene_network.xml"), {}, 50.0,
     ),
-    "ras_camp_pka": (lambda: ts.read(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
+    "ras_camp_pka": (lambda: read_network(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
 }  # fmt: skip
 COUNTED = {**MODELS, "schlogl": (schlogl_model, {}, 10.0)}
 ANY_COUNT = "0:2147483648:1"  # one bin, with a cell below it and one above

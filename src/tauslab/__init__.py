@@ -1,5 +1,6 @@
 """tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
 
+from tauslab.model import geometry as geometry
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError
 from tauslab.model.errors import DeviceError as DeviceError
@@ -12,10 +13,13 @@ from tauslab.model.errors import TauslabError as TauslabError
 from tauslab.model.generate import colloidal_aggregation as colloidal_aggregation
 from tauslab.model.generate import cyclic_chain as cyclic_chain
 from tauslab.model.generate import random_network as random_network
+from tauslab.model.lattice import Lattice as Lattice
 from tauslab.model.network import Network as Network
 from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read
 from tauslab.runner.api import run as run
+from tauslab.runner.lattice_result import LatticeResult as LatticeResult
+from tauslab.runner.lattice_view import LatticeView as LatticeView
 from tauslab.runner.result import Result as Result
 from tauslab.runner.simulator import simulator as simulator
 

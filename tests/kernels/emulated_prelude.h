@@ -167,8 +167,8 @@ struct Launch<void (*)(A...)> {
     }
 };
 
-#define KERNEL(name, ...)                                           \
-    static void name##_body(__VA_ARGS__);                           \
+#define KERNEL(name, ...) \
+    static void name##_body(__VA_ARGS__); \
     extern "C" __attribute__((visibility("default"))) void *name; \
     void *name = (void *)&Launch<decltype(&name##_body)>::run<name##_body>; \
     static void name##_body(__VA_ARGS__)

@@ -11,8 +11,11 @@ from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style, table_header, unrolled_header
 from tauslab.kernels.large import tables_of
+from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
+from tauslab.model.lattice import Lattice
 from tauslab.model.network import round_counts
 from tauslab.model.sbml import read_sbml
 
@@ -42,6 +45,18 @@ def headers():
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
             yield "ssa_table.cc", table_header(network, constants, 1)
+
+    for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
+        model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,
+                        boundary=boundary)  # fmt: skip
+        model.add_species("A", "B")
+        model.add_site_type("water")
+        model.add_site_type("gel")
+        model.add_reaction("2 A -> B", rate=1, volume="site")
+        lattice = lower_lattice(model, step=1e-6)
+        header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
+        yield "rdme.cc", header
+        yield "rdme_count.cc", header
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)

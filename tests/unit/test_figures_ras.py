@@ -19,7 +19,9 @@ def test_small_figures(tmp_path, monkeypatch):
     runpy.run_path(str(SCRIPT), run_name="__main__")
     for name in ("ras-fig12.png", "ras-fig13.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    seconds = json.loads((tmp_path / "ras-seconds.json").read_text())
-    assert seconds["figure 12"]["points"] == 4
-    assert seconds["figure 12"]["wall"] > 0
-    assert len(seconds["figure 13"]["wall"]) == len(seconds["figure 13"]["c3"]) == 3
+    amplitudes, times = (
+        json.loads((tmp_path / f"ras-fig{figure}.json").read_text()) for figure in (12, 13)
+    )
+    assert amplitudes["points"] == 4
+    assert amplitudes["wall"] > 0
+    assert len(times["wall"]) == len(times["c3"]) == 3

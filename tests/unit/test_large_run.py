@@ -23,7 +23,8 @@ NET = Path(__file__).parent.parent / "data" / "net" / "multisite2.net"
 
 
 def run(**options):
-    settings = {"n": 70, "t_end": 0.2, "points": 3, "seed": 3, "device": "cpu", "threads": 2}
+    settings = {"n": 70, "t_end": 0.2, "points": 3, "seed": 3, "device": "cpu", "threads": 2,
+                "method": "ssa"}  # fmt: skip
     return ts.run(NET, **{**settings, **options})
 
 
@@ -79,7 +80,8 @@ def test_a_resumed_run_keeps_its_choices(tmp_path):
 
     path, times = tmp_path / "run.h5", np.array([0.0, 0.1])
     whole = run(t_end=None, points=None, times=times, selector="tree", presimulation=0)
-    given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10}
+    given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10,
+             "method": "ssa"}  # fmt: skip
     network, asked = ts.read(NET), iter([False])
     with pytest.raises(ts.StoppedEarly):
         run_network(
@@ -160,7 +162,7 @@ def test_observables_that_are_weighted_sums_are_exact():
         net.add_reaction(f"S{i} -> S{(i + 1) % 70}", rate=1.0)
     net.add_rule("weighted", " + ".join(f"{i % 3 + 1} * S{i}" for i in range(70)))
     net.add_rule("half", "0.5 * S3 + S4")
-    result = ts.run(net, n=5, times=[0, 1], seed=1, device="cpu")
+    result = ts.run(net, n=5, times=[0, 1], seed=1, device="cpu", method="ssa")
     x = result.counts().astype(float)
     values = np.asarray(result.data["observables"])
     assert np.array_equal(values[..., 0], x @ (np.arange(70) % 3 + 1))

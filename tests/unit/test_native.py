@@ -12,6 +12,7 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expression import Number, parse
 from tauslab.model.native import read_toml, read_toml_text
 from tauslab.model.network import Feature, Network
+from tauslab.model.readers import read
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path("here.toml")
@@ -195,7 +196,7 @@ def test_the_page_names_every_key() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)
 def test_examples(path: Path) -> None:
-    network = read_toml(path)
-    assert network.t_end is not None
-    assert network.reactions
+    model = read(path)
+    assert model.t_end is not None
+    assert model.reactions
     assert f"`{path.name}`" in (path.parent / "README.md").read_text()

@@ -238,7 +238,8 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
     found = [
         lines(
             ts.run(DATA / "sbml" / f"{model}.xml", n=300, t_end=2.0, points=9, seed=8, device=name,
-                   method="ssa", selector=selector, team=team, record="trajectories,statistics,final")
+                   method="ssa", selector=selector, team=team,
+                   record="trajectories,statistics,final")
         )
         for name in ("cpu", "cuda")
     ]  # fmt: skip

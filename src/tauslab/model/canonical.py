@@ -37,53 +37,58 @@ def _lines(network: Network) -> Iterator[str]:
     if network.t_end is not None:
         yield f"t_end = {float(network.t_end)!r}"
     if network.features:
-        yield f"source_digest = {_quoted(_source_digest(network))}"
+        yield f"source_digest = {quoted(_source_digest(network))}"
     yield "[parameters]"
     for name, value in network.parameters.items():
-        yield f"{name} = {_expression(value)}"
+        yield f"{name} = {expression_toml(value)}"
     yield "[species]"
     for name in network.species:
         yield f"{name} = {_species(network, name)}"
     yield "[rules]"
     for name, rule in network.rules.items():
-        text = _expression(rule.expression)
+        text = expression_toml(rule.expression)
         yield f"{name} = {text if rule.recorded else f'{{expression = {text}, recorded = false}}'}"
     for reaction in network.reactions:
         yield "[[reactions]]"
-        yield f"name = {_quoted(reaction.name)}"
-        yield f'equation = "{_side(reaction.reactants)} -> {_side(reaction.products)}"'
-        yield f"law = {_expression(reaction.law)}"
+        yield f"name = {quoted(reaction.name)}"
+        yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+        yield f"law = {expression_toml(reaction.law)}"
     for feature in network.features:
         yield "[[features]]"
-        yield f"kind = {_quoted(feature.kind)}"
-        yield f"element = {_quoted(feature.element)}"
-        yield f"message = {_quoted(feature.message)}"
+        yield f"kind = {quoted(feature.kind)}"
+        yield f"element = {quoted(feature.element)}"
+        yield f"message = {quoted(feature.message)}"
 
 
 def _species(network: Network, name: str) -> str:
     species = network.species[name]
-    keys = [f"initial = {_expression(species.initial)}"]
+    keys = [f"initial = {expression_toml(species.initial)}"]
     if species.fixed:
         keys.append("fixed = true")
     if species.compartment is not None:
-        keys.append(f"compartment = {_quoted(species.compartment)}")
+        keys.append(f"compartment = {quoted(species.compartment)}")
     if name in network.labels:
-        keys.append(f"label = {_quoted(network.labels[name])}")
+        keys.append(f"label = {quoted(network.labels[name])}")
     return f"{{{', '.join(keys)}}}"
 
 
-def _side(amounts: Mapping[str, int]) -> str:
+def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
+    """An equation as a TOML text that `tauslab.model.network.parse_equation` reads."""
+    return f'"{equation_side(reactants)} -> {equation_side(products)}"'
+
+
+def equation_side(amounts: Mapping[str, int]) -> str:
     """One side of an equation; 0 where it is empty."""
     terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items()]
     return " + ".join(terms) or "0"
 
 
-def _expression(tree: Expression) -> str:
+def expression_toml(tree: Expression) -> str:
     """A number as TOML writes it, everything else as text in quotes."""
     return repr(tree.value) if isinstance(tree, Number) else f'"{to_text(tree)}"'
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A TOML basic string; JSON's escapes are TOML's too, except that DEL has to be escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

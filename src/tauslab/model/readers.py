@@ -9,13 +9,17 @@ from typing import Any
 from tauslab.model.bngl import read_net
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import DEEPEST
-from tauslab.model.native import read_toml, read_toml_text
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_file import has_lattice, read_lattice_file
+from tauslab.model.lattice_toml import is_lattice_text, read_lattice_text
+from tauslab.model.lm import read_lm
+from tauslab.model.native import read_toml_bytes, read_toml_text
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
 
-def read(path: str | Path) -> Network:
-    """Read a model: SBML, a BioNetGen network, TOML, or the model inside of a result file.
+def read(path: str | Path) -> Network | Lattice:
+    """Read a model: SBML, a BioNetGen network, TOML, ``.lm``, or the model in a file of ours.
 
     `Network.source_text` holds the model as it was given, `Network.source_path` its name.
 
@@ -36,6 +40,38 @@ def read(path: str | Path) -> Network:
         return reader(path)
     except RecursionError:
         raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a well-stirred model.
+
+    Raises
+    ------
+    ModelError
+        As `read`, or the file holds a lattice.
+    """
+    model = read(path)
+    if isinstance(model, Lattice):
+        raise ModelError(f"{path}: is a lattice: run it with tauslab rdme")
+    return model
+
+
+def _read_own_toml(path: str | Path) -> Network | Lattice:
+    """TOML of a network, or of a lattice if it has a table ``[lattice]``."""
+    path = Path(path)
+    text = read_toml_bytes(path)
+    return read_lattice_text(text, path) if is_lattice_text(text) else read_toml_text(text, path)
+
+
+def _read_hdf5(path: str | Path) -> Network | Lattice:
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            lattice = has_lattice(file)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    return read_lattice_file(path) if lattice else read_result_model(path)
 
 
 def read_result_model(path: str | Path) -> Network:
@@ -77,10 +113,11 @@ def _decoded(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-READERS: Mapping[str, Callable[[str | Path], Network]] = {
+READERS: Mapping[str, Callable[[str | Path], Network | Lattice]] = {
     ".xml": read_sbml,
     ".sbml": read_sbml,
     ".net": read_net,
-    ".toml": read_toml,
-    ".h5": read_result_model,
+    ".toml": _read_own_toml,
+    ".lm": read_lm,
+    ".h5": _read_hdf5,
 }

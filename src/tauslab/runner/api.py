@@ -6,14 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
+from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
+from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
+from tauslab.runner.lattice import run_lattice
+from tauslab.runner.lattice_job import Hook, LatticeOptions
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
@@ -24,8 +30,8 @@ FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
 
 
-def read(path: str | os.PathLike[str]) -> Network:
-    """Read a model: SBML, BioNetGen ``.net``, native TOML, or a result file of ours.
+def read(path: str | os.PathLike[str]) -> Network | Lattice:
+    """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
 
     Raises
     ------
@@ -35,15 +41,21 @@ def read(path: str | os.PathLike[str]) -> Network:
     return readers.read(Path(path))
 
 
-def open(path: str | os.PathLike[str]) -> Result:  # noqa: A001 - tauslab.open, as h5py and gzip do
+def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
+    path: str | os.PathLike[str],
+) -> Any:
     """Open a result file; nothing is read before it is asked for.
+
+    Returns
+    -------
+    A `Result`; a `LatticeResult` where the file is that of a lattice run.
 
     Raises
     ------
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
-    return open_result(path)
+    return LatticeResult(path) if is_lattice_result(path) else open_result(path)
 
 
 @cache
@@ -52,7 +64,101 @@ def ranks() -> Communicator:
     return world()
 
 
-def run(  # noqa: PLR0913 - the options of the command line, by keyword
+@overload
+def run(model: Lattice, **options: Any) -> LatticeResult: ...
+
+
+@overload
+def run(model: Network, **options: Any) -> Result: ...
+
+
+@overload
+def run(model: str | os.PathLike[str], **options: Any) -> Any: ...
+
+
+def run(
+    model: Network | Lattice | str | os.PathLike[str], **options: Any
+) -> Result | LatticeResult:
+    """Run a model: a network as `run_ensemble` does, a lattice as `run_on_lattice` does."""
+    if isinstance(model, str | os.PathLike):
+        model = read(model)
+    if isinstance(model, Lattice):
+        return run_on_lattice(model, **options)
+    return run_ensemble(model, **options)
+
+
+def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keyword
+    model: Lattice,
+    *,
+    t_end: float | None = None,
+    count_every: int | None = None,
+    frame_every: int = 0,
+    replicas: int = 1,
+    max_hop: float = MAX_HOP,
+    seed: int | None = None,
+    set: Mapping[str, float] | None = None,  # noqa: A002 - the option is called --set
+    hooks: Sequence[tuple[int, Hook]] = (),
+    device: str = "auto",
+    threads: int = 0,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    quiet: bool = True,
+) -> LatticeResult:
+    """Simulate particles that hop and react on a lattice.
+
+    Parameters
+    ----------
+    t_end
+        Seconds of model time; by default the model's own.
+    count_every, frame_every
+        Steps between counts (about a thousand counts by default) and between frames, which hold
+        every particle (none by default).
+    replicas
+        Independent runs, one after another.
+    max_hop
+        Largest hop probability to one side: a longer step is divided into passes.
+    seed
+        64 bits: the same seed gives the same bits on any device.
+    set
+        Values of parameters.
+    hooks
+        Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
+        steps, between two of them.
+    device, threads, output, overwrite, resume, quiet
+        As in `run_ensemble`. Without `output` the result lies in a temporary file.
+
+    Examples
+    --------
+    >>> from tauslab.model.lattice import Lattice
+    >>> cube = Lattice("cube", shape=(8, 8, 8), spacing=32e-9, boundary="periodic", t_end=0.001)
+    >>> cube.add_species("A")
+    >>> cube.add_diffusion("A", 1e-12)
+    >>> cube.place("A", count=100)
+    >>> run(cube, seed=1, device="cpu").counts("A")[-1]
+    np.int64(100)
+    """
+    options = LatticeOptions(
+        t_end=t_end,
+        count_every=count_every,
+        frame_every=frame_every,
+        replicas=replicas,
+        max_hop=max_hop,
+        seed=seed,
+        set=dict(set or {}),
+        hooks=tuple(hooks),
+        device=device,
+        threads=threads,
+        output=None if output is None else Path(output),
+        overwrite=overwrite,
+        resume=resume,
+        quiet=quiet,
+        command="tauslab.run",
+    )
+    return run_lattice(model, options, ranks())
+
+
+def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     model: Network | str | os.PathLike[str],
     *,
     n: int = 1000,
@@ -162,7 +268,7 @@ def run(  # noqa: PLR0913 - the options of the command line, by keyword
     >>> result.counts("X").shape
     (500, 3)
     """
-    network = model if isinstance(model, Network) else read(model)
+    network = model if isinstance(model, Network) else readers.read_network(Path(model))
     options = Options(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
         n=n,

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _info, _plot, _digest, _check, _doctor, _bench):
+    for add in (_run, _rdme, _info, _plot, _export, _digest, _check, _doctor, _bench):
         add(subparsers)
     return parser
 
@@ -114,6 +114,26 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
+def _rdme(subparsers: Commands) -> None:
+    rdme = _command(subparsers, "rdme", "simulate particles on a lattice")
+    rdme.add_argument("model", type=Path, help=".toml or .lm with a lattice, a model or result .h5")
+    rdme.add_argument("--t-end", type=float, metavar="T", help="seconds of model time")
+    rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
+    rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
+    rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
+    rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
+    rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
+    rdme.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="value of a parameter"
+    )
+    rdme.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    rdme.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads")
+    rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
+    rdme.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
+    rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
 def _info(subparsers: Commands) -> None:
     info = _command(subparsers, "info", "say what a result file holds")
     info.add_argument("file", type=Path)
@@ -123,15 +143,29 @@ def _info(subparsers: Commands) -> None:
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
     plot.add_argument("file", type=Path)
-    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes")
+    of_a_lattice = ("counts", "kymograph", "slice")
+    kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", *of_a_lattice)
     plot.add_argument("--kind", choices=kinds, default="auto")
     plot.add_argument("--species", metavar="A,B")
     plot.add_argument("--summary", metavar="NAME", help="a recorded summary, over what was swept")
     plot.add_argument(
-        "--t", type=float, metavar="T", help="sample time of a histogram, or of a sweep"
+        "--t", type=float, metavar="T", help="sample time of a histogram or a slice, or of a sweep"
     )
+    plot.add_argument("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice")
+    plot.add_argument("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)")
     plot.add_argument("-o", "--output", type=Path, help="PNG or SVG; the file's stem + .png")
     plot.add_argument("--overwrite", action="store_true")
+
+
+def _export(subparsers: Commands) -> None:
+    export = _command(subparsers, "export", "write the frames of a lattice file for other programs")
+    export.add_argument("file", type=Path)
+    export.add_argument("--species", metavar="A,B")
+    export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
+    export.add_argument(
+        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); the stem + .vtkhdf"
+    )
+    export.add_argument("--overwrite", action="store_true")
 
 
 def _digest(subparsers: Commands) -> None:

@@ -18,6 +18,8 @@ import numpy as np
 from tauslab.model import readers
 from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.bench import CASES, run_case, table
@@ -25,6 +27,13 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.lattice import run_lattice
+from tauslab.runner.lattice_digest import lattice_digest_lines
+from tauslab.runner.lattice_export import export_lattice
+from tauslab.runner.lattice_info import lattice_result_facts, lattice_summary, told_lines
+from tauslab.runner.lattice_job import LatticeOptions
+from tauslab.runner.lattice_plot import plot_lattice
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
@@ -50,11 +59,40 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
-        network = agree(comm, lambda: readers.read(arguments.model))
+        network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
+    result.close()
+
+
+def process_rdme(arguments: argparse.Namespace) -> None:
+    """``tauslab rdme``: read, simulate, write, say what came out."""
+    model = readers.read(arguments.model)
+    if not isinstance(model, Lattice):
+        raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
+    # A result file reruns from itself: what the command does not say is as in the file.
+    chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+    given = {name: getattr(arguments, name) for name in names}
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
+    options = LatticeOptions(
+        **chosen,
+        device=arguments.device,
+        threads=arguments.threads,
+        output=arguments.output or Path(arguments.model.stem + ".h5"),
+        overwrite=arguments.overwrite,
+        resume=arguments.resume,
+        quiet=arguments.quiet,
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+    )
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn_on_rank_0
+        result = run_lattice(model, options, ranks(), stop_on_signals())
+    if not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
     result.close()
 
 
@@ -208,6 +246,12 @@ def _span(values: FloatArray) -> str:
 
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
+    if is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file) as lattice:
+            found = lattice_result_facts(lattice)
+            told = json.dumps(found, indent=2) if arguments.json else "\n".join(told_lines(found))
+        print(told)
+        return
     with open_result(arguments.file) as result:
         if arguments.json:
             print(json.dumps(facts(result), indent=2))
@@ -218,8 +262,11 @@ def process_info(arguments: argparse.Namespace) -> None:
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
     chosen = arguments.species.split(",") if arguments.species else None
-    with open_result(arguments.file) as result:
-        lines = digest_lines(result, chosen)
+    if is_lattice_result(arguments.file):
+        lines = lattice_digest_lines(arguments.file, chosen)
+    else:
+        with open_result(arguments.file) as result:
+            lines = digest_lines(result, chosen)
     total = digest_total(lines)
     if arguments.json:
         print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
@@ -233,20 +280,40 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else []
-    names += [arguments.summary] if arguments.summary else []
-    with open_result(arguments.file) as result:
-        plot_result(result, arguments.kind, names, arguments.t, path)
+    if is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            plot_lattice(frames, arguments.kind, names or None, arguments.t, arguments.axis, path)
+    else:
+        names += [arguments.summary] if arguments.summary else []
+        with open_result(arguments.file) as result:
+            plot_result(result, arguments.kind, names, arguments.t, path)
+    print(path)
+
+
+def process_export(arguments: argparse.Namespace) -> None:
+    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    path = arguments.output or arguments.file.with_suffix(".vtkhdf")
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    names = arguments.species.split(",") if arguments.species else None
+    with LatticeResult(arguments.file, arguments.replica) as result:
+        export_lattice(result, path, names)
     print(path)
 
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    network = readers.read(arguments.model)
+    model = readers.read(arguments.model)
     if arguments.json:
-        print(json.dumps(check_facts(network), indent=2))
+        found = lattice_facts(model) if isinstance(model, Lattice) else check_facts(model)
+        print(json.dumps(found, indent=2))
     else:
-        leap = first_leap(network)
-        print("\n".join(report(network) + ([] if leap is None else [leap])))
+        print("\n".join(lattice_report(model) if isinstance(model, Lattice) else _network(model)))
+
+
+def _network(network: Network) -> list[str]:
+    leap = first_leap(network)
+    return report(network) + ([] if leap is None else [leap])
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

@@ -85,7 +85,7 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
     for name in _names(result, chosen, species_only=species is not None):
         dataset = result.data[name]
         if name == "species":
-            lines.append((name, _text_digest(name, chosen)))
+            lines.append((name, text_digest(name, chosen)))
         elif name in _PER_SPECIES:
             lines += _species_lines(
                 name, dataset, [result.species.index(s) for s in chosen], chosen
@@ -132,30 +132,33 @@ def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator
 def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str]) -> Lines:
     """A line per species, all from one pass over the dataset; species is its last axis."""
     shape = dataset.shape[:-1]
-    hashes: list[Any] = [_begin(f"{name}/{species}", dataset.dtype, shape) for species in chosen]
+    hashes: list[Any] = [
+        begin_digest(f"{name}/{species}", dataset.dtype, shape) for species in chosen
+    ]
     for piece in _pieces(name, dataset):
         for sha, index in zip(hashes, indices, strict=True):
-            sha.update(_canonical(piece[..., index]))
+            sha.update(canonical_bytes(piece[..., index]))
     return [(f"{name}/{s}", sha.hexdigest()) for s, sha in zip(chosen, hashes, strict=True)]
 
 
 def _digest(name: str, dataset: Any) -> str:
     if _is_text(dataset.dtype):
-        return _text_digest(name, texts(dataset))
-    sha = _begin(name, dataset.dtype, dataset.shape)
+        return text_digest(name, texts(dataset))
+    sha = begin_digest(name, dataset.dtype, dataset.shape)
     for piece in _pieces(name, dataset):
-        sha.update(_canonical(piece))
+        sha.update(canonical_bytes(piece))
     return str(sha.hexdigest())
 
 
-def _text_digest(name: str, values: Sequence[str]) -> str:
+def text_digest(name: str, values: Sequence[str]) -> str:
     """Text counts as UTF-8, each string ended by a zero byte, whatever way a file stores it."""
     sha = hashlib.sha256(f"{name}\ntext\n{[len(values)]}\n".encode())
     sha.update(b"".join(value.encode() + b"\0" for value in values))
     return sha.hexdigest()
 
 
-def _begin(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+def begin_digest(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+    """A digest that has taken in path, dtype and shape."""
     text = np.dtype(dtype.str).newbyteorder("<").str
     return hashlib.sha256(f"{name}\n{text}\n{[int(size) for size in shape]}\n".encode())
 
@@ -175,7 +178,7 @@ def _pieces(name: str, dataset: Any) -> Iterator[npt.NDArray[Any]]:
         yield np.asarray(dataset[start : start + step])
 
 
-def _canonical(values: npt.NDArray[Any]) -> bytes:
+def canonical_bytes(values: npt.NDArray[Any]) -> bytes:
     """Little-endian bytes in C order; every NaN has the same bits."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.ssa import LARGEST_UNROLLED, WORK, ExactSsa
+from tauslab.kernels.selectors import LARGEST_UNROLLED
+from tauslab.kernels.ssa import WORK, ExactSsa
 from tauslab.kernels.tau_leap import LARGEST_LEAPING, TauLeap
 from tauslab.model.check import refusing
 from tauslab.model.errors import TauslabError

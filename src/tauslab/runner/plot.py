@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ _STYLE: Any = {
     "savefig.dpi": 200,
     "svg.hashsalt": "tauslab",  # the same result draws the same file
 }
-_SUFFIXES = (".png", ".svg")
+SUFFIXES = (".png", ".svg")
 _MOST_LINES = 30
 _MOST_PANELS = 24
 _DEFAULT_PANELS = 4
@@ -79,12 +80,8 @@ def plot_result(
     _check(kind, names, path, colour)
     kinds = [_kind_of(result, name, kind, t) for name in names]
     at = float(result.times[-1]) if t is None else t
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
-    with rc_context(_STYLE):
-        figure, panels = _panels(len(names), [_projection(result, drawn) for drawn in kinds])
+    with plot_style():
+        figure, panels = new_panels([_projection(result, drawn) for drawn in kinds])
         for name, drawn, axes in zip(names, kinds, panels, strict=True):
             if drawn in ("summary", "modes"):
                 from tauslab.runner import plot_maps
@@ -102,8 +99,17 @@ def plot_result(
             else:
                 _LINES[drawn](axes, result, name)
         if path is not None:
-            _save(figure, path)
+            save_figure(figure, path)
     return figure
+
+
+def plot_style() -> AbstractContextManager[None]:
+    """Our style, for the figures made in its context; a `ConfigError` without matplotlib."""
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
+    return rc_context(_STYLE)
 
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
@@ -114,8 +120,8 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
         raise ConfigError(f"{colour!r} is not a colour scale; scales: auto, linear, log")
     if not 1 <= len(names) <= _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} species, not {len(names)}")
-    if path is not None and path.suffix.lower() not in _SUFFIXES:
-        raise ConfigError(f"{path}: pictures are written as {' or '.join(_SUFFIXES)}")
+    if path is not None and path.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
 
 
 def _default_names(result: Result) -> tuple[str, ...]:
@@ -153,11 +159,12 @@ def _automatic(result: Result, name: str, t: float | None) -> str:
     return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
 
 
-def _panels(count: int, projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
+def new_panels(projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
     """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    count = len(projections)
     across = min(count, 1 if count == 1 else 2 if count <= 4 else 3)
     down = -(-count // across)
     size = (5.6, 3.6) if count == 1 else (3.9 * across, 2.7 * down)
@@ -169,7 +176,8 @@ def _panels(count: int, projections: Sequence[str | None]) -> tuple[Figure, list
     ]
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, the same bytes for the same picture; an `OutputError` if it cannot be."""
     # A date in the file would make every picture a new one.
     metadata: Mapping[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
     try:

@@ -22,18 +22,18 @@ class _Display(Protocol):
 class _State:
     """What has been done, and how fast since the start of this process."""
 
-    def __init__(self, total: int, started_at: int) -> None:
-        self.total, self.started_at = total, started_at
+    def __init__(self, total: int, started_at: int, unit: str) -> None:
+        self.total, self.started_at, self.unit = total, started_at, unit
         self.done, self.events, self.seconds = started_at, 0, 0.0
 
     def rates(self) -> str:
-        """Trajectories and events per second; a resumed run counts what it did itself."""
+        """Units and events, if there are any, per second; a resumed run counts what it did."""
         if self.seconds <= 0:
             return "starting"
-        trajectories = (self.done - self.started_at) / self.seconds
-        return (
-            f"{_short(trajectories)} trajectories/s, {_short(self.events / self.seconds)} events/s"
-        )
+        text = f"{_short((self.done - self.started_at) / self.seconds)} {self.unit}/s"
+        if self.unit != "trajectories":
+            return text
+        return f"{text}, {_short(self.events / self.seconds)} events/s"
 
     def time_left(self) -> str:
         """Seconds to the end at the present rate, as ``h:mm:ss``."""
@@ -64,7 +64,7 @@ class _LogLines:
 
     def _line(self, state: _State, end: str) -> None:
         print(
-            f"{self._description}: {state.done}/{state.total} trajectories ({state.percent()} %), "
+            f"{self._description}: {state.done}/{state.total} {state.unit} ({state.percent()} %), "
             f"{state.rates()}, {end}",
             file=self._stream,
             flush=True,
@@ -116,6 +116,8 @@ class Progress:
         Show nothing.
     description
         Put before the figures: the model's name.
+    unit
+        What is counted, in the plural; events are shown with trajectories.
     started_at
         Trajectories that a resumed run found done; they do not count in the rates.
     stream
@@ -125,19 +127,20 @@ class Progress:
         Seconds that only ever grow.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a display shows, by keyword
         self,
         total: int,
         comm_rank: int = 0,
         *,
         quiet: bool = False,
         description: str = "run",
+        unit: str = "trajectories",
         started_at: int = 0,
         stream: TextIO | None = None,
         interval: float = LOG_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._state, self._clock = _State(total, started_at), clock
+        self._state, self._clock = _State(total, started_at, unit), clock
         self._began = clock()
         self._display: _Display | None = None
         if comm_rank == 0 and not quiet:

@@ -106,13 +106,17 @@ def with_seed(options: Options, comm: Communicator) -> Options:
 def _with_choices(options: Options, comm: Communicator) -> Options:
     """The options with the choices of the run to resume, where they are not given."""
     output = options.output
-    if options.method != "ssa" or not options.resume or output is None:
+    if options.method == "auto" and options.selector is not None:
+        options = replace(options, method="ssa")  # the only method that has selectors
+    if options.method == "tau" or not options.resume or output is None:
         return options
     selector = on_root(comm, lambda: existing_text(output, "selector"))
     events = on_root(comm, lambda: existing_text(output, "presimulation"))
     if options.presimulation is None and selector is not None:
         options = replace(options, presimulation=int(events or 0))
-    return options if options.selector else replace(options, selector=selector)
+    if options.selector is None and selector is not None:
+        options = replace(options, selector=selector, method="ssa")
+    return options
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:

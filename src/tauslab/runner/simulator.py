@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model import readers
 from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
-from tauslab.runner.api import read, run
+from tauslab.runner.api import run
 from tauslab.runner.result import Result
 from tauslab.runner.summary import PREFIX, SummarySpec
 
@@ -124,7 +126,7 @@ def simulator(
     array([[100.],
            [  0.]])
     """
-    network = model if isinstance(model, Network) else read(model)
+    network = model if isinstance(model, Network) else readers.read_network(Path(model))
     for name in parameters:
         if name not in network.parameters and name not in network.species:
             raise ConfigError(f"{name!r} is neither a parameter nor a species of {network.name}")

@@ -36,6 +36,18 @@ class KernelSource:
     lane_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Grid:
+    """Blocks of threads that share memory; a device may take fewer, each doing the work of several.
+
+    With `together` all blocks run at the same time, so that they may wait for each other.
+    """
+
+    blocks: int
+    threads: int
+    together: bool = False
+
+
 class Event(Protocol):
     """A point in a stream's work."""
 
@@ -68,12 +80,24 @@ class Program(Protocol):
     def resident(self, entry: str) -> int:
         """Work items of `entry` that the device runs at the same time."""
 
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: Any
+    ) -> None:
+        """Run a kernel whose threads work in blocks, as the grid says."""
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """Blocks of `threads` threads that the device runs at the same time."""
+
 
 class Backend(Protocol):
     """One device: memory, streams and programs."""
 
     name: str
     style: Style
+    # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
+    # block has there, which waits for the others twice in a step.
+    sites_together: int
+    sites_of_a_block: int
 
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""
@@ -92,6 +116,9 @@ class Backend(Protocol):
 
     def clear(self, buffer: Any, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""
+
+    def copy(self, source: Any, target: Any, stream: Any) -> None:
+        """Copy a buffer to another of the same size, in stream order."""
 
     def mirror(self, buffer: Any) -> Array:
         """Host memory of the shape of `buffer` that `download` fills fast."""

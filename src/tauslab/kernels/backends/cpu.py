@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.backends.base import Argument, Array, BackendOptions, KernelSource
+from tauslab.kernels.backends.base import (
+    Argument,
+    Array,
+    BackendOptions,
+    Grid,
+    KernelSource,
+)
 from tauslab.kernels.backends.compilers import Compiler, cpu_features, host_compiler
 from tauslab.kernels.cache import compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
@@ -123,12 +129,25 @@ class CpuProgram:
         del entry
         return self._backend.threads
 
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: CpuStream
+    ) -> None:
+        """A thread is a block, and all threads of the pool run at the same time."""
+        self.launch(entry, grid.blocks, arguments, stream)
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """A block per thread of the pool."""
+        del entry, threads
+        return self._backend.threads
+
 
 class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
     style = Style(branches=True, warps=False)
+    sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
+    sites_of_a_block = 4096
 
     def __init__(self, options: BackendOptions) -> None:
         self.threads = options.threads or allowed_cores()
@@ -166,6 +185,10 @@ class CpuBackend:
     def clear(self, buffer: Array, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""
         stream.submit(lambda: buffer.fill(0))
+
+    def copy(self, source: Array, target: Array, stream: CpuStream) -> None:
+        """Copy when the queue gets there."""
+        stream.submit(lambda: np.copyto(target, source))
 
     def mirror(self, buffer: Array) -> Array:
         """Return the buffer itself: host and device are one."""

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.backends.base import Argument, Array, BackendOptions, KernelSource
+from tauslab.kernels.backends.base import (
+    Argument,
+    Array,
+    BackendOptions,
+    Grid,
+    KernelSource,
+)
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
@@ -96,12 +102,38 @@ class CudaProgram:
         )
         return int(blocks) * self._processors * THREADS_PER_BLOCK
 
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: CudaStream
+    ) -> None:
+        """Launch the grid; together, as a cooperative launch of no more blocks than fit."""
+        blocks = grid.blocks
+        if grid.together:
+            blocks = min(blocks, self.resident_blocks(entry, grid.threads))
+        values = tuple(_as_kernel_argument(argument) for argument in arguments)
+        # The function below the RawKernel: the kernels of a program are not all cooperative.
+        function = self._entries[entry].kernel
+        with stream.stream:
+            function(
+                (max(1, blocks),), (grid.threads,), values,
+                enable_cooperative_groups=grid.together,
+            )  # fmt: skip
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """Blocks that fit on the device at the same time."""
+        from cupy.cuda import driver
+
+        kernel = self._entries[entry].kernel
+        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, threads, 0)
+        return int(blocks) * self._processors
+
 
 class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
     name = "cuda"
     style = Style(branches=False, warps=True)
+    sites_together = 1 << 20  # a step is so short that launches would be much of it
+    sites_of_a_block = 1
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()
@@ -164,6 +196,10 @@ class CudaBackend:
     def clear(self, buffer: Any, stream: CudaStream) -> None:
         """Zero the buffer in stream order."""
         buffer.data.memset_async(0, buffer.nbytes, stream.stream)
+
+    def copy(self, source: Any, target: Any, stream: CudaStream) -> None:
+        """Copy on the device in stream order."""
+        target.data.copy_from_device_async(source.data, source.nbytes, stream.stream)
 
     def mirror(self, buffer: Any) -> Array:
         """Pinned host memory of the same shape."""

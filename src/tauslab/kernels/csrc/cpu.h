@@ -2,6 +2,7 @@
 #pragma once
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
@@ -10,6 +11,8 @@ typedef long long i64;
 typedef u64 Word;
 
 #define DEVICE static inline __attribute__((always_inline))
+// A function that is called in many places, or large: compile time grows with copies.
+#define DEVICE_SHARED __attribute__((noinline, unused)) static
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static inline __attribute__((noinline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
@@ -20,6 +23,7 @@ typedef u64 Word;
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
+#define NO_UNROLL
 // A loop over lanes, which the compiler turns into vector code if it is left as it is.
 #define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
@@ -134,4 +138,70 @@ DEVICE double quotient(double a, double b) {
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
+}
+
+// Blocks: threads that share memory and wait for each other. Here one thread is a block, so that
+// loops over a block's items, `for (int i = THREAD_ID; i < n; i += BLOCK_THREADS)`, do them all.
+#define BLOCK_KERNEL(threads, blocks, name, ...) KERNEL(name, __VA_ARGS__)
+#define BLOCK_ID global_id_
+#define BLOCKS global_size_
+#define THREAD_ID 0
+#define BLOCK_THREADS 1
+#define BARRIER()
+#define SHARED
+// A draw that only a full site needs is made only for one.
+#define DRAW_AHEAD false
+
+// Types through which memory of another type is read.
+#define MAY_ALIAS __attribute__((may_alias))
+
+// Whether it holds for any thread of the block; all must ask.
+DEVICE bool any_in_block(bool condition) {
+    return condition;
+}
+
+DEVICE int leading_zeros(u32 word) {
+    return word ? __builtin_clz(word) : 32;
+}
+
+DEVICE int bits_set(u32 word) {
+    return __builtin_popcount(word);
+}
+
+// The lowest `count` bits, all 32 for a larger count; it is not negative.
+DEVICE u32 low_bits(int count) {
+    return count < 32 ? (1u << count) - 1 : ~0u;
+}
+
+// Number of the lowest bit that is set; `word` is not 0.
+DEVICE int lowest_bit(u32 word) {
+    return __builtin_ctz(word);
+}
+
+// Puts `value` where `expected` is; returns what was there.
+DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+    __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
+// Adds to a cell of the block's memory.
+DEVICE void add_in_block(u32 *cell, u32 value) {
+    *cell += value;
+}
+
+// What was written before is seen before what is written after.
+DEVICE void publish() {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+extern "C" int sched_yield(void);
+
+// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
+// start of the launch.
+DEVICE void grid_barrier(u64 *cell, i64 blocks) {
+    if (blocks == 1) return;
+    const u64 arrived = __atomic_fetch_add(cell, 1, __ATOMIC_ACQ_REL);
+    const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;
+    for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < target; ++turn)
+        if (turn > 1000) sched_yield();
 }

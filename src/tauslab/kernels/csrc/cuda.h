@@ -2,6 +2,7 @@
 #pragma once
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
@@ -14,6 +15,7 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #endif
 
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_SHARED static __device__ __forceinline__
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static __device__ __noinline__
 #define DEVICE_MEMBER __device__ __forceinline__
@@ -25,6 +27,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+// For loops that end after one or two turns.
+#define NO_UNROLL _Pragma("unroll 1")
 #define LANE_LOOP UNROLL
 
 // What the threads of a team exchange (team.h).
@@ -37,12 +41,6 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
-
-// What the blocks of a crew exchange (crew.h).
-#define BLOCK_IN_GRID ((i64)blockIdx.x)
-#define BLOCK_SIZE THREADS_PER_BLOCK
-#define MEMORY_FENCE() __threadfence()
-#define WAIT_A_LITTLE() __nanosleep(20)
 
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
@@ -136,8 +134,74 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
 
-DEVICE void atomic_least(u64 *cell, u64 value) {
-    if (value < *(volatile u64 *)cell) atomicMin(cell, value);
+// Blocks: threads that share memory and wait for each other.
+#define BLOCK_KERNEL(threads, blocks, name, ...) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
+#define BLOCK_ID ((i64)blockIdx.x)
+#define BLOCKS ((i64)gridDim.x)
+#define THREAD_ID ((int)threadIdx.x)
+#define BLOCK_THREADS ((int)blockDim.x)
+#define BARRIER() __syncthreads()
+#define SHARED __shared__
+// A warp that makes a draw for one site makes it for all.
+#define DRAW_AHEAD true
+
+#define MAY_ALIAS
+
+// Whether it holds for any thread of the block; all must ask.
+DEVICE bool any_in_block(bool condition) {
+    return __syncthreads_or(condition) != 0;
+}
+
+DEVICE int leading_zeros(u32 word) {
+    return __clz((int)word);
+}
+
+DEVICE int bits_set(u32 word) {
+    return __popc(word);
+}
+
+// The lowest `count` bits, all 32 for a larger count; it is not negative. The instruction shifts
+// everything out where the language leaves the shift undefined.
+DEVICE u32 low_bits(int count) {
+    u32 above;
+    asm("shl.b32 %0, 1, %1;" : "=r"(above) : "r"(count));
+    return above - 1;
+}
+
+// Number of the lowest bit that is set; `word` is not 0.
+DEVICE int lowest_bit(u32 word) {
+    return __ffs((int)word) - 1;
+}
+
+// Puts `value` where `expected` is; returns what was there.
+DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+    return atomicCAS(cell, expected, value);
+}
+
+// Adds to a cell of the block's memory.
+DEVICE void add_in_block(u32 *cell, u32 value) {
+    atomicAdd(cell, value);
+}
+
+// What was written before is seen before what is written after.
+DEVICE void publish() {
+    __threadfence();
+}
+
+// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
+// start of the launch.
+DEVICE void grid_barrier(u64 *cell, i64 blocks) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        const u64 arrived = atomicAdd(cell, 1ull);
+        const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;
+        while (*(volatile u64 *)cell < target) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
 }
 
 // 1 + the upper 52 of 64 bits / 2^52.

@@ -7,8 +7,12 @@
 //     c1           draw, bits 32..47 | stream << 16            draw: 48 bits, stream: 16 bits
 //     c2           trajectory, bits 0..31
 //     c3           trajectory, bits 32..39 | point << 8        trajectory: 40 bits, point: 24 bits
-// Counter of the lattice, 128 bits: site 40, step 48, replica 16, and 24 for stream, axis, sub-step
-// and slot group.
+// Counter of the lattice, 128 bits:
+//     c0           site, bits 0..31
+//     c1           site, bits 32..39 | index << 8 | pass << 14 | purpose << 26 | 1 << 31
+//     c2           step, bits 0..31                            site: 40 bits, index: 6, pass: 12,
+//     c3           step, bits 32..47 | replica << 16           purpose: 5, step: 48, replica: 16
+// The highest bit of c1 keeps it apart from ensembles, whose streams stay below 0x8000.
 //
 // Numbers of streams are part of every result: never change or reuse one.
 #pragma once
@@ -20,8 +24,8 @@ enum Stream : u32 {
     STREAM_SSA = 1,         // waiting times and reactions of exact trajectories
     STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
-    STREAM_RDME = 4,        // lattice: hops and reactions of sites
-    STREAM_PILOT = 5,       // short runs that choose a method or a scale
+    // 4: not used; the lattice has purposes instead, see LatticePurpose
+    STREAM_PILOT = 5,  // short runs that choose a method or a scale
     // 0x4000 .. 0x7fff: Poisson numbers of leaps, see poisson.h
 };
 
@@ -93,4 +97,49 @@ DEVICE double unit_half_open(Word hi, Word lo) {
 // v - 1 times `scale` for a v in [1, 2), rounded once: v * scale - scale is (v - 1) * scale.
 DEVICE double scaled_half_open(double v, double scale) {
     return FMA(v, scale, -scale);
+}
+
+// What the draws of a site decide. `index` is the group of four slots unless another is named.
+enum LatticePurpose : u32 {
+    PURPOSE_XY = 0,        // hops: x0, x1 along x and x2, x3 along y, 16 bits for each slot
+    PURPOSE_Z = 1,         // x0, x1 hops along z; of group 0 x2, x3: the reaction of pass 0
+    PURPOSE_HOP_REST = 2,  // 48 more bits for a hop; index: slot, pass: axis (0 x, 1 y, 2 z)
+    PURPOSE_REACTION = 3,  // x0, x1: whether a reaction happens in `pass` 1 and above
+    PURPOSE_CHOICE = 4,    // x0, x1: which, in `pass`
+    PURPOSE_GHOSTS = 5,    // particles that come in through a face: see ghost_draw in rdme_hop.h
+};
+
+// The key and the fixed part of the counter of one step of one replica.
+struct LatticeStream {
+    PhiloxKeys keys;
+    u32 c2, c3;
+};
+
+DEVICE LatticeStream lattice_stream(u64 seed, u64 step, u32 replica) {
+    LatticeStream s;
+    u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
+    UNROLL for (int round = 0; round < PHILOX_ROUNDS; ++round) {
+        s.keys.k0[round] = k0;
+        s.keys.k1[round] = k1;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    s.c2 = (u32)step;
+    s.c3 = ((u32)(step >> 32) & 0xffffu) | replica << 16;
+    return s;
+}
+
+DEVICE u32 lattice_c1(u32 site_high, u32 purpose, u32 index, u32 pass) {
+    return site_high | index << 8 | pass << 14 | purpose << 26 | 1u << 31;
+}
+
+// The 128 random bits of a site for `purpose`.
+DEVICE_SHARED Philox4 lattice_draw(const LatticeStream &s, u64 site, u32 purpose, u32 index, u32 pass) {
+    const u32 c1 = lattice_c1((u32)(site >> 32), purpose, index, pass);
+    return philox_draw(philox_series(s.keys, c1, s.c2, s.c3), s.keys, (u32)site);
+}
+
+// 64 bits of two words.
+DEVICE u64 joined(Word high, Word low) {
+    return (u64)high << 32 | (u32)low;
 }

@@ -1,0 +1,111 @@
+// What the kernels of a lattice are given: memory, tables, the step; and where things lie in it.
+//
+// Planes are numbered as they are stored; plane p is plane `first_plane + p` of the whole lattice.
+// A slab keeps its neighbours' edge planes beside its own. A plane is cut into tiles of TILE_X x
+// TILE_Y sites; a block works on a tile.
+#pragma once
+
+#include "rdme_site.h"
+#include "streams.h"
+
+enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2, HELD = 3 };
+
+// A particle that waits for room at its site. Ages order those of a site: the step at which it
+// came, then the pass of that step, then its number among those of the pass that found no room.
+struct Waiting {
+    u64 site;
+    u64 age;
+    u32 particle;
+    i32 next;  // of the same tile; -1: none
+};
+
+// Words of `Lattice::work`, see kernels/rdme.py.
+enum WorkWord { WAITING_0 = 0, WAITING_1 = 1, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 4 };
+
+struct Lattice {
+    Site *state, *moved;  // after a step; after its hops along x and y
+    // Tiles that hold particles are stamped: after n steps those of `state` with n + 1; with the
+    // n + 1 of the step those of `moved`. A tile without its stamp is all zeros.
+    u32 *state_stamps, *moved_stamps;
+    const u8
+        *always;      // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; or null
+    const u8 *types;  // of sites; null where there is one type
+    const u16
+        *hop_high;      // thresholds of a hop [from, to, particle], upper 16 bits, then a row of 0
+    const u64 *hop;     // the same, all 64
+    const i32 *tables;  // of reactions, see kernels/lattice_codegen.py
+    const double *chances;  // [reaction, type]: rate times the length of a pass
+    const u32 *bounds;      // [type, particle, 2]: see react() in rdme_react.h
+    const i32 *ghost_rows;  // [face, type, species]: where a row of `ghosts` begins; -1: none
+    const u64 *ghosts;      // Poisson numbers: P(N <= k) 2^64 for k = 0, 1, .., ended by 2^64 - 1
+    u64 *fired;             // [reaction]
+    Waiting *waiting;       // [2, capacity]: list (step & 1) is read, the other written
+    i32 *heads;             // [2, plane, tile]: first entry of a tile in each list
+    u64 *work;
+    i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
+    u64 seed, step;
+    i64 replica;
+};
+
+#define LATTICE_ARGUMENTS \
+    Site *state, Site *moved, u32 *state_stamps, u32 *moved_stamps, const u8 *always, \
+        const u8 *types, const u16 *hop_high, const u64 *hop, const i32 *tables, \
+        const double *chances, const u32 *bounds, const i32 *ghost_rows, const u64 *ghosts, \
+        u64 *fired, Waiting *waiting, i32 *heads, u64 *work, i64 capacity, i64 nx, i64 ny, i64 nz, \
+        i64 planes, i64 first_plane, i64 wraps, i64 own_begin, i64 own_end, u64 seed, u64 step, \
+        i64 replica
+#define LATTICE \
+    Lattice { \
+        state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
+            bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
+            first_plane, wraps, own_begin, own_end, seed, step, replica \
+    }
+
+constexpr int TILE_SITES = TILE_X * TILE_Y;
+constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
+
+DEVICE int tiles_along_x(const Lattice &l) {
+    return (int)((l.nx + TILE_X - 1) / TILE_X);
+}
+
+DEVICE int tiles_along_y(const Lattice &l) {
+    return (int)((l.ny + TILE_Y - 1) / TILE_Y);
+}
+
+DEVICE int tiles_of_plane(const Lattice &l) {
+    return tiles_along_x(l) * tiles_along_y(l);
+}
+
+// Plane of the whole lattice; a neighbour's plane may lie across a periodic face.
+DEVICE i64 plane_number(const Lattice &l, i64 plane) {
+    const i64 z = l.first_plane + plane;
+    return z < 0 ? z + l.nz : z < l.nz ? z : z - l.nz;
+}
+
+// Number of a site in the whole lattice: what random draws and waiting particles are known by.
+DEVICE u64 site_number(const Lattice &l, i64 plane, int y, int x) {
+    return (u64)((plane_number(l, plane) * l.ny + y) * l.nx + x);
+}
+
+// Index of a site in memory.
+DEVICE i64 site_index(const Lattice &l, i64 plane, int y, int x) {
+    return (plane * l.ny + y) * l.nx + x;
+}
+
+DEVICE int type_at(const Lattice &l, i64 index) {
+    return N_TYPES == 1 ? 0 : l.types[index];
+}
+
+// Whether this device keeps the plane, and does not only repeat what its owner does.
+DEVICE bool is_own(const Lattice &l, i64 plane) {
+    return plane >= l.own_begin && plane < l.own_end;
+}
+
+// The stored plane below or above along z, or -1 where there is none.
+DEVICE i64 plane_below(const Lattice &l, i64 plane) {
+    return plane > 0 ? plane - 1 : l.wraps ? l.planes - 1 : -1;
+}
+
+DEVICE i64 plane_above(const Lattice &l, i64 plane) {
+    return plane + 1 < l.planes ? plane + 1 : l.wraps ? 0 : -1;
+}

@@ -1,0 +1,175 @@
+"""From a `Lattice` to numbers: what the lattice kernels and their tables are made from.
+
+A full step is `diffusion_substeps` passes of hops along x, y and z, then `reaction_substeps`
+passes of reactions of ``step / reaction_substeps`` each (Hallock & Peterson 2013, Algorithm 1).
+The hop probability to one side is q = D tau / h^2 with the tau of a diffusion pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_parts import FACES
+from tauslab.model.lattice_values import LatticeValues, lattice_values
+from tauslab.model.placement import Particles, Start
+from tauslab.model.site_map import SiteArray, SiteMap
+from tauslab.model.time_step import MAX_HOP, choose_time_step
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LatticeReaction:
+    """One reaction by species numbers.
+
+    `reactants` are the 0 to 2 species that react, ascending, 2 X as (i, i); `products` those that
+    are made, ascending, each as often as it is made.  `rates` ``[site type]`` is the stochastic
+    constant of one site in 1/s, 0 where it does not happen: the propensity is rate, rate n,
+    rate n_A n_B or rate n (n - 1) / 2.
+    """
+
+    name: str
+    reactants: tuple[int, ...]
+    products: tuple[int, ...]
+    rates: FloatArray
+
+
+@dataclass(frozen=True)
+class LoweredLattice:
+    """A lattice model ready for the kernels.
+
+    Attributes
+    ----------
+    shape
+        Sites along z, y and x.
+    spacing, step
+        Edge of a site in metres; a full step in seconds.
+    diffusion_substeps, reaction_substeps
+        Passes of hops along x, y, z, and of reactions, in a full step.
+    slots
+        Particles a site can hold: 8, 16 or 32.
+    species, site_types
+        Names by number; a particle is stored as species + 1, in `particle_type`.
+    hop
+        ``[from type, to type, species]``: probability of a hop to one side along one axis in one
+        diffusion pass; 0 is a wall.
+    boundary
+        Of the faces z-, z+, y-, y+, x-, x+: ``periodic``, ``reflecting``, ``absorbing``, ``held``.
+    ghost
+        ``[face, species]``: mean number of particles of each ghost site behind a held face, 0
+        behind others.
+    ghost_type
+        ``[face]``: site type of the ghost sites, for `hop` into and out of them.
+    reactions
+        In the model's order.
+    parameters
+        Values of the model's parameters that all this was made with.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    spacing: float
+    step: float
+    diffusion_substeps: int
+    reaction_substeps: int
+    slots: int
+    species: tuple[str, ...]
+    site_types: tuple[str, ...]
+    hop: FloatArray
+    boundary: tuple[str, ...]
+    ghost: FloatArray
+    ghost_type: tuple[int, ...]
+    reactions: tuple[LatticeReaction, ...]
+    parameters: Mapping[str, float]
+    site_map: SiteMap = field(repr=False)
+    start: Start = field(repr=False)
+
+    @property
+    def particle_type(self) -> type[np.uint8 | np.uint16]:
+        """Type of a stored particle: uint8 up to 255 species, uint16 above."""
+        return self.start.dtype
+
+    def sites(self, z0: int, z1: int) -> SiteArray:
+        """Site types ``[z1 - z0, y, x]`` of planes z0 to z1 - 1; not to be written to."""
+        return self.site_map.planes(z0, z1)
+
+    def particles(self, z0: int, z1: int, seed: int, replica: int = 0) -> Particles:
+        """Particles at t = 0 ``[z1 - z0, y, x, slots]`` of planes z0 to z1 - 1.
+
+        Species + 1, the first slots of a site filled first, 0 for an empty slot.  The same for
+        whatever slabs are asked for.
+        """
+        return self.start.planes(z0, z1, seed, replica)
+
+
+def lower_lattice(
+    model: Lattice,
+    *,
+    max_hop: float = MAX_HOP,
+    step: float | None = None,
+    reaction_substeps: int | None = None,
+    parameters: Mapping[str, float] | None = None,
+) -> LoweredLattice:
+    """Make numbers of a model, and choose the passes of a step.
+
+    Parameters
+    ----------
+    max_hop, step, reaction_substeps
+        As `tauslab.model.time_step.choose_time_step` takes them.
+    parameters
+        Values in place of the model's.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong; the element is named.
+    ConfigError
+        An option is not allowed.
+    """
+    values = lattice_values(model, parameters)
+    chosen = choose_time_step(
+        model, values, max_hop=max_hop, step=step, reaction_substeps=reaction_substeps
+    )
+    tau, passes = chosen.step, chosen.diffusion_substeps
+    return LoweredLattice(
+        name=model.name,
+        shape=model.shape,
+        spacing=model.spacing,
+        step=tau,
+        diffusion_substeps=passes,
+        reaction_substeps=chosen.reaction_substeps,
+        slots=model.slots,
+        species=tuple(model.species),
+        site_types=model.type_names,
+        hop=values.diffusion * (tau / passes) / (model.spacing * model.spacing),
+        boundary=tuple(model.boundary[face].kind for face in FACES),
+        ghost=values.ghost,
+        ghost_type=values.ghost_type,
+        reactions=_reactions(model, values),
+        parameters=values.parameters,
+        site_map=model.sites,
+        start=Start(
+            model.sites,
+            values.placed,
+            model.slots,
+            np.uint8 if len(model.species) <= 255 else np.uint16,
+            model.type_names,
+        ),
+    )
+
+
+def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, ...]:
+    number = {name: index for index, name in enumerate(model.species)}
+
+    def listed(amounts: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple(sorted(number[name] for name in amounts for _ in range(amounts[name])))
+
+    return tuple(
+        LatticeReaction(r.name, listed(r.reactants), listed(r.products), rates)
+        for r, rates in zip(model.reactions, values.rates, strict=True)
+    )

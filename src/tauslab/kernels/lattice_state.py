@@ -1,0 +1,62 @@
+"""What a lattice engine takes and gives: a slab of planes, a state, samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+CountArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Planes ``begin .. end - 1`` of the lattice, and how many more are kept beside them."""
+
+    begin: int
+    end: int
+    below: int = 0
+    above: int = 0
+
+    @property
+    def planes(self) -> int:
+        """Planes in memory."""
+        return self.below + self.end - self.begin + self.above
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was counted at some steps.
+
+    counts ``[sample, species]`` and by_type ``[sample, site type, species]``, with those that wait;
+    fired ``[sample, reaction]`` and spills ``[sample]`` since the start: reactions, and particles
+    that found no room; waiting ``[sample]``: those that wait at the moment.
+    """
+
+    by_type: CountArray
+    fired: CountArray
+    spills: CountArray
+    waiting: CountArray
+
+    @property
+    def counts(self) -> CountArray:
+        """Particles ``[sample, species]``."""
+        return np.asarray(self.by_type.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class LatticeState:
+    """All that a run goes on from, on the host.
+
+    particles ``[plane, y, x, slot]`` of the slab's own planes; waiting: those without a slot,
+    ordered by site and age; step: steps done; fired ``[reaction]`` and spills since the start.
+    """
+
+    particles: Array
+    waiting: Array
+    step: int
+    fired: CountArray
+    spills: int

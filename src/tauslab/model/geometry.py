@@ -1,0 +1,36 @@
+"""Building a lattice's geometry: shapes, obstacles and volumes of labels, under one name."""
+
+from tauslab.model.labels import paint_labels, read_labels
+from tauslab.model.obstacles import obstacles
+from tauslab.model.shapes import (
+    box,
+    capsule,
+    cylinder,
+    difference,
+    dilate,
+    ellipsoid,
+    erode,
+    intersection,
+    membrane,
+    shell,
+    sphere,
+    union,
+)
+
+__all__ = [
+    "box",
+    "capsule",
+    "cylinder",
+    "difference",
+    "dilate",
+    "ellipsoid",
+    "erode",
+    "intersection",
+    "membrane",
+    "obstacles",
+    "paint_labels",
+    "read_labels",
+    "shell",
+    "sphere",
+    "union",
+]

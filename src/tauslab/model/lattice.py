@@ -1,0 +1,385 @@
+"""A reaction-diffusion model on a lattice of cubic sites: what a reader or a script builds.
+
+Units: lengths in metres, times in seconds, diffusion coefficients in m^2/s, concentrations in
+mol/L (M).  Arrays are ``[z, y, x]``.  Particles hop between neighbouring sites and react within
+a site, at most two at a time (multi-particle diffusion, Hallock & Peterson 2013, Algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expression import Expression, as_expression
+from tauslab.model.lattice_parts import (
+    ANY,
+    FACES,
+    MOST_SITE_TYPES,
+    SLOTS,
+    UNITS,
+    VOLUMES,
+    Boundary,
+    Diffusion,
+    Names,
+    Placement,
+    SiteReaction,
+    Value,
+    as_face_kind,
+    as_names,
+    as_shape,
+    check_name,
+    face_names,
+    positive,
+)
+from tauslab.model.network import Network, parse_equation
+from tauslab.model.site_map import ArraySites, SiteMap
+
+
+class Lattice:
+    """Sites, species, diffusion, reactions, boundaries and the particles at the start.
+
+    The first site type fills the lattice; each further one takes the sites of its mask.  Where no
+    type is added there is one, ``default``.  Nothing moves before `add_diffusion`.  Numbers may be
+    given as expressions of parameters.
+
+    Parameters
+    ----------
+    shape
+        Sites along z, y and x; any numbers.
+    spacing
+        Edge of a site, in metres.
+    step
+        Time step in seconds; without one, the longest that keeps every hop probability within
+        ``--max-hop``.
+    slots
+        Particles that a site can hold: 8, 16 or 32.  More wait until there is room.
+    boundary
+        ``periodic``, ``reflecting`` or ``absorbing`` for all faces; `set_boundary` for some.
+    reaction_substeps
+        Passes of the reactions in a step; by default as many as `tauslab check` advises.
+    t_end
+        End of a run that is not told another, in seconds.
+
+    Examples
+    --------
+    >>> lattice = Lattice("pairs", shape=(8, 8, 8), spacing=32e-9, step=1e-4)
+    >>> lattice.add_species("A")
+    >>> lattice.add_diffusion("A", 1e-12)
+    >>> lattice.add_reaction("2 A ->", rate=1e6, unit="M^-1 s^-1")
+    >>> lattice.place("A", count=100)
+    >>> lattice.validate()
+    """
+
+    def __init__(
+        self,
+        name: str = "lattice",
+        *,
+        shape: Sequence[int],
+        spacing: float,
+        step: float | None = None,
+        slots: int = 16,
+        boundary: str = "reflecting",
+        reaction_substeps: int | None = None,
+        t_end: float | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = as_shape(shape)
+        self.spacing = positive(spacing, "spacing", "metres")
+        self.step = None if step is None else positive(step, "step", "seconds")
+        if slots not in SLOTS:
+            allowed = ", ".join(map(str, SLOTS))
+            raise ModelError(f"slots = {slots}: a site holds {allowed} particles")
+        self.slots = slots
+        if reaction_substeps is not None and reaction_substeps < 1:
+            raise ModelError(f"reaction_substeps = {reaction_substeps}: it must be 1 or more")
+        self.reaction_substeps = reaction_substeps
+        self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
+        self.site_types: list[str] = []
+        self.species: list[str] = []
+        self.parameters: dict[str, Expression] = {}
+        self.diffusion: list[Diffusion] = []
+        self.reactions: list[SiteReaction] = []
+        self.placements: list[Placement] = []
+        self.boundary = {face: Boundary("reflecting") for face in FACES}
+        self.sites: SiteMap = ArraySites(np.zeros(self.shape, np.uint8))
+        self.notes: list[str] = []
+        self.source_path: Path | None = None
+        self.source_text: str | None = None
+        self._reaction_names: set[str] = set()
+        self.set_boundary(FACES, boundary)
+
+    # ---------------------------------------------------------------- building
+
+    def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
+        """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
+        check_name(name, "site type", self.site_types)
+        if name in VOLUMES:
+            raise ModelError(f"site type {name!r}: the name stands for a volume already")
+        if len(self.site_types) == MOST_SITE_TYPES:
+            raise ModelError(f"site type {name!r}: a lattice has at most {MOST_SITE_TYPES} types")
+        self.site_types.append(name)
+        if mask is not None:
+            self.paint(name, mask)
+
+    def paint(self, site_type: str, mask: npt.ArrayLike) -> None:
+        """Give the sites of a mask, booleans ``[z, y, x]``, a type."""
+        number = self.type_number(site_type, "paint")
+        chosen = np.asarray(mask)
+        if chosen.dtype != np.bool_ or chosen.shape != self.shape:
+            raise ModelError(
+                f"mask of {site_type!r}: {chosen.dtype} {list(chosen.shape)} is given; "
+                f"it must be bool {list(self.shape)}, [z, y, x]"
+            )
+        self.site_array()[chosen] = number
+
+    def site_array(self) -> npt.NDArray[np.uint8]:
+        """Numbers of site types ``[z, y, x]``, to be read or changed; loaded if in a file."""
+        if not isinstance(self.sites, ArraySites):
+            self.sites = ArraySites(self.sites.planes(0, self.shape[0]))
+        return self.sites.array
+
+    def add_species(self, *names: str) -> None:
+        """Add kinds of particle."""
+        for name in names:
+            check_name(name, "species", self.species)
+            self.species.append(name)
+
+    def add_parameter(self, name: str, value: Value) -> None:
+        """Add a parameter; `value` may be an expression of other parameters."""
+        check_name(name, "parameter", self.parameters)
+        self.parameters[name] = as_expression(value)
+
+    def add_diffusion(
+        self,
+        species: Names,
+        coefficient: Value,
+        *,
+        within: str | None = None,
+        between: tuple[str, str] | None = None,
+        source: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
+
+        A later rule replaces an earlier one where both apply.
+
+        Parameters
+        ----------
+        species
+            A name, several, or ``"*"`` for all.
+        within
+            A site type: hops from its sites to its sites.
+        between
+            Two site types: hops from either to the other.
+        source, target
+            Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
+            type.  With none of the four, hops everywhere.
+        """
+        given = sum((within is not None, between is not None, (source or target) is not None))
+        if given > 1:
+            raise ModelError("diffusion: give one of within=, between= and source= with target=")
+        pairs = [(source or ANY, target or ANY)]
+        if within is not None:
+            pairs = [(within, within)]
+        elif between is not None:
+            pairs = [(between[0], between[1]), (between[1], between[0])]
+        tree = as_expression(coefficient)
+        for name in [species] if isinstance(species, str) else species:
+            self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
+
+    def add_reaction(
+        self,
+        equation: str,
+        *,
+        rate: Value,
+        unit: str | None = None,
+        volume: str | float | None = None,
+        site_types: Names | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a reaction written as ``"A + B -> C"``, of up to two particles.
+
+        Parameters
+        ----------
+        rate
+            Rate constant.  First order: per second, nothing else is needed.
+        unit
+            Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
+            is k [A]^2.
+        volume
+            Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
+            volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
+            Propensities are rate x combinations, so x (x - 1) / 2 for 2 A.
+        site_types
+            Where it happens; by default everywhere.
+        """
+        name = name or f"R{len(self.reactions) + 1}"
+        where = f"reaction {name}"
+        if name in self._reaction_names:
+            raise ModelError(f"{where} is defined twice")
+        reactants, products = parse_equation(equation, where)
+        order = sum(reactants.values())
+        if order > 2:
+            raise ModelError(f"{where}: {order} particles react in {equation!r}; at most 2 can")
+        if order != 1 and (unit is None) == (volume is None):
+            raise ModelError(
+                f'{where}: its rate needs either unit="{UNITS[order]}" or volume= of the '
+                "stochastic constant (site, lattice, a site type or m^3)"
+            )
+        if unit is not None and unit != UNITS[order]:
+            raise ModelError(f"{where}: unit {unit!r} where {UNITS[order]!r} is expected")
+        if order == 1:
+            volume = None
+        elif isinstance(volume, float | int):
+            volume = positive(volume, f"{where}: volume", "m^3")
+        chosen = () if site_types is None else as_names(site_types)
+        self.reactions.append(
+            SiteReaction(name, reactants, products, as_expression(rate), volume, chosen)
+        )
+        self._reaction_names.add(name)
+
+    def place(
+        self,
+        species: str,
+        *,
+        count: Value | None = None,
+        concentration: Value | None = None,
+        positions: npt.ArrayLike | None = None,
+        site_type: str | None = None,
+    ) -> None:
+        """Put particles of a species on the lattice at t = 0.
+
+        Parameters
+        ----------
+        count
+            Particles, spread at random over the sites of `site_type`.
+        concentration
+            The same in mol/L of the volume of these sites, rounded to whole particles.
+        positions
+            One by one: whole numbers ``[particle, 3]``, z, y and x of the site.
+        site_type
+            May be left out where there is only one.
+        """
+        given = sum(value is not None for value in (count, concentration, positions))
+        if given != 1:
+            raise ModelError(f"place {species}: give one of count=, concentration=, positions=")
+        if positions is not None:
+            if site_type is not None:
+                raise ModelError(f"place {species}: positions need no site type")
+            self.placements.append(
+                Placement(species, positions=self._positions(positions, species))
+            )
+            return
+        types = self.type_names
+        if site_type is None and len(types) > 1:
+            raise ModelError(f"place {species}: name its site type; types: {', '.join(types)}")
+        self.placements.append(
+            Placement(
+                species,
+                site_type or types[0],
+                None if count is None else as_expression(count),
+                None if concentration is None else as_expression(concentration),
+            )
+        )
+
+    def _positions(self, positions: npt.ArrayLike, species: str) -> npt.NDArray[np.int64]:
+        where = f"place {species}"
+        array = np.asarray(positions)
+        if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+            raise ModelError(
+                f"{where}: positions are {array.dtype} {list(array.shape)}; "
+                "whole numbers [particle, 3] (z, y, x) are expected"
+            )
+        outside = ((array < 0) | (array >= np.array(self.shape))).any(axis=1)
+        if outside.any():
+            raise ModelError(
+                f"{where}: position {array[outside][0].tolist()} is outside the lattice "
+                f"{list(self.shape)}"
+            )
+        return array.astype(np.int64)
+
+    def set_boundary(
+        self,
+        faces: Names,
+        kind: str,
+        *,
+        concentrations: Mapping[str, Value] | None = None,
+        site_type: str | None = None,
+    ) -> None:
+        """Say what lies behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
+
+        Parameters
+        ----------
+        kind
+            ``periodic`` (both faces of an axis), ``reflecting``, ``absorbing``, or ``held``: ghost
+            sites that keep `concentrations` (mol/L by species, 0 for others).
+        site_type
+            Type of the ghost sites behind a face that absorbs or is held, which decides how
+            particles hop across it; the first type by default.
+        """
+        chosen = face_names(faces)
+        held = {name: as_expression(value) for name, value in (concentrations or {}).items()}
+        if held and kind != "held":
+            raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")
+        for face in chosen:
+            self.boundary[face] = Boundary(as_face_kind(kind, f"face {face}"), held, site_type)
+
+    # ---------------------------------------------------------------- asking
+
+    @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the site types by number; ``default`` where none was added."""
+        return tuple(self.site_types) or ("default",)
+
+    def type_number(self, name: str, where: str) -> int:
+        """Number of a site type; a `ModelError` that begins with `where` if there is none."""
+        try:
+            return self.type_names.index(name)
+        except ValueError:
+            raise ModelError(
+                f"{where}: {name!r} is not a site type of {self.name}; "
+                f"types: {', '.join(self.type_names)}"
+            ) from None
+
+    @property
+    def site_volume(self) -> float:
+        """Volume of a site in cubic metres."""
+        return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
+
+    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Value of every parameter, as `tauslab.model.network.Network.parameter_values`."""
+        return Network(self.name, parameters=self.parameters).parameter_values(overrides)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
+        from tauslab.model.lattice_file import write_lattice
+
+        return write_lattice(self, path)
+
+    def to_network(self, *, seed: int) -> Network:
+        """The same process as a network with a species per site; see `per_site_network`."""
+        from tauslab.model.lattice_network import per_site_network
+
+        return per_site_network(self, seed=seed)
+
+    def well_stirred(self, volume: str | float = "lattice") -> Network:
+        """The model without space, in the volume of the lattice; see `well_stirred_network`."""
+        from tauslab.model.lattice_network import well_stirred_network
+
+        return well_stirred_network(self, volume)
+
+    def validate(self) -> None:
+        """Check that every name is defined, every number allowed and that all particles fit.
+
+        Raises
+        ------
+        ModelError
+            One sentence that names the element.
+        """
+        from tauslab.model.lattice_values import lattice_values
+
+        lattice_values(self)

@@ -1,0 +1,126 @@
+"""A lattice model in HDF5, which every rank reads by slabs; the same group lies in each result.
+
+The group ``/model`` holds ``source`` and ``canonical`` (text), ``sites`` (u8 ``[z, y, x]``, chunks
+of whole planes), ``sites_per_plane`` (i64 ``[z, type]``) and ``positions/N`` (i64 ``[n, 3]``) for
+the N-th placement that gives positions.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.model.errors import ModelError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_canonical import lattice_canonical_text
+from tauslab.model.lattice_toml import Stored, read_lattice_text
+from tauslab.model.site_map import FileSites
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+GROUP = "model"
+FORMAT, KIND = "tauslab", "lattice model"
+_CHUNK = 1 << 20  # sites in a chunk, about
+
+
+def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
+    """Write a model file (``.h5``), complete or not at all.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong, or the file cannot be written.
+    """
+    import h5py
+
+    path = Path(path)
+    if path.suffix.lower() != ".h5":
+        raise ModelError(f"{path}: a model file of a lattice is called .h5")
+    lattice.validate()
+    unfinished = path.with_name(path.name + ".tauslab-tmp")
+    try:
+        with h5py.File(unfinished, "w") as file:
+            file.attrs["format"] = FORMAT
+            file.attrs["kind"] = KIND
+            write_model_group(file.create_group(GROUP), lattice)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def write_model_group(group: h5py.Group, lattice: Lattice) -> None:
+    """Write a model into an empty group, one chunk of planes at a time."""
+    z, y, x = lattice.shape
+    group["canonical"] = lattice_canonical_text(lattice)
+    group["source"] = lattice.source_text or group["canonical"][()]
+    group["source"].attrs["name"] = (
+        lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
+    )
+    planes = min(z, max(1, _CHUNK // (y * x)))
+    sites = group.create_dataset(
+        "sites", (z, y, x), "u1", chunks=(planes, y, x), compression="gzip", compression_opts=1
+    )
+    for at in range(0, z, planes):
+        sites[at : at + planes] = lattice.sites.planes(at, min(z, at + planes))
+    n_types = len(lattice.type_names)
+    group["sites_per_plane"] = lattice.sites.per_plane[:, :n_types]
+    given = [p.positions for p in lattice.placements if p.positions is not None]
+    for index, positions in enumerate(given):
+        group[f"positions/{index}"] = positions
+
+
+def has_lattice(file: h5py.File) -> bool:
+    """Whether an open file, a model or a result, holds a lattice model."""
+    return f"{GROUP}/sites" in file and f"{GROUP}/canonical" in file
+
+
+def read_lattice_file(path: str | Path) -> Lattice:
+    """Read the lattice model in a file; its sites stay there until they are asked for.
+
+    Raises
+    ------
+    ModelError
+        The file is not HDF5, or its model is not whole.
+    """
+    import h5py
+
+    path = Path(path)
+    try:
+        with h5py.File(path, "r") as file:
+            if not has_lattice(file):
+                raise ModelError(f"{path}: holds no lattice model, as /model/sites")
+            return _read(path.absolute(), file[GROUP])
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    except KeyError as error:
+        raise ModelError(f"{path}: its model is not whole: {error.args[0]}") from None
+
+
+def _read(path: Path, group: Any) -> Lattice:
+    canonical = _text(group["canonical"])
+    _, _, rest = canonical.partition('sites_sha256 = "')
+    counted = group["sites_per_plane"][...]
+    per_plane = np.zeros((len(counted), 256), np.int64)
+    per_plane[:, : counted.shape[1]] = counted
+    z, y, x = group["sites"].shape
+    sites = FileSites(path, f"{GROUP}/sites", (z, y, x), rest[:64], per_plane)
+    positions = [group[f"positions/{i}"][...] for i in range(len(group.get("positions", ())))]
+    lattice = read_lattice_text(canonical, path, Stored(sites, positions))
+    if lattice.shape != sites.shape:
+        raise ModelError(f"{path}: sites are {list(sites.shape)}, the model {list(lattice.shape)}")
+    name = group["source"].attrs["name"]
+    lattice.source_path = Path(name.decode() if isinstance(name, bytes) else name)
+    lattice.source_text = _text(group["source"])
+    lattice.name = lattice.source_path.stem
+    return lattice
+
+
+def _text(dataset: Any) -> str:
+    value = dataset[()]
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,194 @@
+"""The pieces of a lattice model as frozen records, with what each of them checks by itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expression import Expression, symbols
+from tauslab.model.host_math import evaluate
+
+AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
+LITRES = 1000.0  # in a cubic metre
+
+FaceKind = Literal["periodic", "reflecting", "absorbing", "held"]
+FACE_KINDS = ("periodic", "reflecting", "absorbing", "held")
+FACES = ("z-", "z+", "y-", "y+", "x-", "x+")
+ANY = "*"  # every species, or every site type
+UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate constant, by order
+
+SLOTS = (8, 16, 32)
+MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
+VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+Value = float | str | Expression
+Names = str | Sequence[str]
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Diffusion:
+    """Coefficient (m^2/s) of hops of a species from sites of one type to sites of another.
+
+    Any of the three names may be `ANY`.
+    """
+
+    species: str
+    source: str
+    target: str
+    coefficient: Expression
+
+
+@dataclass(frozen=True)
+class SiteReaction:
+    """A reaction of particles that share a site.
+
+    `rate` is a macroscopic constant if `volume` is None, in the unit `UNITS` has for the order;
+    else the stochastic constant (1/s) for a volume: ``site``, ``lattice``, all sites of a site
+    type, or a number of cubic metres.  It happens in `site_types`, everywhere if that is empty.
+    """
+
+    name: str
+    reactants: Mapping[str, int]
+    products: Mapping[str, int]
+    rate: Expression
+    volume: str | float | None
+    site_types: tuple[str, ...]
+
+    @property
+    def order(self) -> int:
+        """Number of particles that take part."""
+        return sum(self.reactants.values())
+
+    def site_rate(self, rate: float, site_volume: float, volume: float | None) -> float:
+        """Stochastic constant for one site (1/s): propensity = constant x combinations.
+
+        Parameters
+        ----------
+        rate
+            Value of `rate`.
+        site_volume
+            Of one site, in cubic metres.
+        volume
+            For which `rate` is a stochastic constant, in cubic metres; None if it is macroscopic.
+
+        Notes
+        -----
+        With v the site's volume in litres and N_A Avogadro's number, a macroscopic constant k
+        gives k N_A v at order 0, k at order 1, k / (N_A v) for A + B and 2 k / (N_A v) for 2 A
+        (Gillespie 1977).  A stochastic constant for volume V scales with v / V at order 0 and
+        with V / v at order 2.
+        """
+        if self.order == 1:
+            return rate
+        if volume is not None:
+            return rate * (site_volume / volume if self.order == 0 else volume / site_volume)
+        per_molar = AVOGADRO * LITRES * site_volume
+        if self.order == 0:
+            return rate * per_molar
+        return rate * (2 if len(self.reactants) == 1 else 1) / per_molar
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Particles of a species at the start: spread over a site type, or at positions.
+
+    Exactly one of `count`, `concentration` (mol/L, of the volume of the type's sites) and
+    `positions` (``[particle, 3]``: z, y, x) is given; `site_type` is None with positions.
+    """
+
+    species: str
+    site_type: str | None = None
+    count: Expression | None = None
+    concentration: Expression | None = None
+    positions: Positions | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What lies behind a face of the lattice.
+
+    Behind a face that absorbs or is held lies a plane of ghost sites of type `site_type` (the
+    first type by default), which hold `concentrations` (mol/L) of each species.
+    """
+
+    kind: FaceKind
+    concentrations: Mapping[str, Expression] = field(default_factory=dict)
+    site_type: str | None = None
+
+
+def as_face_kind(kind: str, where: str) -> FaceKind:
+    """`kind` if it is one of `FACE_KINDS`; a `ModelError` otherwise."""
+    if kind not in FACE_KINDS:
+        raise ModelError(
+            f"{where}: {kind!r} is not a boundary; boundaries: {', '.join(FACE_KINDS)}"
+        )
+    return cast("FaceKind", kind)
+
+
+def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
+    """Value of an expression of parameters, which must be finite and 0 or more.
+
+    Raises
+    ------
+    ModelError
+        Names `where` and the value, or the name that is not a parameter.
+    """
+    unknown = symbols(tree) - values.keys()
+    if unknown:
+        known = ", ".join(values) or "none"
+        raise ModelError(f"{where}: {min(unknown)!r} is not a parameter; parameters: {known}")
+    value = evaluate(tree, values)
+    if not (math.isfinite(value) and value >= 0):
+        raise ModelError(f"{where} is {value:g}; it must be finite and 0 or more")
+    return value
+
+
+def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Sites along z, y and x, if they are three whole numbers from 1."""
+    whole = [int(size) for size in shape]
+    if len(whole) != 3 or min(whole) < 1 or whole != list(shape):
+        raise ModelError(f"shape = {list(shape)}: three whole numbers from 1 are expected, z, y, x")
+    if math.prod(whole) > MOST_SITES:
+        raise ModelError(f"shape = {whole}: a lattice has at most 2^40 sites")
+    return whole[0], whole[1], whole[2]
+
+
+def positive(value: float, what: str, unit: str) -> float:
+    """`value` if it is finite and above 0; a `ModelError` that names `what` otherwise."""
+    if not (math.isfinite(value) and value > 0):
+        raise ModelError(f"{what} = {value:g} {unit}: it must be finite and above 0")
+    return float(value)
+
+
+def check_name(name: str, what: str, taken: Sequence[str] | Mapping[str, object]) -> None:
+    """Refuse a name that is malformed or already among `taken`."""
+    if not _NAME.match(name):
+        raise ModelError(
+            f"{what} {name!r} is not a name: letters, digits and underscores, no digit first"
+        )
+    if name in taken:
+        raise ModelError(f"{what} {name!r} is defined twice")
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """One name or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def face_names(faces: Names) -> list[str]:
+    """Faces by name; ``z``, ``y`` or ``x`` for both of an axis."""
+    chosen: list[str] = []
+    for name in as_names(faces):
+        if name not in FACES and name not in ("z", "y", "x"):
+            raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
+        chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
+    return chosen

@@ -1,0 +1,126 @@
+"""The reactions of a ``.lm`` file: matrices of stoichiometry, dependencies and places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.lattice import Lattice
+
+Matrix = npt.NDArray[np.int64]
+
+# Type of a reaction: how many species it depends on, and how often each reacts.
+_REACTANTS = {0: (0, 0), 1: (1, 1), 2: (2, 1), 3: (1, 2)}
+
+
+@dataclass(frozen=True)
+class LmReactions:
+    """Arrays of a file for R reactions of S species in T site types.
+
+    `types` ``[R]``, `constants` 1/s ``[R]`` for the volume of the whole lattice, `change`
+    ``[S, R]``, `depends` ``[S, R]`` (1 for a reactant), `places` ``[R, T]`` or None.
+    """
+
+    types: Matrix
+    constants: npt.NDArray[np.float64]
+    change: Matrix
+    depends: Matrix
+    places: Matrix | None
+
+    @classmethod
+    def read(cls, group: Any, diffusion: Any, count: int) -> LmReactions:
+        """Read the arrays of /Model/Reaction and the places of /Model/Diffusion.
+
+        Raises
+        ------
+        ModelError
+            Constants change with time (ReactionRateNoise), or an array has another shape.
+        """
+        noise = group.get("ReactionRateNoise")
+        if noise is not None and np.nan_to_num(noise[..., 0]).any():
+            first = int(np.flatnonzero(np.nan_to_num(noise[..., 0]))[0])
+            raise ModelError(f"reaction R{first + 1}: a noisy rate constant is not supported")
+        places = diffusion.get("ReactionLocationMatrix")
+        found = cls(
+            np.asarray(group["ReactionTypes"][...], np.int64).ravel(),
+            np.asarray(group["ReactionRateConstants"][...], np.float64)[:, 0],
+            np.asarray(group["StoichiometricMatrix"][...], np.int64),
+            np.asarray(group["DependencyMatrix"][...], np.int64),
+            None if places is None else np.asarray(places[...], np.int64),
+        )
+        sizes = (len(found.types), len(found.constants), found.change.shape[1])
+        if set(sizes) != {count} or found.depends.shape != found.change.shape:
+            raise ModelError(f"/Model/Reaction: its arrays are not all for {count} reactions")
+        return found
+
+
+def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> None:
+    """Add the reactions of a file to a lattice whose species and site types are there.
+
+    Raises
+    ------
+    ModelError
+        A type, a row or a column that no lattice here can honour; the reaction is named.
+    """
+    if found.change.shape[0] != len(lattice.species):
+        raise ModelError(
+            f"/Model/Reaction has {found.change.shape[0]} species, "
+            f"/Model/Diffusion {len(lattice.species)}"
+        )
+    if found.places is None:
+        notes.append("there is no ReactionLocationMatrix: reactions happen everywhere")
+    elif found.places.shape != (len(found.types), len(lattice.type_names)):
+        raise ModelError(f"ReactionLocationMatrix is {list(found.places.shape)}")
+    for index in range(len(found.types)):
+        _add(lattice, found, index, notes)
+    if ((found.types == 0) | (found.types > 1)).any():
+        volume = lattice.site_volume * np.prod(lattice.shape)
+        notes.append(
+            "constants of order 0 and 2 are taken for the volume of the whole lattice, "
+            f"{volume:.4g} m^3, as that program's solvers do; one that was divided by the volume "
+            "of the cell is too large by the ratio of the two"
+        )
+    if (found.types == 3).any():
+        notes.append(
+            "2 A: the propensity is k n (n - 1) / 2; that program's GPU solver has twice it"
+        )
+
+
+def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> None:
+    where = f"reaction R{index + 1}"
+    kind = int(found.types[index])
+    if kind not in _REACTANTS:
+        raise ModelError(f"{where}: type {kind} is not supported on a lattice; types 0 to 3 are")
+    n_reactants, times = _REACTANTS[kind]
+    taking_part = np.flatnonzero(found.depends[:, index])
+    if len(taking_part) != n_reactants:
+        raise ModelError(
+            f"{where}: depends on {len(taking_part)} species; type {kind} depends on {n_reactants}"
+        )
+    before = np.zeros(len(lattice.species), np.int64)
+    before[taking_part] = times
+    after = before + found.change[:, index]
+    if (after < 0).any():
+        name = lattice.species[int(np.flatnonzero(after < 0)[0])]
+        raise ModelError(f"{where}: takes more {name} than its reactants hold")
+    types = None
+    if found.places is not None:
+        types = [lattice.type_names[t] for t in np.flatnonzero(found.places[index])]
+        if not types:  # the name stays taken, so that numbers agree with the file's
+            notes.append(f"{where} is allowed nowhere and was left out")
+            return
+    lattice.add_reaction(
+        f"{_side(lattice, before)} -> {_side(lattice, after)}",
+        rate=float(found.constants[index]),
+        volume="lattice" if kind != 1 else None,
+        site_types=types,
+        name=f"R{index + 1}",
+    )
+
+
+def _side(lattice: Lattice, counts: Matrix) -> str:
+    return " + ".join(f"{counts[i]} {lattice.species[i]}" for i in np.flatnonzero(counts))

@@ -1,0 +1,159 @@
+"""Shapes on a lattice: boolean masks ``[z, y, x]`` of the sites whose centres lie inside.
+
+Lengths are in metres, points are (z, y, x) from the lattice's first corner; the centre of site
+[k, j, i] is ((k + 1/2) h, (j + 1/2) h, (i + 1/2) h).  A centre on the surface is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, ModelError
+
+Mask = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating[Any]]
+Point = Sequence[float]
+
+AXES = ("z", "y", "x")
+_SURFACE = 1e-9  # relative: a centre on the surface stays inside, however its distance is rounded
+
+
+class Grid(Protocol):
+    """What shapes need to know: a `tauslab.Lattice` has it."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites along z, y and x."""
+
+    @property
+    def spacing(self) -> float:
+        """Edge of a site in metres."""
+
+
+def box(grid: Grid, low: Point, high: Point) -> Mask:
+    """Sites between two corners."""
+    z, y, x = _centres(grid, (0.0, 0.0, 0.0))
+    slack = _SURFACE * grid.spacing
+    inside = [
+        (at >= a - slack) & (at <= b + slack) for at, a, b in zip((z, y, x), low, high, strict=True)
+    ]
+    return _whole(grid, inside[0] & inside[1] & inside[2])
+
+
+def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
+    """Sites within `radius` of `centre`, by default the lattice's middle."""
+    return ellipsoid(grid, (radius, radius, radius), centre)
+
+
+def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
+    """Sites of an ellipsoid with half-axes `radii` along z, y and x."""
+    offsets = _centres(grid, centre)
+    parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
+    return _whole(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
+
+
+def cylinder(
+    grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
+) -> Mask:
+    """Sites of a cylinder of total `length` with flat ends."""
+    along, across = _along(grid, axis, centre)
+    flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
+    return _whole(grid, flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE)))
+
+
+def capsule(
+    grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
+) -> Mask:
+    """Sites of a cylinder with round ends, a rod-shaped cell; `length` is from tip to tip."""
+    if length < 2 * _above_0(radius, "radius"):
+        raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
+    along, across = _along(grid, axis, centre)
+    beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
+    return _whole(grid, beyond * beyond + across <= radius * radius * (1 + _SURFACE))
+
+
+def union(*masks: Mask) -> Mask:
+    """Sites in any of the masks."""
+    joined: Mask = np.logical_or.reduce(masks)
+    return joined
+
+
+def intersection(*masks: Mask) -> Mask:
+    """Sites in all masks."""
+    common: Mask = np.logical_and.reduce(masks)
+    return common
+
+
+def difference(mask: Mask, *others: Mask) -> Mask:
+    """Sites of the first mask that are in no other."""
+    return mask & ~union(*others) if others else mask.copy()
+
+
+def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
+    """Mask and all sites within some steps of it, each to one of 6, 18 or 26 neighbours."""
+    return _morphology("binary_dilation", mask, steps, neighbours)
+
+
+def erode(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
+    """Sites from which no number of `steps` leads out of the mask; the lattice's edge is out."""
+    return _morphology("binary_erosion", mask, steps, neighbours)
+
+
+def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
+    """The sites just outside a mask: what `dilate` adds."""
+    return difference(dilate(mask, steps, neighbours), mask)
+
+
+def membrane(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
+    """The outermost sites of a mask: what `erode` takes away."""
+    return difference(mask, erode(mask, steps, neighbours))
+
+
+def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise ConfigError(
+            "growing and shrinking masks needs scipy: pip install tauslab[geometry]"
+        ) from None
+    if neighbours not in (6, 18, 26):
+        raise ModelError(f"neighbours = {neighbours}: a site has 6, 18 or 26")
+    if steps < 1:
+        raise ModelError(f"steps = {steps}: there must be 1 or more")
+    structure = ndimage.generate_binary_structure(3, {6: 1, 18: 2, 26: 3}[neighbours])
+    result: Mask = getattr(ndimage, name)(mask, structure, iterations=steps)
+    return result
+
+
+def _centres(grid: Grid, centre: Point | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Centres of the sites relative to a point, as open arrays that broadcast."""
+    middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else centre
+    if len(middle) != 3:
+        raise ModelError(f"a point has three coordinates, z, y, x; {len(middle)} are given")
+    z, y, x = (
+        (np.arange(n) + 0.5) * grid.spacing - at for n, at in zip(grid.shape, middle, strict=True)
+    )
+    return z[:, None, None], y[None, :, None], x[None, None, :]
+
+
+def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[FloatArray, FloatArray]:
+    """Coordinate along an axis, and squared distance from it."""
+    if axis not in AXES:
+        raise ModelError(f"axis {axis!r}: axes are {', '.join(AXES)}")
+    offsets = list(_centres(grid, centre))
+    along = offsets.pop(AXES.index(axis))
+    return along, offsets[0] ** 2 + offsets[1] ** 2
+
+
+def _whole(grid: Grid, mask: npt.NDArray[Any]) -> Mask:
+    return np.array(np.broadcast_to(mask, grid.shape))
+
+
+def _above_0(value: float, what: str) -> float:
+    if not value > 0:
+        raise ModelError(f"{what} = {value:g} m: it must be above 0")
+    return value

@@ -1,0 +1,90 @@
+"""How a lattice model's time step is divided, and what the division costs in accuracy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_values import LatticeValues
+from tauslab.model.occupancy import largest_site_propensity
+
+MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
+MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
+_MOST_REACTION_SUBSTEPS = 1000
+_ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pass
+
+
+@dataclass(frozen=True)
+class TimeStep:
+    """A full step of `step` seconds: passes of hops along x, y, z, then passes of reactions.
+
+    `hop` is the largest hop probability to one side in a pass of diffusion, `reaction` the largest
+    expected a0 tau of a site in a pass of reactions.
+    """
+
+    step: float
+    diffusion_substeps: int
+    reaction_substeps: int
+    hop: float
+    reaction: float
+
+
+def choose_time_step(
+    lattice: Lattice,
+    values: LatticeValues,
+    *,
+    max_hop: float = MAX_HOP,
+    step: float | None = None,
+    reaction_substeps: int | None = None,
+) -> TimeStep:
+    """Choose the passes of a step: by the model and the options alone, never by the machine.
+
+    Parameters
+    ----------
+    max_hop
+        Largest allowed hop probability to one side, below 1/2.  A step that exceeds it is divided.
+    step
+        In place of the model's step, in seconds; a model without one takes the longest that needs
+        one pass.
+    reaction_substeps
+        In place of the model's; by default as many as keep a0 tau of a site, with the particles
+        expected there, within `MAX_REACTION`.
+
+    Raises
+    ------
+    ModelError
+        The model has no step and nothing diffuses.
+    ConfigError
+        An option is not allowed.
+    """
+    if not 0 < max_hop < 0.5:
+        raise ConfigError(
+            f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
+            "particle would move at every step"
+        )
+    fastest = float(values.diffusion.max()) / (lattice.spacing * lattice.spacing)
+    tau = step if step is not None else lattice.step
+    if tau is None:
+        if fastest == 0:
+            raise ModelError(f"{lattice.name}: nothing diffuses, so its step must be given")
+        tau = max_hop / fastest
+    if not (math.isfinite(tau) and tau > 0):
+        raise ConfigError(f"step {tau:g} s: it must be finite and above 0")
+    passes = max(1, math.ceil(fastest * tau / max_hop * (1 - _ROUNDING)))
+    largest = largest_site_propensity(lattice, values) * tau
+    chosen = reaction_substeps if reaction_substeps is not None else lattice.reaction_substeps
+    if chosen is None:
+        chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))
+    if chosen < 1:
+        raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
+    return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
+
+
+def lost_fraction(x: float) -> float:
+    """Part of the reactions of a site that are lost where at most one happens in a pass.
+
+    The rate is too small by 1 - (1 - exp(-x)) / x, with x = a0 tau.
+    """
+    return 1 + math.expm1(-x) / x if x > 0 else 0.0

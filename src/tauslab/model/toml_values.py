@@ -1,0 +1,107 @@
+"""What readers of TOML share: tables, keys and values, with messages that name them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from tauslab.model.errors import ModelError
+
+_LINE = re.compile(r"line (\d+), column \d+")
+_KINDS: Mapping[type, str] = {
+    bool: "a boolean",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    dict: "a table",
+    list: "an array",
+}
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Tables of a text; a `ModelError` that names the line if it is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).rpartition(" (at ")
+        found = _LINE.match(place)
+        line = found[1] if found is not None else len(text.splitlines())  # at the end
+        raise ModelError(f"is not TOML: line {line}: {message}") from None
+    except RecursionError:
+        raise ModelError("is not a model: its tables or arrays are nested too deep") from None
+
+
+class Naming:
+    """Puts the table and key before the message of a `ModelError` raised inside."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ModelError) and not str(error).startswith("["):
+            raise ModelError(f"{self._where}: {error}") from None
+
+
+def only_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
+    """Refuse a key that the format does not have."""
+    for key in table:
+        if key not in allowed:
+            raise ModelError(f"{where}: unknown key {key!r}; allowed: {', '.join(allowed)}")
+
+
+def table_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Table ``[name]``, empty if it is not there."""
+    table = data.get(name, {})
+    if not isinstance(table, dict):
+        raise ModelError(f"{name}: {shown(table)} where a table [{name}] is expected")
+    return table
+
+
+def tables_of(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Tables ``[[name]]``, none if they are not there."""
+    tables = data.get(name, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ModelError(f"{name}: {shown(tables)} where tables [[{name}]] are expected")
+    return tables
+
+
+def as_value(value: object, where: str) -> float | str:
+    """A number, or the text of an expression."""
+    return value if isinstance(value, str) else as_number(value, where, "a number or an expression")
+
+
+def as_number(value: object, where: str, expected: str = "a number") -> float:
+    """A number as a double."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ModelError(f"{where}: {shown(value)} where {expected} is expected")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ModelError(f"{where}: the number is too large for a double") from None
+
+
+def as_text(value: object, where: str) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise ModelError(f"{where}: {shown(value)} where a text in quotes is expected")
+    return value
+
+
+def as_boolean(value: object, where: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ModelError(f"{where}: {shown(value)} where true or false is expected")
+    return value
+
+
+def shown(value: object) -> str:
+    """How a message calls a value of the wrong type."""
+    if value is None:
+        return "nothing"
+    kind = _KINDS.get(type(value), "a date or a time")
+    return kind if isinstance(value, dict | list) else f"{kind} ({value!r})"

@@ -1,0 +1,138 @@
+"""The settings of a lattice run, checked, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_canonical import lattice_sha256
+from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.lattice_view import LatticeView
+
+FloatArray = npt.NDArray[np.float64]
+Hook = Callable[[LatticeView], None]
+
+MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
+MOST_STEPS = 1 << 48
+_SAMPLES = 1000  # about as many by default
+
+
+@dataclass(frozen=True)
+class LatticeOptions:
+    """Everything a user may choose for ``tauslab rdme``.
+
+    Parameters
+    ----------
+    t_end
+        Seconds; by default the model's.
+    count_every, frame_every
+        Steps between counts (by default about a thousand counts) and between frames (0: none).
+    hooks
+        Functions and the number of steps between their calls.
+    checkpoint_every
+        Minutes between checkpoints; with frames, these are enough.
+    """
+
+    t_end: float | None = None
+    count_every: int | None = None
+    frame_every: int = 0
+    replicas: int = 1
+    max_hop: float = MAX_HOP
+    seed: int | None = None
+    set: Mapping[str, float] = field(default_factory=dict)
+    hooks: Sequence[tuple[int, Hook]] = ()
+    checkpoint_every: float = 10.0
+    device: str = "auto"
+    threads: int = 0
+    output: Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = False
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what needs no model."""
+        for name, value, least, most in (
+            ("--count-every", self.count_every, 1, MOST_STEPS),
+            ("--frame-every", self.frame_every, 0, MOST_STEPS),
+            ("--replicas", self.replicas, 1, MOST_REPLICAS),
+            ("--threads", self.threads, 0, 4096),
+            ("--seed", self.seed, 0, 2**64 - 1),
+        ):
+            if value is not None and not least <= value <= most:
+                raise ConfigError(f"{name} {value}: it must be {least} to {most}")
+        if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
+            raise ConfigError(f"--t-end {self.t_end:g}: it must be finite and above 0")
+        for every, hook in self.hooks:
+            if every < 1 or not callable(hook):
+                raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+
+@dataclass(frozen=True)
+class LatticeTask:
+    """A lattice run, ready to be driven.
+
+    steps: of the model, of `passes` passes of hops each.
+    """
+
+    model: Lattice
+    lattice: LoweredLattice
+    options: LatticeOptions
+    steps: int
+    count_every: int
+    sha256: str
+
+    @property
+    def passes(self) -> int:
+        """Steps of the engine in a step of the model."""
+        return self.lattice.diffusion_substeps
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[sample]`` in seconds."""
+        numbers = np.arange(0, self.steps + 1, self.count_every, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+    @cached_property
+    def frame_times(self) -> FloatArray:
+        """Times of frames ``[frame]``; empty without."""
+        every = self.options.frame_every
+        last = self.steps + 1 if every else 0
+        numbers = np.arange(0, last, every or 1, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+
+def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
+    """Apply the options to the model.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; named in one sentence.
+    """
+    model.validate()
+    unknown = sorted(set(options.set) - set(model.parameters))
+    if unknown:
+        known = ", ".join(model.parameters) or "none"
+        raise ConfigError(
+            f"--set {unknown[0]}: {model.name} has no parameter of that name; it has {known}"
+        )
+    parameters = {name: float(value) for name, value in options.set.items()} or None
+    lattice = lower_lattice(model, max_hop=options.max_hop, parameters=parameters)
+    t_end = options.t_end if options.t_end is not None else model.t_end
+    if t_end is None:
+        raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")
+    steps = max(1, math.ceil(t_end / lattice.step * (1 - 1e-12)))
+    if steps * lattice.diffusion_substeps >= MOST_STEPS:
+        raise ConfigError(f"--t-end {t_end:g}: these are {steps:.3g} steps; at most 2^48 are done")
+    every = options.count_every or max(1, steps // _SAMPLES)
+    return LatticeTask(model, lattice, options, steps, every, lattice_sha256(model))

@@ -1,0 +1,61 @@
+"""Small lattices for tests, built by hop probability instead of diffusion coefficient."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice_state import LatticeState
+from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.waiting import WAITING
+from tauslab.model.lattice import Lattice
+
+SPACING, STEP = 32e-9, 1e-4
+
+
+def coefficient(hop: float) -> float:
+    """D in m^2/s whose hop probability to one side in a step is `hop`."""
+    return hop * SPACING**2 / STEP
+
+
+def empty_lattice(shape, hops, **options) -> Lattice:
+    """Species by name with their hop probabilities everywhere; no reactions, no particles."""
+    options = {"boundary": "periodic", **options}
+    model = Lattice("test", shape=shape, spacing=SPACING, step=STEP, **options)
+    for name, hop in hops.items():
+        model.add_species(name)
+        model.add_diffusion(name, coefficient(hop))
+    return model
+
+
+def binding(shape, fill, *, frequent=1.0, **options) -> LoweredLattice:
+    """A + B <-> C: `fill` particles in a site, and reactions that happen within some steps."""
+    model = empty_lattice(shape, {"A": 0.15, "B": 0.10, "C": 0.05}, **options)
+    model.add_reaction("A + B -> C", rate=frequent * 780, volume="site")
+    model.add_reaction("C -> A + B", rate=frequent * 1000)
+    for name, share in (("A", 0.4), ("B", 0.4), ("C", 0.2)):
+        model.place(name, count=round(fill * share * np.prod(shape)))
+    return lowered(model)
+
+
+def lowered(model: Lattice, **options) -> LoweredLattice:
+    """One pass of hops and of reactions in a step, whatever the probabilities are."""
+    return lower_lattice(model, max_hop=0.4999999, reaction_substeps=1, **options)
+
+
+def state_of(lattice: LoweredLattice, particles) -> LatticeState:
+    """A start with these particles."""
+    fired = np.zeros(len(lattice.reactions), np.int64)
+    return LatticeState(np.asarray(particles, lattice.particle_type), np.zeros(0, WAITING), 0,
+                        fired, 0)  # fmt: skip
+
+
+def digest(engine: LatticeEngine) -> str:
+    """Of particles, waiting particles and reactions fired."""
+    state = engine.save()
+    sha = hashlib.sha256(state.particles.tobytes())
+    sha.update(state.waiting.tobytes())
+    sha.update(f"{state.step} {state.fired.tolist()} {state.spills}".encode())
+    return sha.hexdigest()[:16]

@@ -1,0 +1,151 @@
+"""Looking at a lattice result: numbers, pictures, and files for other programs."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from spatial_factory import FRAMES, SHAPE, TIMES, write_result
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner import lattice_result
+from tauslab.runner.cli import main
+from tauslab.runner.lattice_export import export_lattice
+from tauslab.runner.lattice_plot import plot_lattice
+from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
+
+
+@pytest.fixture(params=[0, 2], ids=["alone", "replicas"])
+def path(request, tmp_path):
+    return write_result(tmp_path / "run.h5", replicas=request.param)
+
+
+def stored(path, name, replica=0):
+    with h5py.File(path) as file:
+        values = file[name][...]
+        return values[replica] if file["counts"].ndim == 3 else values
+
+
+def test_counts_and_frames(path, monkeypatch):
+    monkeypatch.setattr(lattice_result, "_SLAB", 5 * 7 * 8 * 5)  # five planes at a time
+    with LatticeResult(path) as result:
+        assert result.species == ("A", "B", "C")
+        assert result.site_types == ("outside", "cell")
+        assert (result.spacing, result.shape) == (32e-9, SHAPE)
+        assert (result.times == TIMES).all()
+        assert (result.frame_times == FRAMES).all()
+        assert (result.counts("B") == stored(path, "counts")[:, 1]).all()
+        by_type = stored(path, "counts_by_site_type")
+        assert (result.counts("C", "cell") == by_type[:, 1, 2]).all()
+        particles = stored(path, "lattice/particles")
+        assert (result.density("B", 1) == (particles[1] == 2).sum(-1)).all()
+        for axis, others in (("z", (1, 2, 3)), ("y", (0, 2, 3)), ("x", (0, 1, 3))):
+            lines = [(frame == 3).sum(axis=others) for frame in particles]
+            assert (result.kymograph("C", axis) == lines).all()
+        assert (result.kymograph("C") == result.kymograph("C", "z")).all()
+        assert [result.frame_at(t) for t in (None, 0.0, 0.19, 0.2, 9.0)] == [1, 0, 0, 1, 1]
+
+
+def test_replicas_are_told_apart(tmp_path):
+    path = write_result(tmp_path / "run.h5", replicas=2)
+    with LatticeResult(path, 1) as second:
+        assert (second.counts("A") == stored(path, "counts", 1)[:, 0]).all()
+        assert (
+            second.density("A", 0) == (stored(path, "lattice/particles", 1)[0] == 1).sum(-1)
+        ).all()
+    with pytest.raises(ConfigError, match=r"replica 2 is not in .*: it has 0 to 1"):
+        LatticeResult(path, 2)
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    path = write_result(tmp_path / "run.h5", frames=False)
+    with LatticeResult(path) as result:
+        for call, message in (
+            (lambda: result.counts("X"), "'X' is not a species"),
+            (lambda: result.counts("A", "moon"), "'moon' is not a site type"),
+            (lambda: result.kymograph("A"), "has no frames: run with --frame-every"),
+            (lambda: plot_lattice(result, "slice"), "has no frames"),
+            (lambda: plot_lattice(result, "heatmap"), "not a plot of a lattice"),
+            (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png or \.svg"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                call()
+    with pytest.raises(InputFileError, match="no such file"):
+        LatticeResult(tmp_path / "none.h5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["time"] = [0.0]
+    with pytest.raises(InputFileError, match="has no /species"):
+        LatticeResult(tmp_path / "other.h5")
+    assert [is_lattice_result(tmp_path / name) for name in ("run.h5", "other.h5", "none.h5")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_kymograph_shows_its_numbers(path):
+    with LatticeResult(path) as result:
+        figure = plot_lattice(result, "kymograph", ["A"])
+        mesh = figure.axes[0].collections[0]
+        assert (np.asarray(mesh.get_array()).reshape(SHAPE[0], -1) == result.kymograph("A").T).all()
+        assert figure.axes[0].get_xlabel() == "time (s)"
+
+
+def test_the_slice_shows_the_middle_plane(path):
+    with LatticeResult(path) as result:
+        figure = plot_lattice(result, "slice", ["A", "B"], t=0.0)
+        image = np.asarray(figure.axes[1].images[0].get_array())
+        # y is the shortest; the longest, z, lies flat
+        assert (image == result.density("B", 0)[:, SHAPE[1] // 2].T).all()
+        assert figure.axes[1].get_xlabel() == "z (µm)"
+        assert figure.axes[1].get_title(loc="left") == "B, t = 0 s, y = 0.08 µm"
+        across = plot_lattice(result, "slice", ["A"], axis="z").axes[0].images[0]
+        assert (np.asarray(across.get_array()) == result.density("A", 1)[SHAPE[0] // 2]).all()
+
+
+def test_counts_are_drawn_over_time(path):
+    with LatticeResult(path) as result:
+        lines = plot_lattice(result).axes[0].lines
+        assert [line.get_label() for line in lines] == ["A", "B", "C"]
+        assert (lines[2].get_ydata() == result.counts("C")).all()
+
+
+@pytest.mark.parametrize("kind", ["auto", "kymograph", "slice"])
+def test_the_command_draws(path, tmp_path, capsys, kind):
+    out = tmp_path / "out.png"
+    assert main(["plot", str(path), "--kind", kind, "--species", "A,B", "-o", str(out)]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_vtkhdf(path, tmp_path, capsys):
+    """Cells are sites, x runs fastest; VTK 9 reads such a file as [step, z, y, x]."""
+    out = tmp_path / "run.vtkhdf"
+    assert main(["export", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert main(["export", str(path)]) == 2
+    assert "exists" in capsys.readouterr().err
+    with h5py.File(out) as file, LatticeResult(path) as result:
+        root = file["VTKHDF"]
+        assert root.attrs["Type"] == b"ImageData"
+        assert root.attrs["WholeExtent"].tolist() == [0, 7, 0, 5, 0, 12]
+        assert root.attrs["Spacing"] == pytest.approx([0.032] * 3)
+        assert root["Steps"].attrs["NSteps"] == 2
+        assert (root["Steps/Values"][...] == FRAMES).all()
+        assert sorted(root["CellData"]) == ["A", "B", "C", "site type"]
+        assert (root["CellData/C"][1] == result.density("C", 1)).all()
+        assert (root["CellData/site type"][0] == stored(path, "lattice/sites")[0]).all()
+
+
+def test_arrays_for_napari(path, tmp_path):
+    out = tmp_path / "frames.npy"
+    assert main(["export", str(path), "--species", "C,A", "-o", str(out)]) == 0
+    array = np.load(out)
+    assert (array.dtype, array.shape) == (np.uint8, (2, 2, *SHAPE))
+    with LatticeResult(path) as result:
+        assert (array[0, 1] == result.density("C", 1)).all()
+        assert (array[1, 0] == result.density("A", 0)).all()
+        with pytest.raises(ConfigError, match="exported as"):
+            export_lattice(result, tmp_path / "frames.txt")
+        with pytest.raises(ConfigError, match="not a species"):
+            export_lattice(result, tmp_path / "frames.vtkhdf", ["X"])

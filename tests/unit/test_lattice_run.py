@@ -1,0 +1,295 @@
+"""``tauslab rdme``: the file, hooks, stopping and going on, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.kernels.rdme import LatticeEngine
+from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
+from tauslab.model.lattice import Lattice
+from tauslab.model.lattice_file import write_lattice
+from tauslab.runner import lattice as driver
+from tauslab.runner.api import ranks
+from tauslab.runner.cli import main
+from tauslab.runner.digest import digest_total
+from tauslab.runner.lattice_digest import lattice_digest_lines
+from tauslab.runner.lattice_job import LatticeOptions
+from tauslab.runner.output.disk import Disk
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lattice_factory import STEP, coefficient, empty_lattice
+
+T_END = 60 * STEP
+
+
+def model(slots=8) -> Lattice:
+    lattice = empty_lattice((4, 6, 7), {"A": 0.15, "B": 0.1, "C": 0.05}, slots=slots)
+    lattice.add_site_type("water")
+    lattice.add_site_type("gel", np.indices((4, 6, 7))[2] < 3)
+    lattice.add_diffusion("A", coefficient(0.05), within="gel")
+    lattice.add_parameter("k", 800)
+    lattice.add_reaction("A + B -> C", rate="k", volume="site", name="bind")
+    lattice.add_reaction("C -> A + B", rate=1000, name="unbind")
+    lattice.place("A", count=400, site_type="water")
+    lattice.place("B", count=300, site_type="gel")
+    return lattice
+
+
+def run(path=None, lattice=None, **options):
+    options = {"t_end": T_END, "count_every": 3, "frame_every": 10, "seed": 7, **options}
+    return ts.run(lattice or model(), device="cpu", threads=1, output=path, **options)
+
+
+def digest(path) -> str:
+    return digest_total(lattice_digest_lines(Path(path)))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "whole.h5"
+    run(path).close()
+    return path
+
+
+def test_the_file_holds_what_the_engine_counts(whole):
+    lattice = driver.prepare_lattice(model(), LatticeOptions(t_end=T_END)).lattice
+    with ts.open(whole) as result, h5py.File(whole) as file:
+        assert result.complete
+        assert not whole.with_name("whole.h5.parts").exists()
+        assert np.allclose(result.times, np.arange(0, 61, 3) * STEP)
+        assert np.allclose(result.frame_times, np.arange(0, 61, 10) * STEP)
+        counts, fired = file["counts"][...], file["reactions_fired"][...]
+        assert counts[0].tolist() == [400, 300, 0]
+        assert fired[-1].min() > 20
+        change = np.array([[-1, -1, 1], [1, 1, -1]])
+        assert np.array_equal(counts, counts[0] + fired @ change)
+        assert np.array_equal(counts, file["counts_by_site_type"][...].sum(axis=1))
+        particles = file["lattice/particles"][...]
+        assert particles.shape == (7, 4, 6, 7, 8)
+        assert np.array_equal(particles[0], lattice.particles(0, 4, 7))
+        assert np.array_equal(file["lattice/sites"][0], lattice.sites(0, 4))
+        for number in range(3):  # frame 3 is at step 30, sample 10
+            assert (particles[3] == number + 1).sum() <= counts[10, number]
+        assert result.kymograph("A").shape == (7, 7)
+
+
+def test_every_axis_has_a_scale(whole):
+    with h5py.File(whole) as file:
+        for name in ("counts", "counts_by_site_type", "reactions_fired", "overflow",
+                     "lattice/particles", "lattice/sites"):  # fmt: skip
+            for dimension in file[name].dims:
+                assert len(dimension) == 1, name
+                assert dimension[0].shape[0] == file[name].shape[dimension._dimension]
+
+
+def test_xarray_reads_the_file(whole):
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_dataset(whole, engine="h5netcdf") as data:
+        assert data["counts"].dims == ("time", "species")
+        assert data["counts"].sel(species="A")[0] == 400
+
+
+def test_threads_and_samples_do_not_change_the_frames(whole, tmp_path):
+    path = tmp_path / "other.h5"
+    ts.run(model(), t_end=T_END, count_every=7, frame_every=20, seed=7, device="cpu", threads=2,
+           output=path).close()  # fmt: skip
+    with h5py.File(whole) as first, h5py.File(path) as second:
+        one, other = first["lattice/particles"][::2], second["lattice/particles"][...]
+        assert np.array_equal(one, other)
+        assert np.array_equal(first["counts"][7], second["counts"][3])
+
+
+@pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 4), (0, 1), (0, 5), (17, 3)])
+def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after):
+    monkeypatch.setattr(driver, "_BATCH_SECONDS", 1e-9)  # a batch is a step
+    unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
+    run(unbroken, frame_every=frame_every).close()
+    asked = iter(range(1000))
+    options = LatticeOptions(
+        t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
+        output=path, quiet=True,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly, match="--resume completes"):
+        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
+    with pytest.raises(InputFileError, match="unfinished"):
+        digest(path)
+    with ts.open(path) as result:
+        assert not result.complete
+        assert result.counts("A")[0] == 400
+    run(path, frame_every=frame_every, resume=True, seed=None).close()
+    assert digest(path) == digest(unbroken)
+    run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
+    assert digest(path) == digest(unbroken)
+
+
+class FailingDisk(Disk):
+    """Fails at the n-th change."""
+
+    left = 0
+
+    def _count(self):
+        type(self).left -= 1
+        if type(self).left < 0:
+            raise OSError(28, "No space left on device")
+
+    def create(self, path):
+        self._count()
+        super().create(path)
+
+    def write(self, fd, data, offset):
+        self._count()
+        return super().write(fd, data, offset)
+
+    def sync(self, fd):
+        self._count()
+        super().sync(fd)
+
+    def replace(self, old, new):
+        self._count()
+        super().replace(old, new)
+
+
+def test_a_failure_at_any_write_leaves_what_can_be_completed(whole, tmp_path, monkeypatch):
+    from tauslab.runner.output import lattice_writer
+
+    monkeypatch.setattr(lattice_writer, "Disk", FailingDisk)
+    failures = 0
+    for n in range(0, 400, 7):
+        path = tmp_path / f"n{n}.h5"
+        FailingDisk.left = n
+        try:
+            run(path).close()
+        except OutputError:
+            failures += 1
+        else:
+            break
+        FailingDisk.left = 10**9
+        if path.exists():
+            h5py.File(path, "r").close()
+            run(path, resume=True).close()
+            assert digest(path) == digest(whole)
+        shutil.rmtree(path.with_name(path.name + ".parts"), ignore_errors=True)
+    assert failures > 5
+
+
+def test_replicas_differ_and_the_first_is_the_run_without(whole, tmp_path):
+    path = tmp_path / "replicas.h5"
+    run(path, replicas=3).close()
+    with h5py.File(path) as file, h5py.File(whole) as one:
+        assert file["counts"].shape == (3, 21, 3)
+        assert file["lattice/particles"].shape == (3, 7, 4, 6, 7, 8)
+        assert np.array_equal(file["lattice/particles"][0], one["lattice/particles"][...])
+        assert not np.array_equal(file["counts"][0], file["counts"][1])
+        assert not np.array_equal(file["lattice/particles"][1, 0], file["lattice/particles"][2, 0])
+    assert len(digest(path)) == 64
+
+
+def test_without_a_path_the_result_is_temporary():
+    result = run(frame_every=0)
+    folder = result.path.parent
+    assert result.counts("B")[0] == 300
+    result.close()
+    assert not folder.exists()
+
+
+def test_hooks_see_and_change_the_lattice():
+    seen = []
+
+    def hook(view):
+        seen.append((view.step, view.count("A"), view.count("A", "gel")))
+        assert view.particles.shape == (4, 6, 7, 8)
+        if view.step == 20:
+            view.set_rate("bind", 0.0)
+            view.set_rate("unbind", 0.0)
+            assert view.relabel("B", "C") > 0
+            assert view.count("B") == 0
+        if view.step == 40:
+            before = view.count("A")
+            mask = np.zeros((4, 6, 7), bool)
+            mask[:2] = True
+            gone = view.remove("A", where=mask)
+            view.add("A", [(0, 0, 0)] * 11 + [(3, 5, 6)])  # more than a site holds
+            assert view.count("A") == before - gone + 12
+            assert (view.particles[:2][..., 1:] > 0).sum() > 0
+            full = (view.particles > 0).astype(int)
+            assert (np.diff(full, axis=-1) <= 0).all()
+
+    with run(hooks=[(20, hook)], frame_every=0, count_every=20) as result:
+        assert [step for step, _, _ in seen] == [20, 40, 60]
+        assert result.counts("B")[2] == 0
+        total = sum(result.counts(name) for name in "ABC")
+        assert (total[2] == total[1]) or len(total) == 4
+        with h5py.File(result.path) as file:
+            assert np.array_equal(file["reactions_fired"][2], file["reactions_fired"][3])
+
+
+def test_a_parameter_of_the_command_takes_effect():
+    with run(set={"k": 0.0}) as result, h5py.File(result.path) as file:
+        assert file["reactions_fired"][-1, 0] == 0
+
+
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_lattice(model(), tmp_path / "cell.h5")
+    arguments = ["rdme", "cell.h5", "--t-end", str(T_END), "--count-every", "3", "--frame-every",
+                 "10", "--seed", "7", "--device", "cpu", "--threads", "1"]  # fmt: skip
+    assert main([*arguments, "-o", "out.h5", "--quiet"]) == 0
+    assert main([*arguments, "-o", "out.h5"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main([*arguments, "-o", "out.h5", "--overwrite"]) == 0
+    assert "60 steps" in capsys.readouterr().out
+    assert main(["digest", "out.h5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total"] == digest(tmp_path / "out.h5")
+    assert main(["info", "out.h5"]) == 0
+    assert "a lattice run" in capsys.readouterr().out
+    assert main(["digest", "out.h5", "--species", "A"]) == 0
+    assert "counts/A" in capsys.readouterr().out
+    assert main(["rdme", "out.h5", "--device", "cpu", "-o", "again.h5", "--quiet"]) == 0
+    assert digest(tmp_path / "again.h5") == digest(tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"count_every": 0}, "--count-every 0"),
+        ({"replicas": 0}, "--replicas 0"),
+        ({"set": {"q": 1}}, "no parameter of that name"),
+        ({"max_hop": 0.6}, "--max-hop 0.6"),
+        ({"hooks": [(0, print)]}, "hooks"),
+        ({"t_end": -1.0}, "--t-end -1"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        run(**options)
+
+
+def test_resuming_another_run_is_refused(whole, tmp_path):
+    path = tmp_path / "copy.h5"
+    shutil.copy(whole, path)
+    with pytest.raises(InputFileError, match="seed"):
+        run(path, resume=True, seed=8)
+    with pytest.raises(InputFileError, match="count_every"):
+        run(path, resume=True, count_every=5)
+    with pytest.raises(InputFileError, match="set_k"):
+        run(path, resume=True, set={"k": 801.0})
+
+
+def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
+    original = LatticeEngine.__init__
+
+    def tight(self, *arguments, **options):
+        original(self, *arguments, **{**options, "capacity": 3})
+
+    monkeypatch.setattr(LatticeEngine, "__init__", tight)
+    path = tmp_path / "tight.h5"
+    run(path).close()
+    assert digest(path) == digest(whole)
