@@ -63,9 +63,8 @@ class FineTables:
         first, second = (
             Pairs.of(r.orders for r in reactions).first_of(self._leaves, i)[0] for i in (0, 1)
         )
-        numbers = np.arange(self._leaves)
-        self._reactions = [reactions[j] for j in np.lexsort((numbers, second, first)).tolist()]
-        self._number = np.lexsort((numbers, second, first))
+        self._number = np.lexsort((np.arange(self._leaves), second, first))
+        self._reactions = [reactions[j] for j in self._number.tolist()]
         self.book = TableBook()
         self._write_leaves()
         self._write_flows()
@@ -84,31 +83,28 @@ class FineTables:
     def _changes(self) -> Pairs:
         return Pairs.of(r.change for r in self._reactions)
 
-    @cached_property
-    def _law_leaves(self) -> list[int]:
-        return [leaf for leaf, r in enumerate(self._reactions) if r.law is not None]
-
     def _write_leaves(self) -> None:
         book, reactions, n = self.book, self._reactions, self._leaves
         first, first_copies = self._orders.first_of(n, 0)
-        second, second_copies = self._orders.first_of(n, 1)
+        second, _ = self._orders.first_of(n, 1)
         molecules = np.bincount(self._orders.row, self._orders.number, n).astype(np.int64)
-        few_first, few_second, others = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
+        few_first, few_second = np.zeros(n, np.int64), np.zeros(n, np.int64)
         takes = self._changes.number < 0
         leaf, species = self._changes.row[takes], self._changes.species[takes]
         few = -self._changes.number[takes] * CRITICAL_FIRINGS
         is_first, is_second = species == first[leaf], species == second[leaf]
         few_first[leaf[is_first]] = few[is_first]
         few_second[leaf[is_second]] = few[is_second]
-        other = (molecules > 2) | (np.maximum(few_first, few_second) > _MOST_FEW)  # noqa: PLR2004
+        other = (molecules > 2) | (np.maximum(few_first, few_second) > _MOST_FEW)
         other[leaf[~(is_first | is_second)]] = True
         other |= np.fromiter((bool(r.needs) or r.law is not None for r in reactions), bool, n)
-        second = np.where((first_copies == 2) & (second < 0), first, second)  # noqa: PLR2004
-        del second_copies
+        second = np.where((first_copies == 2) & (second < 0), first, second)
         chosen = np.flatnonzero(other)
         word = few_first | few_second << 16
         word[chosen] = np.arange(len(chosen))
-        book.whole("FIRST", np.where(other, OTHER_REACTION, np.where(first < 0, NO_REACTANT, first)))
+        book.whole(
+            "FIRST", np.where(other, OTHER_REACTION, np.where(first < 0, NO_REACTANT, first))
+        )
         book.whole("SECOND", second)
         book.whole("FEW", word)
         book.real("RATE", [literal_of(r) for r in reactions])
@@ -117,7 +113,6 @@ class FineTables:
         else:
             book.constant("AT_SOURCE", 0)
         self._write_others([reactions[leaf] for leaf in chosen.tolist()], self._number[chosen])
-        del others
 
     def _write_others(self, reactions: list[LoweredReaction], numbers: IntArray) -> None:
         """Rows of reactions that are not a constant times two counts at most."""
@@ -155,7 +150,6 @@ class FineTables:
         book, orders = self.book, self._orders
         molecules = np.bincount(orders.row, orders.number, self._leaves).astype(np.int64)
         highest = np.zeros(self._species, np.int64)
-        highest[self._readers.items] = 1
         highest[np.flatnonzero(np.diff(self._readers.start))] = 1
         alone = orders.number == 1
         np.maximum.at(highest, orders.species[alone], molecules[orders.row[alone]])
@@ -181,8 +175,9 @@ class FineTables:
         """For each species, leaves with a law that reads it."""
         pairs = [
             (i, leaf)
-            for leaf in self._law_leaves
-            for i in counts_in(self._reactions[leaf].law)  # type: ignore[arg-type]
+            for leaf in range(self._leaves)
+            if (law := self._reactions[leaf].law) is not None
+            for i in counts_in(law)
         ]
         flat = np.array(pairs, np.int64).reshape(-1, 2)
         return Rows.sorted_pairs(flat[:, 0], flat[:, 1], self._species, self._leaves)

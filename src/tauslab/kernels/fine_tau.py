@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, KernelSource, Stream
+from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
 from tauslab.kernels.codegen import table_header
 from tauslab.kernels.fine_tables import FineTables
 from tauslab.kernels.lowering import LoweredNetwork
@@ -53,14 +53,12 @@ class FineTau(ExactSsa):
         self._block_threads = BLOCK_THREADS if warps else 1
         book = FineTables(network).book
         book.constant("CONTROL_WORDS", _CONTROL_WORDS)
+        book.constant("CREW_THREADS", self._block_threads)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [self.backend.upload(array) for array in book.arrays()]
         header = table_header(network, book.header(), LANES if warps else 1)
-        return KernelSource(
-            "fine_tau.cc", (self.entry,), {"model.h": header},
-            block_threads=self._block_threads, together=True,
-        )  # fmt: skip
+        return KernelSource("fine_tau.cc", (self.entry,), {"model.h": header})
 
     @property
     def bytes_per_trajectory(self) -> int:
@@ -68,9 +66,13 @@ class FineTau(ExactSsa):
         counts, values, firings = self._sizes
         return 4 * counts + 8 * (values + firings + _BARRIER_WORDS + _CONTROL_WORDS)
 
+    def _room(self) -> int:
+        """Blocks that the device runs at the same time."""
+        return self.program.resident_blocks(self.entry, self._block_threads)
+
     def blocks(self, rows: int) -> int:
         """Blocks that run one of `rows` trajectories together."""
-        room = self.program.resident(self.entry) // self._block_threads
+        room = self._room()
         if not self.backend.style.warps:
             return 1
         if self._given_blocks:
@@ -81,7 +83,7 @@ class FineTau(ExactSsa):
 
     def _crews(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
         """Trajectories in flight of a launch of `rows`."""
-        room = self.program.resident(self.entry) // (self.blocks(rows) * self._block_threads)
+        room = self._room() // self.blocks(rows)
         # Half of the memory that is free, so that sample buffers find room beside it.
         share = self.backend.free_memory() // (2 * launches * self.bytes_per_trajectory)
         return max(1, min(rows, room, int(share)))
@@ -116,9 +118,14 @@ class FineTau(ExactSsa):
             self.backend.clear(buffer, stream)
         super().start(launch, buffers, stream, seed=seed, max_steps=max_steps)
 
+    def _launch(self, items: int, arguments: list[Any], stream: Stream) -> None:
+        grid = Grid(items, self._block_threads, together=True)
+        self.program.launch_blocks(self.entry, grid, arguments, stream)
+
     def _items(self, rows: int) -> int:
+        """Blocks of the launch."""
         del rows
-        return self._launch_crews * self._launch_blocks * self._block_threads
+        return self._launch_crews * self._launch_blocks
 
     def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
         del rows

@@ -107,12 +107,12 @@ DEVICE i64 lanes_whole_sum(i64 own) {
 struct BlockThreads {
     template <class Work>
     DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + THREAD_IN_BLOCK; i < end; i += BLOCK_SIZE) work(i);
+        for (i64 i = begin + THREAD_IN_BLOCK; i < end; i += CREW_THREADS) work(i);
     }
 
     template <class Work>
     DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + THREAD_IN_BLOCK / LANES; i < end; i += BLOCK_SIZE / LANES) work(i);
+        for (i64 i = begin + THREAD_IN_BLOCK / LANES; i < end; i += CREW_THREADS / LANES) work(i);
     }
 
     DEVICE_MEMBER void sync() const { BLOCK_BARRIER(); }
@@ -125,9 +125,9 @@ class Crew {
     i64 number;
 
     DEVICE_MEMBER Crew(i64, i64 blocks, u64 *barriers)
-        : number(BLOCK_IN_GRID / blocks),
+        : number(BLOCK_ID / blocks),
           blocks_(blocks),
-          block_(BLOCK_IN_GRID % blocks),
+          block_(BLOCK_ID % blocks),
           barrier_(barriers + number * BARRIER_WORDS),
           passed_(0) {}
 
@@ -136,8 +136,8 @@ class Crew {
 
     template <class Work>
     DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + block_ * BLOCK_SIZE + THREAD_IN_BLOCK; i < end;
-             i += blocks_ * BLOCK_SIZE)
+        for (i64 i = begin + block_ * CREW_THREADS + THREAD_IN_BLOCK; i < end;
+             i += blocks_ * CREW_THREADS)
             work(i);
     }
 
@@ -145,7 +145,7 @@ class Crew {
     template <class Work>
     DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
         for (i64 i = begin + THREAD_IN_BLOCK / LANES * blocks_ + block_; i < end;
-             i += blocks_ * (BLOCK_SIZE / LANES))
+             i += blocks_ * (CREW_THREADS / LANES))
             work(i);
     }
 
@@ -161,9 +161,9 @@ class Crew {
         if (!last) {
             bool own = false;
             if (THREAD_IN_BLOCK == 0) {
-                MEMORY_FENCE();
+                publish();
                 own = atomic_add(&barrier_[0], 1) + 1 == passed_ * (u64)blocks_;
-                MEMORY_FENCE();
+                publish();
             }
             last = BLOCK_ANY(own);
         }
@@ -173,11 +173,11 @@ class Crew {
         }
         if (blocks_ > 1 && THREAD_IN_BLOCK == 0) {
             if (last) {
-                MEMORY_FENCE();
+                publish();
                 *(volatile u64 *)&barrier_[BARRIER_WORDS / 2] = passed_;
             } else {
-                while (*(volatile u64 *)&barrier_[BARRIER_WORDS / 2] < passed_) WAIT_A_LITTLE();
-                MEMORY_FENCE();
+                while (*(volatile u64 *)&barrier_[BARRIER_WORDS / 2] < passed_) wait_a_little();
+                publish();
             }
         }
         BLOCK_BARRIER();
