@@ -14,7 +14,9 @@ from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa, Launch, SampleBuffers
 from tauslab.kernels.tables import LANES
 
-BLOCK_THREADS = 512  # the fewer blocks, the fewer have to meet
+# Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
+# processor at least, which limits registers.
+LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
 _BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/crew.h
 _CONTROL_WORDS = 32  # room for Control of csrc/fine_tau.cc
@@ -33,6 +35,8 @@ class FineTau(ExactSsa):
         Bound on the expected relative change of every propensity in a leap, 0 to 1.
     blocks
         Blocks of a GPU that run one trajectory; 0 chooses. Changes no result.
+    layout
+        Threads of a GPU's block, and blocks that a processor must have room for. Nor does it.
     """
 
     def __init__(
@@ -43,17 +47,19 @@ class FineTau(ExactSsa):
         epsilon: float,
         *,
         blocks: int = 0,
+        layout: tuple[int, int] = LAYOUT,
     ) -> None:
         self._epsilon, self._given_blocks = epsilon, blocks
+        self._block_threads, self._processor_blocks = layout if backend.style.warps else (1, 1)
         super().__init__(backend, network, times)
 
     def _source(self, network: LoweredNetwork) -> KernelSource:
         self.selector, self.entry = "fine", "fine_tau"
         warps = self.backend.style.warps
-        self._block_threads = BLOCK_THREADS if warps else 1
         book = FineTables(network).book
         book.constant("CONTROL_WORDS", _CONTROL_WORDS)
         book.constant("CREW_THREADS", self._block_threads)
+        book.constant("CREW_BLOCKS", self._processor_blocks)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [self.backend.upload(array) for array in book.arrays()]

@@ -268,7 +268,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
     return fired;
 }
 
-BLOCK_KERNEL(CREW_THREADS, 2, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows,
+BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows,
                  const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
                  const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
                  i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
