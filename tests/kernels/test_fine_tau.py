@@ -1,4 +1,4 @@
-"""Leaps of many threads: the bits of one thread, of warps and of blocks that wait for each other."""
+"""Leaps of many threads: the bits of one thread, of warps, and of blocks that wait for others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import shutil
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from test_teams import mixture
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.fine_tau import FineTau
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers
-from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.network import Network
 
 compiler = pytest.mark.skipif(

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
 from tauslab.kernels.large import write_samples
 from tauslab.kernels.leap_codegen import CRITICAL_FIRINGS
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction, counts_in
-from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
+from tauslab.kernels.tables import LANES, IntArray, Pairs, Rows, TableBook, padded
 from tauslab.kernels.terms import constant_source, literal_of
 
 NO_REACTANT, OTHER_REACTION = -1, -2  # as in csrc/fine_network.h
 SHORT_ROW = 32
 _MOST_FEW = 2**15 - 1  # that fit beside another in a word
 _PACKED_LEAVES, _PACKED_BY = 2**27, 7
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Rows of (species, number), flat: `row`, `species` and `number`, one entry a pair."""
-
-    row: IntArray
-    species: IntArray
-    number: IntArray
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[tuple[int, int], ...]]) -> Pairs:
-        """From lists of pairs."""
-        listed = list(rows)
-        sizes = np.fromiter(map(len, listed), np.int64, len(listed))
-        words = chain.from_iterable(chain.from_iterable(listed))
-        flat = np.fromiter(words, np.int64, 2 * int(sizes.sum())).reshape(-1, 2)
-        return cls(np.repeat(np.arange(len(listed)), sizes), flat[:, 0], flat[:, 1])
-
-    def first_of(self, n_rows: int, place: int) -> tuple[IntArray, IntArray]:
-        """Species and number of every row's pair `place`; -1 and 0 where it has none."""
-        start = np.searchsorted(self.row, np.arange(n_rows))
-        size = np.bincount(self.row, minlength=n_rows)
-        species, number = np.full(n_rows, -1), np.zeros(n_rows, np.int64)
-        there = size > place
-        species[there] = self.species[start[there] + place]
-        number[there] = self.number[start[there] + place]
-        return species, number
 
 
 class FineTables:
