@@ -13,6 +13,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.fine_tau import FineTau
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.network import Network
 
 compiler = pytest.mark.skipif(
@@ -86,4 +87,83 @@ def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, cr
     device = EmulatedBackend(tmp_path, threads, order, blocks)
     found = simulate(device, busy(), TIMES, 4, blocks=crew, layout=(threads, 1))
     for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_threads_take_trajectories_in_any_order(expected):
+    found = simulate(cpu(threads=3), busy(), TIMES, 4)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_network_of_two_reactions_gives_the_bits_of_the_generated_code():
+    """Where a sum has one order and every reaction draws for itself, both engines agree."""
+    net = ts.Network("chain")
+    for name, count in (("A", 5000), ("B", 0), ("C", 0)):
+        net.add_species(name, count)
+    net.add_reaction("A -> B", rate=1.0)
+    net.add_reaction("B -> C", rate=2.0)
+    found = [
+        simulate(cpu(), net, [0.5, 2.0, 9.0], 20, engine=engine) for engine in (FineTau, TauLeap)
+    ]
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_large_changes_by_laws():
+    """Changes by 9 have a table of their own; B(t) = 200,000 - 160,000 exp(-0.09 t) on average.
+
+    The mean of 50 has a standard error of 44: within 5, and half of epsilon.
+    """
+    net = ts.Network("large changes")
+    net.add_species("A", 2_000_000)
+    net.add_species("B", 40_000)
+    net.add_reaction("A -> A + 9 B", rate=1e-3)
+    net.add_reaction("9 B ->", law="0.01 * B")
+    net.add_reaction("4000 B -> A", law="1e-12 * B")
+    counts, _, _, status, work = simulate(cpu(), net, [0.1, 0.5], 50)
+    assert (status == 0).all()
+    assert work[1] > 50 * 2
+    assert abs(counts[:, 1, 1].mean() - (200_000 - 160_000 * np.exp(-0.045))) < 5 * 44 + 700
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+@pytest.mark.parametrize("items", [10, 5000, 10**6])
+def test_crews_share_a_device(items, rows):
+    """Crews times blocks never pass what the device runs at the same time, and none is idle."""
+    from types import SimpleNamespace
+
+    engine = FineTau.__new__(FineTau)
+    engine._block_threads, engine._given_blocks, engine._items_of_network = 512, 0, items
+    engine.entry, engine._sizes = "fine_tau", (items, items, items)
+    engine.program = SimpleNamespace(resident_blocks=lambda entry, threads: 264)
+    style = SimpleNamespace(warps=True)
+    engine.backend = SimpleNamespace(style=style, free_memory=lambda: 1 << 37)
+    crews = engine._crews(rows)
+    assert 1 <= crews <= rows
+    assert crews * engine.blocks(crews) <= 264
+    most = -(-items // 512)
+    assert engine.blocks(crews) <= most
+    if rows > crews:
+        assert crews * engine.blocks(crews) > 264 // 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("crew", "n"), [(0, 300), (1, 40), (7, 40), (0, 1)])
+def test_crews_of_a_gpu_give_the_bits_of_the_cpu(crew, n):
+    expected = simulate(cpu(2), busy(), TIMES, n)
+    found = simulate(get_backend("cuda", BackendOptions()), busy(), TIMES, n, blocks=crew)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.gpu
+def test_a_whole_gpu_gives_the_bits_of_the_cpu():
+    """A network that fills the device: leaps, and exact events of a sum tree of four levels."""
+    net = ts.random_network(species=30_000, reactions=40_000, rates=(1e-5, 1e-3), seed=2)
+    found = [
+        simulate(get_backend(name, BackendOptions()), net, [1e-3, 5e-3], 3, max_steps=400)
+        for name in ("cpu", "cuda")
+    ]
+    for one, other in zip(*found, strict=True):
         assert np.array_equal(one, other)

@@ -11,7 +11,7 @@ from tauslab.kernels.tau_leap import LARGEST_LEAPING, TauLeap
 
 
 def leaper_of(network: LoweredNetwork) -> str:
-    """How a network leaps, `unrolled` or from `tables`: a function of the network alone, and part of the method."""
+    """`unrolled` or from `tables`: a function of the network alone, and part of the method."""
     return "unrolled" if len(network.reactions) <= LARGEST_LEAPING else "tables"
 
 
