@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
 from tauslab.kernels.codegen import table_header
@@ -19,6 +20,8 @@ from tauslab.kernels.tables import LANES
 LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
 _BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/crew.h
+_PART_TICKS = 20
+PARTS = ("scan", "limits", "draws", "changes", "exact")  # of a step, as Part of csrc/fine_tau.cc
 _CONTROL_WORDS = 32  # room for Control of csrc/fine_tau.cc
 
 
@@ -35,6 +38,8 @@ class FineTau(ExactSsa):
         Bound on the expected relative change of every propensity in a leap, 0 to 1.
     blocks
         Blocks of a GPU that run one trajectory; 0 chooses. Changes no result.
+    profiled
+        Measure the parts of a step, see `part_ticks`.
     layout
         Threads of a GPU's block, and blocks that a processor must have room for. Nor does it.
     """
@@ -48,7 +53,9 @@ class FineTau(ExactSsa):
         *,
         blocks: int = 0,
         layout: tuple[int, int] = LAYOUT,
+        profiled: bool = False,
     ) -> None:
+        self._profiled = profiled
         self._epsilon, self._given_blocks = epsilon, blocks
         self._block_threads, self._processor_blocks = layout if backend.style.warps else (1, 1)
         super().__init__(backend, network, times)
@@ -59,6 +66,7 @@ class FineTau(ExactSsa):
         book = FineTables(network).book
         book.constant("CONTROL_WORDS", _CONTROL_WORDS)
         book.constant("CREW_THREADS", self._block_threads)
+        book.constant("PROFILED", self._profiled)
         book.constant("CREW_BLOCKS", self._processor_blocks)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
@@ -107,6 +115,15 @@ class FineTau(ExactSsa):
             empty((crews, max(1, firings)), np.int64), empty((crews, _BARRIER_WORDS), np.uint64),
             empty((crews, _CONTROL_WORDS), np.uint64),
         )  # fmt: skip
+
+    def part_ticks(self, scratch: Any) -> npt.NDArray[np.float64]:
+        """Clock ticks that `PARTS` of all steps took in the last launch, which has ended."""
+        stream, barriers = self.backend.stream(), scratch[3]
+        held = self.backend.mirror(barriers)
+        self.backend.download(barriers, held, len(held), stream)
+        stream.record().wait()
+        ticks = held[:, _PART_TICKS : _PART_TICKS + len(PARTS)].astype(np.float64)
+        return np.asarray(ticks.sum(axis=0))
 
     def start(
         self,

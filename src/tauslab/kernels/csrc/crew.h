@@ -9,7 +9,8 @@
 #include "prelude.h"
 #include "team.h"
 
-constexpr i64 BARRIER_WORDS = 32;  // arrivals, and 128 bytes away who may go on
+// Arrivals, 128 bytes away who may go on, and there the time that parts of a step took.
+constexpr i64 BARRIER_WORDS = 32, GO_ON = 16, PART_TICKS = 20;
 
 // 32 neighbours in memory, as lanes.
 struct Neighbours32 {
@@ -174,9 +175,9 @@ class Crew {
         if (blocks_ > 1 && THREAD_IN_BLOCK == 0) {
             if (last) {
                 publish();
-                *(volatile u64 *)&barrier_[BARRIER_WORDS / 2] = passed_;
+                *(volatile u64 *)&barrier_[GO_ON] = passed_;
             } else {
-                while (*(volatile u64 *)&barrier_[BARRIER_WORDS / 2] < passed_) wait_a_little();
+                while (*(volatile u64 *)&barrier_[GO_ON] < passed_) wait_a_little();
                 publish();
             }
         }

@@ -194,6 +194,11 @@ DEVICE void publish() {
     __threadfence();
 }
 
+// A clock of the thread's processor, for comparing parts of a kernel.
+DEVICE u64 ticks() {
+    return (u64)clock64();
+}
+
 // Leaves the memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {
     __nanosleep(20);

@@ -35,6 +35,21 @@ struct Control {
     i32 next, chosen, cut, fell, too_large, overflowed, ended;
 };
 
+// Parts of a step, each with the wait for the slowest thread and the choice that follows.
+enum Part : i32 { SCANNING, LIMITING, DRAWING, CHANGING, EXACT_STEPS };
+
+// Adds the time of parts of a step, as the crew's first thread sees it.
+struct Stopwatch {
+    u64 *cell;  // nullptr: another thread
+    u64 since;
+
+    DEVICE_MEMBER void lap(Part part) {
+        if (!PROFILED || cell == nullptr) return;
+        const u64 now = ticks();
+        cell[part] += now - since, since = now;
+    }
+};
+
 // What a launch is given.
 struct Job {
     const PhiloxKeys *keys;
@@ -227,11 +242,13 @@ DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
 
 // One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
 DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
-               const Job &job, Crew &crew) {
+               const Job &job, Crew &crew, u64 *part_ticks) {
     u64 fired = 0;
+    Stopwatch watch = {crew.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
     for (;;) {
         scan(tables, s, crew);
         crew.sync();
+        watch.lap(SCANNING);
         const double own = least_limit(tables, s, job.epsilon, crew);
         crew.least(&control->least, own);
         if (LEVELS > 1) sum_level(tables, s, 2, crew);
@@ -242,18 +259,21 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
             }
             settle(block, control, [&](Control &now) { decide(tables, s, now, job); });
         });
+        watch.lap(LIMITING);
         record_states(tables, out, control->row, control->sampled, control->k, s, crew);
         if (control->next == FINISH) break;
         while (control->next == LEAP) {
             i32 too_large = 0;
             const u64 drawn = draw_firings(s, *control, job, crew, too_large);
             crew.sync();
+            watch.lap(DRAWING);
             const int outcome = change_counts(tables, s, crew);
             if (outcome & FELL_BELOW_ZERO) control->fell = 1;
             if (too_large || outcome & TOO_LARGE) control->too_large = 1;
             crew.sync_then([&](const BlockThreads &block) {
                 settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
             });
+            watch.lap(CHANGING);
             if (control->next != SCAN) continue;
             fired += drawn;
             i32 *const before = s.x;
@@ -263,6 +283,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         crew.sync();  // samples have been read
         if (crew.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
         crew.sync();
+        watch.lap(EXACT_STEPS);
     }
     record_end(tables, out, *control, s, crew);
     return fired;
@@ -296,7 +317,8 @@ BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 pe
         const i32 *from = initial + control->input * initial_stride;
         crew.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
         crew.sync();
-        fired += run(tables, out, s, control, job, crew);
+        fired += run(tables, out, s, control, job, crew,
+                     barriers + crew.number * BARRIER_WORDS + PART_TICKS);
         crew.sync_then(take_next);
     }
     if (crew.leader()) {
