@@ -20,6 +20,7 @@ import math
 import sys
 import time
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +104,24 @@ def measure(
     shares = (ticks / max(1.0, ticks.sum())).round(3).tolist()
     each = seconds / (steps * trajectories)
     size = len(network.reactions)
+    firings, leaps, exact, halved = (int(count) for count in work)
     return Row(
-        backend.describe(), size, trajectories, engine.blocks(trajectories),
-        f"{layout[0]}x{layout[1]}", steps, *(int(work[i]) for i in (1, 2, 3, 0)),
-        round(prepared, 3), 1e3 * each, 1e9 * each / size, core / each if core else 1.0,
-        dict(zip(PARTS, shares, strict=True)),
-    )  # fmt: skip
+        device=backend.describe(),
+        reactions=size,
+        trajectories=trajectories,
+        blocks=engine.blocks(trajectories),
+        layout=f"{layout[0]}x{layout[1]}",
+        steps=steps,
+        leaps=leaps,
+        exact_events=exact,
+        halved=halved,
+        firings=firings,
+        prepare_seconds=round(prepared, 3),
+        milliseconds_per_step=1e3 * each,
+        nanoseconds_per_reaction=1e9 * each / size,
+        ratio=core / each if core else 1.0,
+        shares=dict(zip(PARTS, shares, strict=True)),
+    )
 
 
 def of_size(size: int, device: str, options: argparse.Namespace) -> list[Row]:
@@ -122,13 +135,11 @@ def of_size(size: int, device: str, options: argparse.Namespace) -> list[Row]:
         return rows
     each = rows[0].milliseconds_per_step / 1e3
     backend = get_backend(device, BackendOptions())
-    for layout in options.layouts:
-        for trajectories in options.trajectories:
-            rows.append(
-                measure(
-                    backend, network, initial, options, layout, options.steps, trajectories, each
-                )
-            )
+    rows += [
+        measure(backend, network, initial, options, layout, options.steps, trajectories, each)
+        for layout in options.layouts
+        for trajectories in options.trajectories
+    ]
     backend.close()
     return rows
 
@@ -137,7 +148,7 @@ def break_even(rows: list[Row]) -> float | None:
     """Reactions at which one trajectory is as fast on the device as on a core."""
     alone = [r for r in rows if r.trajectories == 1 and r.device != rows[0].device]
     points = sorted({r.reactions: r.ratio for r in alone}.items())
-    for (size, ratio), (next_size, next_ratio) in zip(points, points[1:], strict=False):
+    for (size, ratio), (next_size, next_ratio) in pairwise(points):
         if ratio < 1 <= next_ratio:
             part = -math.log(ratio) / (math.log(next_ratio) - math.log(ratio))
             return float(size * (next_size / size) ** part)
@@ -174,8 +185,9 @@ def main() -> int:
     device = choose_backend(options.device)
     rows: list[Row] = []
     for size in options.sizes:
-        rows += of_size(size, device, options)
-        for row in rows[-(1 + len(options.layouts) * len(options.trajectories)) :]:
+        found = of_size(size, device, options)
+        rows += found
+        for row in found:
             print(json.dumps(asdict(row)), flush=True)
     even = break_even(rows)
     if even is not None:

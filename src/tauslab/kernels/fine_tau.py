@@ -13,7 +13,7 @@ from tauslab.kernels.codegen import table_header
 from tauslab.kernels.fine_tables import FineTables
 from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa, Launch, SampleBuffers
-from tauslab.kernels.tables import LANES
+from tauslab.kernels.tables import LANES, TableBook
 
 # Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
 # processor at least, which limits registers.
@@ -62,16 +62,11 @@ class FineTau(ExactSsa):
 
     def _source(self, network: LoweredNetwork) -> KernelSource:
         self.selector, self.entry = "fine", "fine_tau"
-        warps = self.backend.style.warps
-        book = FineTables(network).book
-        book.constant("CONTROL_WORDS", _CONTROL_WORDS)
-        book.constant("CREW_THREADS", self._block_threads)
-        book.constant("PROFILED", self._profiled)
-        book.constant("CREW_BLOCKS", self._processor_blocks)
+        layout = (self._block_threads, self._processor_blocks)
+        book, header = fine_header(network, layout, profiled=self._profiled)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [self.backend.upload(array) for array in book.arrays()]
-        header = table_header(network, book.header(), LANES if warps else 1)
         return KernelSource("fine_tau.cc", (self.entry,), {"model.h": header})
 
     @property
@@ -153,3 +148,15 @@ class FineTau(ExactSsa):
     def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
         del rows
         return [self._epsilon, *self._arrays, *buffers.scratch, self._launch_blocks]
+
+
+def fine_header(
+    network: LoweredNetwork, layout: tuple[int, int], *, profiled: bool = False
+) -> tuple[TableBook, str]:
+    """Tables of a network and `model.h`; blocks of one thread are those of a CPU."""
+    book = FineTables(network).book
+    book.constant("CONTROL_WORDS", _CONTROL_WORDS)
+    book.constant("CREW_THREADS", layout[0])
+    book.constant("CREW_BLOCKS", layout[1])
+    book.constant("PROFILED", profiled)
+    return book, table_header(network, book.header(), LANES if layout[0] > 1 else 1)

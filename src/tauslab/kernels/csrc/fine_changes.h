@@ -55,8 +55,7 @@ DEVICE double species_limit(const Tables &tables, i32 species, double mean, doub
 }
 
 // The longest leap that the thread's species allow.
-DEVICE double least_limit(const Tables &tables, const Flight &s, double epsilon,
-                          const Crew &crew) {
+DEVICE double least_limit(const Tables &tables, const Flight &s, double epsilon, const Crew &crew) {
     double least = tl_infinity();
     const auto allow = [&](i32 species, double mean, double variance) {
         const double limit = species_limit(tables, species, mean, variance, epsilon, s);

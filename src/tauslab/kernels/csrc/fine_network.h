@@ -137,9 +137,9 @@ DEVICE void sum_level(const Tables &tables, const Flight &s, i32 depth, const Th
 DEVICE i32 find(const Tables &tables, const Flight &s, Tree tree, double target) {
     i64 node = 0;
     for (i32 depth = LEVELS - 1; depth > 0; --depth)
-        node = node * LANES +
-               lanes_choose(LANES, Neighbours32{level(tables, s, depth, tree) + node * LANES},
-                            target);
+        node =
+            node * LANES +
+            lanes_choose(LANES, Neighbours32{level(tables, s, depth, tree) + node * LANES}, target);
     return (i32)(node * LANES + lanes_choose(LANES, Leaves{s.v + node * LANES, tree}, target));
 }
 
