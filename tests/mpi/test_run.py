@@ -35,10 +35,11 @@ def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
-def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path):
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
-    run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
+    run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5", "--method", method,
            "--device", "cpu", "--threads", "1", "-n", "70", "--method", "ssa"]  # fmt: skip
     for ranks in (1, 2, 3):
         mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
