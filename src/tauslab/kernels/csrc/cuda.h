@@ -134,6 +134,11 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
 
+// Of numbers that are compared as such; fewer writes than threads.
+DEVICE void atomic_least(u64 *cell, u64 value) {
+    if (value < *(volatile u64 *)cell) atomicMin(cell, value);
+}
+
 // Blocks: threads that share memory and wait for each other.
 #define BLOCK_KERNEL(threads, blocks, name, ...) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
@@ -187,6 +192,16 @@ DEVICE void add_in_block(u32 *cell, u32 value) {
 // What was written before is seen before what is written after.
 DEVICE void publish() {
     __threadfence();
+}
+
+// A clock of the thread's processor, for comparing parts of a kernel.
+DEVICE u64 ticks() {
+    return (u64)clock64();
+}
+
+// Leaves the memory that a thread looks at again and again to others for a while.
+DEVICE void wait_a_little() {
+    __nanosleep(20);
 }
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
