@@ -184,9 +184,11 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return expected;
 }
 
-// Adds to a cell of the block's memory.
-DEVICE void add_in_block(u32 *cell, u32 value) {
-    *cell += value;
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    const u32 before = *cell;
+    *cell = before + value;
+    return before;
 }
 
 // What was written before is seen before what is written after.
