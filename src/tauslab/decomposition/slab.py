@@ -127,7 +127,7 @@ def neighbours(rank: int, n: int, *, periodic: bool) -> tuple[int | None, int | 
 
 @dataclass(frozen=True)
 class RankGrid:
-    """`replicas` lattices at the same time, each on `slabs` ranks; rank = replica * slabs + slab."""
+    """`replicas` lattices at a time, each on `slabs` ranks: rank = replica * slabs + slab."""
 
     replicas: int
     slabs: int

@@ -83,9 +83,7 @@ class SlabEngine(LatticeEngine):
         _check(bounds, size, lattice.shape[0], depth)
         periodic = lattice.boundary[0] == "periodic"
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
-        super().__init__(
-            backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity
-        )
+        super().__init__(backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity)
         self.depth, self._record = depth, record
         self._comm, self._transport = comm, transport
         self._neighbours = neighbours(rank, size, periodic=periodic)
