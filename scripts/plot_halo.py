@@ -97,6 +97,6 @@ def draw_timeline(found: Found, transport: str, path: Path) -> None:
     axis.invert_yaxis()
     axis.set(xlabel="milliseconds", title=f"{' x '.join(map(str, rows[-1]['shape']))}, {transport}")
     axis.legend(handles=[Patch(color=COLOURS[name], label=NAMES[name]) for name in COLOURS],
-                fontsize=7, ncols=3, loc="upper right")  # fmt: skip
+                fontsize=7, ncols=6, loc="upper center", bbox_to_anchor=(0.5, -0.25))  # fmt: skip
     figure.savefig(path, dpi=150)
     plt.close(figure)
