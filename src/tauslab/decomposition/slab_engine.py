@@ -33,7 +33,7 @@ from tauslab.model.errors import DecompositionError
 _LEAST_ROOM = 1024
 _SITES_PER_ENTRY = 16  # room at first for waiting particles in a message
 _GROWTH = 4
-_RECORDED_STEPS = 16  # at least; launches of these many steps are recorded once
+_RECORDED_STEPS = 8  # at least; launches of so many steps are recorded once
 
 
 @dataclass(frozen=True)
