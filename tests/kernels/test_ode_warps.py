@@ -37,7 +37,7 @@ def network() -> Network:
 
 
 def both(
-    folder: Path, warps: int, groups: int, precision: str, order: int = 1
+    folder: Path, warps: int, groups: int, precision: str, order: int = 1, blocks: int = 1
 ) -> tuple[Course, Course]:
     """Courses by threads of the CPU and by emulated warps, with a varying parameter."""
     settings = OdeSettings("rk4", substeps=7, precision=precision)
@@ -49,18 +49,18 @@ def both(
     placement = place(system, warps, precision)
     size = warps_choice(system, warps, precision).bytes_of_a_block
     choice = Choice(warps, groups, 0, 0.0, placement, size * groups)
-    emulated = EmulatedBackend(folder, 32 * warps * groups, order)
+    emulated = EmulatedBackend(folder, 32 * warps * groups, order, blocks)
     two = integrate(emulated, system, TIMES, settings, inputs, choice=choice)
     emulated.close()
     return one, two
 
 
 @pytest.mark.parametrize(
-    ("warps", "groups", "precision", "order"),
-    [(2, 1, "double", 1), (3, 2, "single", -1), (8, 1, "double", -1)],
+    ("warps", "groups", "precision", "order", "blocks"),
+    [(2, 1, "double", 1, 2), (3, 2, "single", -1, 1), (8, 1, "double", -1, 1)],
 )
-def test_same_bits_as_one_trajectory_per_thread(tmp_path, warps, groups, precision, order):
-    one, two = both(tmp_path, warps, groups, precision, order)
+def test_same_bits_as_one_trajectory_per_thread(tmp_path, warps, groups, precision, order, blocks):
+    one, two = both(tmp_path, warps, groups, precision, order, blocks)
     assert one.status.tolist() == two.status.tolist()
     assert set(one.status.tolist()) == {0, 4}  # the root of a negative number ends some
     for a, b in zip(one.arrays, two.arrays, strict=True):
