@@ -15,14 +15,12 @@
 #undef KERNEL
 #undef GLOBAL_ID
 #undef GLOBAL_SIZE
+#undef BLOCK_ID
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
-#undef BLOCK_ID
 #undef BLOCKS
-#define BLOCK_ID 0ll
-#define BLOCKS 1ll
 
-constexpr int FIBERS = FIBERS_OF_A_BLOCK, STACK = 1 << 18;
+constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;
@@ -82,19 +80,25 @@ static int warp_operation() {
     return slot;
 }
 
+static int first_of_block() {
+    return current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK;
+}
+
 static int block_operation() {
     const int slot = (int)(++fibers[current].block_operations & 1);
-    wait_for(0, FIBERS, [](const Fiber &fiber) { return fiber.block_operations; });
+    const int begin = first_of_block();
+    wait_for(begin, begin + FIBERS_OF_BLOCK,
+             [](const Fiber &fiber) { return fiber.block_operations; });
     return slot;
 }
 
 static void group_operation(int group, int threads) {
     ++fibers[current].group_operations;
-    if (current / threads != group) {
+    if (current % FIBERS_OF_BLOCK / threads != group) {
         fprintf(stderr, "a thread waits for a group that is not its own\n");
         abort();
     }
-    const int begin = group * threads;
+    const int begin = current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK + group * threads;
     wait_for(begin, begin + threads, [](const Fiber &fiber) { return fiber.group_operations; });
 }
 
@@ -121,11 +125,21 @@ static bool block_any(bool condition) {
     fibers[current].vote[(fibers[current].block_operations + 1) & 1] = condition;
     const int slot = block_operation();
     bool any = false;
-    for (const Fiber &fiber : fibers) any = any || fiber.vote[slot];
+    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].vote[slot];
     return any;
 }
 
-#define THREAD_IN_BLOCK current
+static void atomic_least(u64 *cell, u64 value) {
+    if (value < *cell) *cell = value;
+}
+
+// For a loop that waits for another block.
+static void wait_a_little() {
+    yield();
+}
+
+#define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
+#define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define WARP_BARRIER() warp_operation()
 #define BLOCK_BARRIER() block_operation()
 #define WARP_READ(value, lane) warp_read((value), (lane))
@@ -134,7 +148,10 @@ static bool block_any(bool condition) {
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
 #define GROUP_BARRIER(group, threads) group_operation((group), (threads))
-#define BLOCK_MEMORY(type, name, count) static type name[(count) + 1]
+#define BLOCK_MEMORY(type, name, count) \
+    static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
+    type *const name = name##_of_blocks[BLOCK_ID]
+#define BLOCKS ((i64)FIBER_BLOCKS)
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS

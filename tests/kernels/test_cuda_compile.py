@@ -12,6 +12,7 @@ from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
 from tauslab.kernels.cache import CSRC, csrc_texts
 from tauslab.kernels.codegen import table_header, unrolled_header
+from tauslab.kernels.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.large import TEAMS, tables_of
 from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
@@ -130,6 +131,16 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
+    # 64 registers, so that 1,024 threads hide each other's waits; choices of one warp spill.
+    texts = csrc_texts() | {"model.h": fine_header(lowered(model(name)), LAYOUT)[1]}
+    stack, stores, _, registers = compile_usage("fine_tau.cc", texts, architecture)["fine_tau"]
+    print(f"fine_tau: {registers} registers, {stack} bytes of local memory")
+    assert registers <= 64
+    assert max(stack, stores) <= 1024
+
+
 @pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
 def test_leaps_of_small_networks_do_not_spill(name, architecture):
     # Propensities and firings are indexed at run time: 16 bytes of local memory a reaction.
@@ -181,6 +192,13 @@ def test_lattice_kernels_need_little_local_memory(slots, species, architecture):
     check(compile_usage("rdme_count.cc", texts, architecture), {"rdme_count"})
 
 
+@pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
+def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
+    usage = compile_usage("halo.cc", lattice_texts(slots, species), architecture)
+    check(usage, {"halo_pack", "halo_wait", "halo_unpack", "halo_advance"})
+    assert max(registers for *_, registers in usage.values()) <= 64
+
+
 def test_statistics_stay_in_registers(architecture):
     usage = compile_usage("statistics.cc", csrc_texts(), architecture)
     check(usage, {"count_statistics", "count_histogram", "real_statistics"})
@@ -204,7 +222,8 @@ def test_portable_functions_stay_in_registers(architecture):
 
 def test_every_kernel_file_is_compiled_here():
     assert {path.name for path in CSRC.glob("*.cc")} == {
-        "dbn_count.cc", "rdme.cc", "rdme_count.cc", "ssa.cc", "ssa_table.cc", "statistics.cc",
+        "dbn_count.cc", "fine_tau.cc", "rdme.cc", "rdme_count.cc", "ssa.cc", "ssa_table.cc",
+        "statistics.cc",
         "summaries.cc", "tau_leap.cc", "tau_leap_checked.cc",
     }  # fmt: skip
 

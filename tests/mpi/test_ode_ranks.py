@@ -11,14 +11,14 @@ from tauslab.runner.output.reader import open_result
 
 pytestmark = pytest.mark.mpi
 
-CLOCK = Path(__file__).parent.parent / "data" / "sbml" / "BIOMD0000000201.xml"
-RUN = ["-m", "tauslab", "run", CLOCK, "--t-end", "2", "--points", "3", "--seed", "5", "-n", "41",
+MODEL = Path(__file__).parent.parent / "data" / "sbml" / "lotka_volterra.xml"
+RUN = ["-m", "tauslab", "run", MODEL, "--t-end", "2", "--points", "3", "--seed", "5", "-n", "41",
        "--device", "cpu", "--threads", "1", "--method", "ode", "--substeps", "20",
        "--record", "trajectories,statistics,sampled,final"]  # fmt: skip
 
 
 def test_ranks_do_not_change_the_bits(mpirun, tmp_path):
-    drawn = ["--sample", "vsN=uniform(0.2,0.3)"]
+    drawn = ["--sample", "c1=uniform(9,11)"]
     found = []
     for ranks in (1, 3):
         path = tmp_path / f"{ranks}.h5"
@@ -27,7 +27,7 @@ def test_ranks_do_not_change_the_bits(mpirun, tmp_path):
             assert (result.status == 0).all()
             found.append(digest_lines(result, None))
     assert found[0] == found[1]
-    assert "summary/sampled:vsN" in [name for name, _ in found[0]]
+    assert "summary/sampled:c1" in [name for name, _ in found[0]]
 
 
 def test_bad_input_is_one_sentence(mpirun, tmp_path):

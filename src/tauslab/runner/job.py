@@ -201,13 +201,14 @@ class Options:
         _one_of("--method", self.method, METHODS)
         if not 0 < self.epsilon <= 1:
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
-        if self.post_leap_check and self.method == "ssa":
+        if self.post_leap_check and self.method in ("ssa", "ode"):
             raise ConfigError(
-                "--post-leap-check has nothing to check with --method ssa: use it with tau or auto"
+                f"--post-leap-check has nothing to check with --method {self.method}: "
+                "use it with tau or auto"
             )
         if self.selector is not None:
             _one_of("--selector", self.selector, SELECTORS)
-            if self.method == "tau":
+            if self.method in ("tau", "ode"):
                 raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
         if self.presimulation is not None:
             _within("--presimulation", self.presimulation, 0, 2**31 - 1)

@@ -22,10 +22,10 @@ from tauslab.kernels.backends import (
 )
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.engine import Engine
+from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.ode import Ode
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.tau_leap import CheckedTauLeap, TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -155,8 +155,8 @@ def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
         priors = options.sample.priors
         return Ode(backend, task.system, times, options.integration, priors=priors)
     if options.method == "tau" and task.lowered.reactions:
-        leaping = CheckedTauLeap if options.post_leap_check else TauLeap
-        return leaping(backend, task.lowered, times, options.epsilon)
+        checked = options.post_leap_check
+        return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
     )
@@ -241,6 +241,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes |= ode_attributes(options)
     elif options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
             attributes["post_leap_check"] = 1
     else:

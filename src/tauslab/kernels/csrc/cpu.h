@@ -191,14 +191,29 @@ DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
     return expected;
 }
 
-// Adds to a cell of the block's memory.
-DEVICE void add_in_block(u32 *cell, u32 value) {
-    *cell += value;
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    const u32 before = *cell;
+    *cell = before + value;
+    return before;
 }
 
 // What was written before is seen before what is written after.
 DEVICE void publish() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+// A clock of the processor, for comparing parts of a kernel; 0 where none is known.
+DEVICE u64 ticks() {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    u64 now;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    return 0;
+#endif
 }
 
 extern "C" int sched_yield(void);
@@ -211,4 +226,20 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;
     for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < target; ++turn)
         if (turn > 1000) sched_yield();
+}
+
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    publish();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    __atomic_store_n(cell, value, __ATOMIC_RELEASE);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < value; ++turn)
+        if (turn > 100) sched_yield();
 }
