@@ -298,3 +298,16 @@ def test_memory_does_not_change_the_intervals(model, monkeypatch):
         found = built(model, samples=10, spacing=spacing).edges
         for name, edges in expected[spacing].items():
             np.testing.assert_array_equal(found[name], edges)
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_devices_count_alike(model, device, precision):
+    options = {"substeps": 20, "precision": precision, "samples": 20_000}
+    found, expected = built(model, device=device, **options), built(model, device="cpu", **options)
+    for name in ("A", "B", "a", "b"):
+        np.testing.assert_array_equal(found.edges[name], expected.edges[name])
+        # The last bits of a trajectory may differ, and with them the side of an edge.
+        moved = np.abs(found.marginals[name].astype(int) - expected.marginals[name].astype(int))
+        assert moved.sum(axis=1).max() <= 20
+    for name in ("A", "B"):
+        assert found.tables[name].counts.sum() == 4 * 20_000
