@@ -153,7 +153,8 @@ def _plan(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] 
         nominal = network.nominal
         assert nominal is not None
         return _Plan(edges, int(network.attributes["block"]), counted, nominal)
-    block = task.options.block or storage_block_size(task.options.samples, 1, fine=True)
+    block = task.options.block or min(storage_block_size(task.options.samples, 1, fine=True), PILOT)
+    block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
     return _Plan(edges, block, counted, nominal_course(task, engine.backend))
