@@ -159,6 +159,10 @@ class CudaBackend:
         """The device's own name."""
         return str(self._properties["name"].decode())
 
+    def identity(self) -> str:
+        """Its UUID, in hexadecimal digits."""
+        return bytes(self._properties["uuid"]).hex()
+
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
