@@ -189,6 +189,22 @@ DEVICE void publish() {
     __threadfence();
 }
 
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    __threadfence_system();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    *(volatile u64 *)cell = value;
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    while (*(const volatile u64 *)cell < value) __nanosleep(100);
+    __threadfence_system();
+}
+
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
 // start of the launch.
 DEVICE void grid_barrier(u64 *cell, i64 blocks) {
