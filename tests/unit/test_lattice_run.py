@@ -17,6 +17,7 @@ from tauslab.model.errors import ConfigError, InputFileError, OutputError, Stopp
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_file import write_lattice
 from tauslab.runner import lattice as driver
+from tauslab.runner import lattice_loop
 from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_total
@@ -109,7 +110,7 @@ def test_threads_and_samples_do_not_change_the_frames(whole, tmp_path):
 
 @pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 4), (0, 1), (0, 5), (17, 3)])
 def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after):
-    monkeypatch.setattr(driver, "_BATCH_SECONDS", 1e-9)  # a batch is a step
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
     run(unbroken, frame_every=frame_every).close()
     asked = iter(range(1000))

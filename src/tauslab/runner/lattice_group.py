@@ -171,7 +171,8 @@ class Group:
     def balance(self) -> None:
         """Cut anew by what the slabs took in `timed` steps, where that gains enough."""
         if self.comm.size > 1:
-            self._use(balanced(self.bounds, self.comm.allgather(self._seconds), self._costs(), self.depth))
+            seconds = self.comm.allgather(self._seconds)
+            self._use(balanced(self.bounds, seconds, self._costs(), self.depth))
 
     def _cut_by_costs(self) -> None:
         """Cut by what the planes are estimated to cost, where that gains enough."""
