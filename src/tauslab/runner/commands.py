@@ -65,7 +65,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
@@ -78,9 +78,10 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
-        result = run_lattice(model, options, comm, stop_on_signals())
+        tell = _ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop_on_signals(), tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -375,5 +376,5 @@ def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"tauslab: warning: {message}", file=sys.stderr)
 
 
-def _no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""
+def _ignored(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all, or nobody."""

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
@@ -31,6 +30,7 @@ def run_lattice(
     options: LatticeOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -38,6 +38,8 @@ def run_lattice(
     ----------
     stop
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
+    tell
+        Given, on the first of several ranks, how these share the work.
 
     Raises
     ------
@@ -52,6 +54,8 @@ def run_lattice(
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("the ranks have different models: every rank must run the same")
     grid = _grid(task, comm)
+    if comm.size > 1 and comm.rank == 0:
+        tell(f"{task.model.name}: {grid}")
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
@@ -140,8 +144,6 @@ def _run(
         complete, begun = on_root(comm, lambda: _open(writer, options))
         if complete:
             return
-        if comm.size > 1 and comm.rank == 0 and not options.quiet:
-            print(f"{task.model.name}: {grid}", flush=True)
         _replicas(task, comm, grid, backend, writer, begun, stop)
     finally:
         if writer is not None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Group:
-    """This rank's slab of one replica at a time, and its share in what all slabs do together.
+    """A rank's slab of one replica at a time, and its share in what all slabs do together.
 
     Every method but `piece`'s result is collective over the group.
 
@@ -104,7 +104,7 @@ class Group:
     def piece(
         self, number: int, place: int, memory: Mapping[str, Any]
     ) -> Callable[[], Piece]:
-        """This rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
+        """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
         engine = self.engine
         slab = engine.slab
         totals = self.count()

@@ -130,6 +130,17 @@ class LatticeResult:
         mark = "progress/complete"
         return mark not in self._file or bool(self._file[mark][()])
 
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """What each rank did: its planes, how these travelled, its speed; empty in old files."""
+        if "profile" not in self._file:
+            return []
+        columns = {name: values[()] for name, values in self._file["profile"].items()}
+        return [
+            {name: _plain(values[row]) for name, values in columns.items()}
+            for row in range(len(columns["rank"]))
+        ]
+
     # ---------------------------------------------------------------- over time
 
     @property
@@ -260,3 +271,8 @@ class LatticeResult:
             )
         if "lattice/particles" not in self._file or not len(self.frame_times):
             raise ConfigError(f"{self.path} has no frames: run with --frame-every N")
+
+
+def _plain(value: Any) -> Any:
+    found = value.item() if isinstance(value, np.generic) else value
+    return found.decode() if isinstance(found, bytes) else found

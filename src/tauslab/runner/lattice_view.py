@@ -77,7 +77,7 @@ class LatticeView:
 
     @property
     def _own(self) -> slice:
-        """This rank's planes among those in its memory."""
+        """The rank's planes among those in its memory."""
         slab = self._engine.slab
         return slice(slab.below, slab.below + slab.end - slab.begin)
 

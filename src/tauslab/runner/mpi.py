@@ -264,8 +264,10 @@ class MpiCommunicator:
         for parcel in parcels:
             data = parcel.array.reshape(-1).view(np.uint8)
             start = self._comm.Isend if parcel.sent else self._comm.Irecv
-            for at in range(0, len(data), _MESSAGE_BYTES):
-                requests.append(start(data[at : at + _MESSAGE_BYTES], parcel.other, 0))
+            requests += [
+                start(data[at : at + _MESSAGE_BYTES], parcel.other, 0)
+                for at in range(0, len(data), _MESSAGE_BYTES)
+            ]
         MPI.Request.Waitall(requests)
 
     def free(self) -> None:

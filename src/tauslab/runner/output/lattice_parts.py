@@ -238,19 +238,22 @@ def _reading(path: Path, identity: Mapping[str, Any], read: Callable[[Any], T]) 
 
     try:
         with h5py.File(path, "r") as file:
-            if file.attrs.get("kind") != _KIND:
-                raise InputFileError(f"{path} is not a part of a lattice run")
-            for name, wanted in identity.items():
-                if file.attrs.get(name) != wanted:
-                    raise InputFileError(
-                        f"{path} is of another run: its {name} is {file.attrs.get(name)}, "
-                        f"not {wanted}"
-                    )
+            _check_identity(path, file.attrs, identity)
             return read(file)
     except InputFileError:
         raise
     except (OSError, KeyError, ValueError) as error:
         raise InputFileError(f"{path} is not a whole part of a lattice run: {error}") from None
+
+
+def _check_identity(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    if found.get("kind") != _KIND:
+        raise InputFileError(f"{path} is not a part of a lattice run")
+    for name, wanted in identity.items():
+        if found.get(name) != wanted:
+            raise InputFileError(
+                f"{path} is of another run: its {name} is {found.get(name)}, not {wanted}"
+            )
 
 
 def join_states(states: Sequence[LatticeState]) -> LatticeState:
