@@ -1,4 +1,4 @@
-"""Lattice runs for `test_lattice.py`: ``lattice_program.py FOLDER CASE...``, on any number of ranks.
+"""Lattice runs for `test_lattice.py` on any number of ranks: ``lattice_program.py FOLDER CASE...``.
 
 A case writes FOLDER/CASE-RANKS.h5.
 """

@@ -13,7 +13,7 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
-from tauslab.runner.lattice_group import Group
+from tauslab.runner.lattice_group import Group, compile_kernels
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice_loop import ReplicaRuns
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
@@ -103,12 +103,18 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
 
 
 def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
-    """Replicas at a time and ranks for each; a `DecompositionError` if they do not fit."""
+    """Replicas at a time and ranks for each; an error if they do not fit."""
     options, least = task.options, max(1, task.options.halo_depth)
     if options.slabs is None:
-        return choose_grid(comm.size, options.replicas, task.lattice.shape, least=least)
-    grid = RankGrid(max(1, comm.size // options.slabs), options.slabs)
-    check_grid(grid, comm.size, options.replicas, task.lattice.shape[0], least=least)
+        grid = choose_grid(comm.size, options.replicas, task.lattice.shape, least=least)
+    else:
+        grid = RankGrid(max(1, comm.size // options.slabs), options.slabs)
+        check_grid(grid, comm.size, options.replicas, task.lattice.shape[0], least=least)
+    if options.halo == "self" and grid.slabs > 1:
+        raise ConfigError(
+            f"--halo self is for one rank, and here {grid.slabs} share a lattice: choose another "
+            "or --slabs 1"
+        )
     return grid
 
 
@@ -140,56 +146,52 @@ def _run(
     writer: LatticeWriter | None = None
     try:
         agree(comm, lambda: _check_devices(backend, comm, options))
+        if comm.size > 1:
+            in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=options.threads or 4)
-        complete, begun = on_root(comm, lambda: _open(writer, options))
+        resumes = options.resume and comm.bcast(path.exists())
+        complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
         if complete:
             return
-        _replicas(task, comm, grid, backend, writer, begun, stop)
+        group = Group(task, options.seed, backend, comm, grid)
+        agree(comm, group.prepare)
+        if not resumes:
+            on_root(comm, writer.create)
+        try:
+            stopped = _replicas(group, comm, writer, begun, stop)
+        except BaseException as error:
+            end_all_ranks(comm, error)
+            raise
+        if stopped is not None:
+            raise stopped
     finally:
         if writer is not None:
             writer.close()
         backend.close()
 
 
-def _open(writer: LatticeWriter, options: LatticeOptions) -> tuple[bool, Mapping[int, Begun]]:
-    """Make the file, or look at the one to complete."""
-    if options.resume and writer.path.exists():
-        return writer.open_again()
-    writer.create()
-    return False, {}
-
-
 def _replicas(
-    task: LatticeTask,
+    group: Group,
     comm: Communicator,
-    grid: RankGrid,
-    backend: Backend,
     writer: LatticeWriter,
     begun: Mapping[int, Begun],
     stop: Callable[[], bool],
-) -> None:
-    assert task.options.seed is not None
-    group = Group(task, task.options.seed, backend, comm, grid)
-    stops = comm.counter() if grid.replicas > 1 else None
+) -> StoppedEarly | None:
+    """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    if group.rank == 0:
+        writer.open_counts()
+    stops = comm.counter() if group.grid.replicas > 1 else None
+    runs = ReplicaRuns(group, writer, begun, stop=stop, stops=stops)
     stopped: StoppedEarly | None = None
     try:
-        if group.rank == 0:
-            writer.open_counts()
-        quiet = task.options.quiet
-        runs = ReplicaRuns(group, writer, begun, stop=stop, stops=stops, quiet=quiet)
-        try:
-            runs.run()
-        except StoppedEarly as asked:
-            stopped = asked
-        reasons = [reason for reason in comm.allgather(stopped) if reason is not None]
-        rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
-        if not reasons:
-            on_root(comm, lambda: writer.finish(rows or []))
-        if stops is not None:
-            stops.free()
-        group.close()
-    except BaseException as error:
-        end_all_ranks(comm, error)
-        raise
-    if reasons:
-        raise reasons[0]
+        runs.run()
+    except StoppedEarly as asked:
+        stopped = asked
+    reasons = [reason for reason in comm.allgather(stopped) if reason is not None]
+    rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
+    if not reasons:
+        on_root(comm, lambda: writer.finish(rows or []))
+    if stops is not None:
+        stops.free()
+    group.close()
+    return reasons[0] if reasons else None

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from tauslab.decomposition.slab import RankGrid, cut_planes
 from tauslab.decomposition.slab_engine import SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice_state import LatticeState, Samples
+from tauslab.kernels.halo import HaloKernels
+from tauslab.kernels.lattice_state import LatticeState, Samples, Slab
+from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.waiting import WAITING
 from tauslab.runner.lattice_balance import balanced, plane_costs, traced_seconds
 from tauslab.runner.lattice_job import LatticeTask
@@ -21,6 +23,12 @@ from tauslab.runner.output.lattice_parts import HookState, Piece
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
+
+
+def compile_kernels(backend: Backend, task: LatticeTask) -> None:
+    """Put the kernels into the cache, so that other ranks of the node find them there."""
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
+    HaloKernels(engine, 1, 0)
 
 
 class Group:
@@ -43,6 +51,7 @@ class Group:
         self.depth = max(1, task.options.halo_depth)
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
+        self._prepared = -1  # a replica whose engine has not begun
         self._engine: SlabEngine | None = None
 
     @property
@@ -50,6 +59,17 @@ class Group:
         """That of this rank's slab."""
         assert self._engine is not None
         return self._engine
+
+    def prepare(self) -> None:
+        """Make the first replica's engine, before anything is written: what cannot be, shows.
+
+        Raises
+        ------
+        DecompositionError
+            Planes cannot travel as was asked.
+        """
+        self._make(self.index)
+        self._prepared = self.index
 
     def close(self) -> None:
         """Give back what the group holds."""
@@ -62,7 +82,9 @@ class Group:
         self, replica: int, read: Callable[[int, int], tuple[LatticeState, HookState]] | None
     ) -> Mapping[str, Any]:
         """Start a replica, or go on with what `read` gives for some planes; what hooks noted."""
-        self._make(replica)
+        if replica != self._prepared:
+            self._make(replica)
+        self._prepared = -1
         memory: Mapping[str, Any] = {}
         if read is None:
             self.engine.load_start()
@@ -101,9 +123,7 @@ class Group:
         for reaction in np.flatnonzero((self.engine.rates != rates).any(axis=1)).tolist():
             self.engine.set_rate(reaction, rates[reaction])
 
-    def piece(
-        self, number: int, place: int, memory: Mapping[str, Any]
-    ) -> Callable[[], Piece]:
+    def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
         """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
         engine = self.engine
         slab = engine.slab

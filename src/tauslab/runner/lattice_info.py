@@ -61,12 +61,12 @@ def profile_lines(profile: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     each = f"{len(profile)} ranks, halo {profile[0]['halo_depth']} deep"
     lines = [f"ranks: {each}, {profile[0]['cuts']} new cuts"]
-    for row in profile[:_RANKS_SHOWN]:
-        lines.append(
-            f"  rank {row['rank']} on {row['host']}: group {row['group']}, planes "
-            f"{row['begin']}-{row['end'] - 1}, halo below {row['below']}, above {row['above']}, "
-            f"{row['ms_per_step']:.3g} ms a step; {row['device']}"
-        )
+    lines += [
+        f"  rank {row['rank']} on {row['host']}: group {row['group']}, planes "
+        f"{row['begin']}-{row['end'] - 1}, halo below {row['below']}, above {row['above']}, "
+        f"{row['ms_per_step']:.3g} ms a step; {row['device']}"
+        for row in profile[:_RANKS_SHOWN]
+    ]
     more = len(profile) - _RANKS_SHOWN
     return lines + ([f"  and {more} more ranks"] if more > 0 else [])
 

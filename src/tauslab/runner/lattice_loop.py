@@ -59,11 +59,10 @@ class ReplicaRuns:
         *,
         stop: Callable[[], bool],
         stops: Counter | None,
-        quiet: bool,
     ) -> None:
         self._group, self._writer, self._begun = group, writer, begun
         self._task = group.task
-        self._stop, self._stops, self._quiet = stop, stops, quiet
+        self._stop, self._stops = stop, stops
         self._pace = 0.0  # steps a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
         self._saved: tuple[int, int] | None = None  # replica and engine's step of a checkpoint
@@ -89,14 +88,15 @@ class ReplicaRuns:
         with Progress(
             task.steps * len(self._mine),
             group.rank + group.index,
-            quiet=self._quiet,
+            quiet=task.options.quiet,
             description=task.model.name,
             unit="steps",
             started_at=sum(before) // task.passes,
         ) as self._progress:
             for number, replica in enumerate(self._mine):
                 begun = self._begun.get(replica)
-                if begun is None or begun.step < task.steps * task.passes or not begun.hooked:
+                ended = begun is not None and begun.step >= task.steps * task.passes
+                if not ended or (task.options.hooks and begun is not None and not begun.hooked):
                     self._replica(number, replica, begun)
         self._writer.sync()
 
@@ -113,11 +113,10 @@ class ReplicaRuns:
         done = group.engine.step // task.passes
         if begun is not None and not begun.hooked and done:
             self._call_hooks(done)
-        first = True
         while done < task.steps:
-            plan = self._agreed(done, first)
+            plan = self._agreed(done)
             self._before_batch(plan, replica, done)
-            done, first = self._batch(done, plan), False
+            done = self._batch(done, plan)
             self._keep_frame(done)
             self._call_hooks(done)
             self._progress.update(number * task.steps + done, 0)
@@ -126,17 +125,16 @@ class ReplicaRuns:
 
     # ---------------------------------------------------------------- decisions
 
-    def _agreed(self, done: int, first: bool) -> _Plan:  # noqa: FBT001
-        """The first rank's plan; a stop is any rank's."""
+    def _agreed(self, done: int) -> _Plan:
+        """The first rank's plan; a stop is any rank's. A run does some steps in any case."""
+        begun = self.steps > 0
         options, now = self._task.options, time.monotonic()
-        every = options.rebalance_every
-        checkpoint = not first and self._checkpoint_due(done, now)
+        every = options.rebalance_every if self._group.comm.size > 1 else 0
+        checkpoint = begun and self._checkpoint_due(done, now)
         balance = checkpoint if every is None else every > 0 and now - self._balanced_at > every
-        own = _Plan(self._batch_end(done), not first and self._asked(), checkpoint, balance)
+        own = _Plan(self._batch_end(done), begun and self._asked(), checkpoint, balance)
         plans = self._group.comm.allgather(own)
         stop = any(plan.stop for plan in plans)
-        if stop and not own.stop and self._stops is not None:
-            self._stops.next(1)
         return _Plan(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
 
     def _asked(self) -> bool:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 
-def join_frames(
-    file: h5py.File, task: LatticeTask, parts: Sequence[PartName], chunk: int
-) -> None:
+def join_frames(file: h5py.File, task: LatticeTask, parts: Sequence[PartName], chunk: int) -> None:
     """Write ``/lattice`` of a file; chunks of `chunk` planes are copied as they are.
 
     Raises
