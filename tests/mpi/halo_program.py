@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 from tauslab.decomposition.slab import cut_planes
-from tauslab.decomposition.slab_engine import SlabEngine
+from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, get_backend
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,10 +31,9 @@ def digest(states):
 def run(case, backend, comm):
     """One case: what rank 0 tells of it."""
     lattice = MODELS[case["model"]]()
-    options = {name: case[name] for name in ("depth", "capacity", "room", "transport", "record")
-               if name in case}  # fmt: skip
+    options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
-    engine = SlabEngine(backend, lattice, comm, bounds, seed=5, **options)
+    engine = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)
     engine.load_start()
     samples = [engine.run_sampled([mark]) for mark in case["marks"]]
     counts = [sum(comm.allgather(s.counts)).tolist() for s in samples]

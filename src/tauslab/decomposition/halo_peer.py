@@ -66,7 +66,7 @@ class PeerLink:
         """A kernel waits."""
 
     def source(self, number: int) -> tuple[Any, Any]:
-        """This rank's memory."""
+        """Memory of this rank."""
         return self._own.place(self._side, number)
 
     def close(self) -> None:

@@ -50,12 +50,13 @@ def cut_planes(
             f"cannot cut a lattice of {nz} planes along z into {n} slabs of {least} or more "
             f"(the depth of the halo): at most {max(1, nz // max(1, least))} rank(s) can share it"
         )
-    if weights is None or not any(weights):
-        return tuple(i * nz // n for i in range(n + 1))
+    weights = [1] * nz if weights is None else weights
     if len(weights) != nz or any(int(w) != w or w < 0 for w in weights):
         raise DecompositionError(
             f"weights of planes must be {nz} whole numbers from 0 on, one for each plane"
         )
+    if len(set(weights)) == 1:
+        return tuple(i * nz // n for i in range(n + 1))
     return _weighted_cut(np.array([0, *np.cumsum([int(w) for w in weights])], np.int64), n, least)
 
 
@@ -127,7 +128,7 @@ def neighbours(rank: int, n: int, *, periodic: bool) -> tuple[int | None, int | 
 
 @dataclass(frozen=True)
 class RankGrid:
-    """`replicas` lattices at the same time, each on `slabs` ranks; rank = replica * slabs + slab."""
+    """`replicas` lattices at a time, each on `slabs` ranks: rank = replica * slabs + slab."""
 
     replicas: int
     slabs: int
@@ -177,10 +178,11 @@ def choose_grid(
         if ranks % slabs == 0 and ranks // slabs <= replicas and slabs * least <= nz
     ]
     if not shapes:
-        cut_planes(nz, ranks, least=least)  # says what is too thin, if one lattice is
+        if replicas == 1:
+            cut_planes(nz, ranks, least=least)  # says what is too thin
         raise DecompositionError(
             f"{ranks} ranks cannot share {replicas} replica(s) of {nz} planes evenly: choose a "
-            f"number of ranks that is a multiple of the replicas, or a divisor of them"
+            "number of ranks that is a multiple of the replicas, or a divisor of them"
         )
     return min(shapes, key=cost)
 

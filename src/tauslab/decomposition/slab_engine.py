@@ -16,6 +16,7 @@ and particles that wait for room there travel with the message.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,33 @@ _GROWTH = 4
 _RECORDED_STEPS = 16  # launches of these many steps are recorded once: even, see `_replay`
 
 
+@dataclass(frozen=True)
+class HaloOptions:
+    """How slabs keep in touch; no choice changes a result.
+
+    Attributes
+    ----------
+    transport
+        See `tauslab.decomposition.halo_links.open_halo`.
+    depth
+        Planes that travel at once, for that many steps.
+    record
+        Whether launches may be recorded and replayed where host and device both can.
+    capacity, room
+        Particles that can wait for a slot, in the slab and in a message, before a batch of steps
+        is done again with more room; by default in proportion to the sites.
+    """
+
+    transport: str = "auto"
+    depth: int = 1
+    record: bool = True
+    capacity: int | None = None
+    room: int | None = None
+
+
+_USUAL = HaloOptions()
+
+
 class SlabEngine(LatticeEngine):
     """The slab of one rank; all ranks call the same methods with the same steps.
 
@@ -50,12 +78,8 @@ class SlabEngine(LatticeEngine):
         one rank.
     bounds
         Planes at which slabs begin, and nz: see `tauslab.decomposition.slab.cut_planes`.
-    depth
-        Planes that travel at once, for that many steps.
-    transport
-        See `tauslab.decomposition.halo_links.open_halo`.
-    record
-        Whether launches may be recorded and replayed where host and device both can.
+    options
+        See `HaloOptions`.
 
     Raises
     ------
@@ -73,21 +97,15 @@ class SlabEngine(LatticeEngine):
         *,
         seed: int,
         replica: int = 0,
-        depth: int = 1,
-        transport: str = "auto",
-        capacity: int | None = None,
-        room: int | None = None,
-        record: bool = True,
+        options: HaloOptions = _USUAL,
     ) -> None:
         rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
+        depth, capacity = options.depth, options.capacity
         _check(bounds, size, lattice.shape[0], depth)
         periodic = lattice.boundary[0] == "periodic"
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
-        super().__init__(
-            backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity
-        )
-        self.depth, self._record = depth, record
-        self._comm, self._transport = comm, transport
+        super().__init__(backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity)
+        self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)
         self.edge_stream: Stream = backend.stream(urgent=True)
         self.trace: list[tuple[str, int, Event]] | None = None
@@ -95,12 +113,14 @@ class SlabEngine(LatticeEngine):
         self.halo: Halo | None = None
         if comm is not None and size > 1:
             sites = depth * lattice.shape[1] * lattice.shape[2]
-            first_room = max(_LEAST_ROOM, sites // _SITES_PER_ENTRY) if room is None else room
-            self._open_halo(comm, 0 if depth == 1 else first_room)
+            room = options.room or max(_LEAST_ROOM, sites // _SITES_PER_ENTRY)
+            self._open_halo(comm, 0 if depth == 1 else room)
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
         kernels = HaloKernels(self, self.depth, room)
-        self.halo = open_halo(kernels, self.backend, comm, self._neighbours, self._transport)
+        self.halo = open_halo(
+            kernels, self.backend, comm, self._neighbours, self._options.transport
+        )
 
     @property
     def transports(self) -> tuple[str | None, str | None]:
@@ -192,7 +212,7 @@ class SlabEngine(LatticeEngine):
         even message, and holds an even number of them.
         """
         length = _RECORDED_STEPS
-        usable = self._record and self.depth == 1 and self.trace is None and halo.on_device
+        usable = self._options.record and self.depth == 1 and self.trace is None and halo.on_device
         if not usable or steps <= length:
             return steps
         recorded = self._recorded(halo, length)

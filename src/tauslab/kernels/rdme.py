@@ -67,16 +67,15 @@ class LatticeEngine:
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
-        self._together = whole and (
-            sites <= backend.sites_together if together is None else together
-        )
+        many = sites <= backend.sites_together if together is None else together
+        self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        self.header = header = {"model.h": lattice_header(lattice, reactions)}
+        self.header = {"model.h": lattice_header(lattice, reactions)}
         self.program: Program = backend.compile(
-            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), header)
+            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), self.header)
         )
         self._counter: Program = backend.compile(
-            KernelSource("rdme_count.cc", ("rdme_count",), header)
+            KernelSource("rdme_count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
@@ -357,8 +356,7 @@ class LatticeEngine:
         _, ny, nx = self.lattice.shape
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
         sites = (slab.end - slab.begin) * ny * nx
-        blocks = min(-(-sites // self.tile.threads), self._counting)
-        grid = Grid(blocks, self.tile.threads)
+        grid = Grid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
         arguments = [
             self.particles[own], None if self.types is None else self.types[own], sites,
             self._fired, self._waiting, self.work, self.capacity, self.step & 1,

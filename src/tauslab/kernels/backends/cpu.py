@@ -30,7 +30,6 @@ from tauslab.kernels.cache import compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError, KernelCompileError
 
-
 _NO_PEERS = "the cpu device has no memory that another process can open"
 
 
@@ -214,10 +213,12 @@ class CpuBackend:
 
     def export_memory(self, buffer: Array) -> bytes:
         """Not possible."""
+        del buffer
         raise DeviceError(_NO_PEERS)
 
     def open_memory(self, handle: bytes, words: int) -> Array:
         """Not possible."""
+        del handle, words
         raise DeviceError(_NO_PEERS)
 
     def close_memory(self, buffer: Array) -> None:
