@@ -97,7 +97,8 @@ def run(folder, name, ranks_before):
     model, chosen = (UNBROKEN if ranks_before else CASES)[name]
     comm = ranks()
     options = LatticeOptions(
-        t_end=STEPS * STEP, count_every=3, seed=7, device="cpu", threads=1, quiet=True,
+        t_end=STEPS * STEP, count_every=3, seed=7, quiet=True, threads=1,
+        device=os.environ.get("LATTICE_DEVICE", "cpu"), share_gpu=True,
         output=Path(folder) / f"{name}-{ranks_before or comm.size}.h5", resume=True, **chosen,
     )  # fmt: skip
     return run_lattice(model(), options, comm, stop_on_signals())
@@ -109,6 +110,17 @@ def thin_slabs(bounds, *_):
     if bounds[1] == 1:
         return (0, *range(SHAPE[0] - others, SHAPE[0] + 1))
     return (*range(others + 1), SHAPE[0])
+
+
+def run_without_output():
+    """The result lies in a temporary file that all ranks see, and that goes with it."""
+    result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device="cpu", threads=1)
+    everyone = ranks().allgather((result.path, result.counts("A").tolist()))
+    assert all(other == everyone[0] for other in everyone)
+    result.close()
+    ranks().barrier()
+    assert not result.path.parent.exists()
+    print("counts", *result.times.shape, everyone[0][1][-1], flush=True)
 
 
 def run_all(folder, names):
@@ -128,5 +140,7 @@ if __name__ == "__main__":
     if sys.argv[2].startswith("rdme"):
         codes = [main(line.split()) for line in sys.argv[2:]]
         print(f"rank {ranks().rank} returned {codes}", flush=True)
+    elif sys.argv[2] == "temporary":
+        run_without_output()
     else:
         run_all(sys.argv[1], sys.argv[2:])

@@ -59,6 +59,24 @@ def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks):
         assert {row["above"] for row in rows} <= {"host", "peer"}
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_slabs_on_gpus_give_the_file_of_one_cpu(mpirun, tmp_path, one_rank, ranks):
+    """Ranks share a GPU where there are not enough: peer copies, and the same bits."""
+    cases = [*ALL, "deep", "cuts"]
+    mpirun(ranks, [PROGRAM, tmp_path, *cases], env={"LATTICE_DEVICE": "cuda"})
+    for case in cases:
+        path = tmp_path / f"{case}-{ranks}.h5"
+        assert digest(path) == digest(one_rank[case if case in ALL else "whole"]), case
+
+
+def test_python_runs_without_an_output(mpirun, tmp_path, one_rank):
+    done = mpirun(2, [PROGRAM, tmp_path, "temporary"])
+    with LatticeResult(one_rank["whole"]) as result:
+        expected = f"counts {len(result.times)} {result.counts('A')[-1]}"
+    assert done.stdout.splitlines() == [expected] * 2
+
+
 def test_a_killed_rank_ends_all_and_the_run_goes_on_elsewhere(mpirun, tmp_path, one_rank):
     """Rank 1 dies at step 30; other numbers of ranks go on from the checkpoint at step 24."""
     done = mpirun(3, [PROGRAM, tmp_path, "killed"], check=False, timeout=30)

@@ -142,7 +142,10 @@ def _run(
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
     assert options.seed is not None
-    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
+    share = options.share_gpu
+    backend = in_turn(
+        comm, lambda: open_backend(options.device, options.threads, comm, share=share)
+    )
     writer: LatticeWriter | None = None
     try:
         agree(comm, lambda: _check_devices(backend, comm, options))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.decomposition.slab import RankGrid, cut_planes
-from tauslab.decomposition.slab_engine import SlabEngine
+from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.halo import HaloKernels
 from tauslab.kernels.lattice_state import LatticeState, Samples, Slab
@@ -110,13 +110,13 @@ class Group:
             self.bounds,
             seed=self.seed,
             replica=replica,
-            depth=self.depth,
-            transport="auto" if self.comm.size == 1 else options.halo,
+            options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
         )
 
     def _close_engine(self) -> None:
         if self._engine is not None:
             self._engine.close()
+            self._engine.halo = None  # it knows the engine, whose memory must go now
         self._engine = None
 
     def _set_rates(self, rates: Array) -> None:

@@ -102,6 +102,7 @@ class ReplicaRuns:
 
     def _replica(self, number: int, replica: int, begun: Begun | None) -> None:
         task, group, options = self._task, self._group, self._task.options
+        self._writer.sync()  # frames that are being copied keep the last replica's memory
         if begun is None:
             self._memory = dict(group.begin(replica, None))
             self._samples(replica, 0, group.count())
