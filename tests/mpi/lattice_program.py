@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,7 @@ UNBROKEN = {
     "asked": (crowded, _ASKED),
 }
 CASES = UNBROKEN | {
+    "tight": (crowded, {"frame_every": 10}),
     "deep": (crowded, {"frame_every": 10, "halo_depth": 3}),
     "cuts": (crowded, {"frame_every": 10, "rebalance_every": 1e-9}),
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
@@ -127,9 +129,11 @@ def run_all(folder, names):
     """Cases in turn, ``NAME`` or ``NAME=RANKS``."""
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
-    usual = lattice_group.balanced
+    usual = lattice_group.balanced, lattice_group.HaloOptions
     for name, _, ranks_before in (text.partition("=") for text in names):
-        lattice_group.balanced = thin_slabs if name == "cuts" else usual
+        lattice_group.balanced = thin_slabs if name == "cuts" else usual[0]
+        tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
+        lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         try:
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:

@@ -39,7 +39,7 @@ def one_rank(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks):
     """Crowded, with new cuts, deeper halos, hooks, empty slabs, replicas side by side."""
-    cases = [*ALL, "deep", "cuts"] if ranks > 2 else [*ALL, "cuts"]
+    cases = [*ALL, "tight", "cuts", *(["deep"] if ranks > 2 else [])]
     mpirun(ranks, [PROGRAM, tmp_path, *cases])
     for case in cases:
         path = tmp_path / f"{case}-{ranks}.h5"
@@ -63,7 +63,7 @@ def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks):
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_slabs_on_gpus_give_the_file_of_one_cpu(mpirun, tmp_path, one_rank, ranks):
     """Ranks share a GPU where there are not enough: peer copies, and the same bits."""
-    cases = [*ALL, "deep", "cuts"]
+    cases = [*ALL, "tight", "deep", "cuts"]
     mpirun(ranks, [PROGRAM, tmp_path, *cases], env={"LATTICE_DEVICE": "cuda"})
     for case in cases:
         path = tmp_path / f"{case}-{ranks}.h5"
