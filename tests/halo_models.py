@@ -8,9 +8,9 @@ from lattice_factory import binding, coefficient, empty_lattice, lowered
 SHAPE = (12, 9, 40)  # tiles of 32 x 16: two in a plane
 
 
-def crowded(boundary="periodic"):
+def crowded():
     """Five of eight slots are taken, so that particles wait everywhere."""
-    return binding(SHAPE, 4.8, slots=8, boundary=boundary)
+    return binding(SHAPE, 4.8, slots=8)
 
 
 def typed(boundary="reflecting"):
@@ -48,7 +48,6 @@ def sparse():
 
 MODELS = {
     "crowded": crowded,
-    "crowded reflecting": lambda: crowded("reflecting"),
     "absorbing": lambda: binding(SHAPE, 2.5, boundary="absorbing"),
     "typed": typed,
     "typed periodic": lambda: typed("periodic"),

@@ -1,8 +1,11 @@
-"""Messages straight into a neighbour's memory, with threads for ranks: the kernels that pack, wait
-and unpack, the turns that two messages take, and launches that are recorded once."""
+"""Messages straight into a neighbour's memory, with threads for ranks.
+
+The kernels that pack, wait and unpack, the turns that two messages take, recorded launches.
+"""
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +125,7 @@ def on_threads(size, work):
         return [future.result() for future in [pool.submit(call, rank) for rank in range(size)]]
 
 
+@functools.cache
 def whole(name):
     """The state after all steps without a cut."""
     backend = CpuBackend(BackendOptions(threads=1))
@@ -134,7 +138,7 @@ def whole(name):
 
 
 def advanced(comm, name, options, threads=1):
-    """The slab of a rank after all steps, in three batches; and how often launches were recorded."""
+    """The slab of a rank after all steps, in three batches; how often launches were recorded."""
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)

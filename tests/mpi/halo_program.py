@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
-from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends import BackendOptions, device_count, get_backend
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from halo_models import MODELS
@@ -52,8 +52,9 @@ def run(case, backend, comm):
 def main():
     """Cases from the command line, one after another."""
     comm = MPI.COMM_WORLD
-    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
-    backend = get_backend(device, BackendOptions(threads=1))
+    device = sys.argv[2]
+    index = comm.rank % device_count(device)  # of those there are, also where ranks must share
+    backend = get_backend(device, BackendOptions(index=index, threads=1))
     told = [run(case, backend, comm) for case in json.loads(sys.argv[1])]
     if comm.rank == 0:
         print("told", json.dumps(told))

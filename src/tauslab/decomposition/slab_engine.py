@@ -257,6 +257,10 @@ class SlabEngine(LatticeEngine):
             self._graphs[odd] = (buffers, recorded)
         return recorded
 
+    def forget_recordings(self) -> None:
+        """Record launches anew: after `halo` was changed."""
+        self._graphs.clear()
+
     # ---------------------------------------------------------------- doing a batch again
 
     def _must_repeat(self) -> bool:
@@ -268,7 +272,7 @@ class SlabEngine(LatticeEngine):
         if any(message for _, message in told):
             self.synchronize()
             self.halo.close()
-            self._graphs.clear()
+            self.forget_recordings()
             self._open_halo(self._comm, _GROWTH * self.halo.kernels.room)
         return any(full or message for full, message in told)
 

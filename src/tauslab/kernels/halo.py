@@ -14,6 +14,7 @@ from tauslab.kernels.waiting import WAITING
 Sides = Sequence[Any]  # buffers for the slabs below and above, None where there is none
 
 _HEAD_WORDS = 2
+_LINE_WORDS = 16
 _COUNTERS = 3
 
 
@@ -45,12 +46,13 @@ class HaloKernels:
         _, ny, nx = engine.lattice.shape
         lattice = engine.lattice
         site = lattice.slots * np.dtype(lattice.particle_type).itemsize
-        return (
+        words = (
             _HEAD_WORDS
             + 2 * -(-self.depth * ny * nx * site // 16)
             + 2 * -(-self.depth * engine.tiles // 4)
             + self.room * WAITING.itemsize // 8
         )
+        return -(-words // _LINE_WORDS) * _LINE_WORDS  # so that the next begins aligned
 
     def pack(self, number: int, targets: Sides, signals: Sides, stream: Stream) -> None:
         """Put message `number` into `targets`; then the number into the cells `signals`."""

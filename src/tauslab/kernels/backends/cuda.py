@@ -18,6 +18,7 @@ from tauslab.kernels.backends.base import (
     Grid,
     KernelSource,
 )
+from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
@@ -67,17 +68,6 @@ class CudaStream:
     def wait_for(self, event: CudaEvent) -> None:
         """Let later work start after `event`."""
         self.stream.wait_event(event.event)
-
-
-class CudaGraph:
-    """An instantiated CUDA graph."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-
-    def launch(self, stream: CudaStream) -> None:
-        """Run it in stream order."""
-        self._graph.launch(stream.stream)
 
 
 class CudaProgram:
