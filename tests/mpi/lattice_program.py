@@ -60,6 +60,8 @@ def changing(view):
     gone = view.remove("B", where=own)
     for _ in range(2):
         view.add("B", [(5, 0, 0)] * 9 + [(7, 1, 2)] * (gone % 7))
+    z, y, _ = np.indices(SHAPE)
+    view.paint("gel", where=z + y == 5 + view.memory["calls"])
     view.set_rate("bind", 100.0 * view.memory["calls"], "gel")
 
 
@@ -75,11 +77,12 @@ def asked(view):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+_HOOKS = {"frame_every": 20, "hooks": [(10, changing)]}
 _KILLED = {"checkpoint_steps": 8, "hooks": [(10, changing)]}
 _ASKED = {"replicas": 3, "hooks": [(5, changing)]}
 UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
-    "hooks": (crowded, {"frame_every": 20, "hooks": [(10, changing)]}),
+    "hooks": (crowded, _HOOKS),
     "alone": (alone, {"frame_every": 20}),
     "replicas": (crowded, {"replicas": 3, "frame_every": 20}),
     "killed": (crowded, _KILLED),
@@ -89,6 +92,7 @@ CASES = UNBROKEN | {
     "tight": (crowded, {"frame_every": 10}),
     "deep": (crowded, {"frame_every": 10, "halo_depth": 3}),
     "cuts": (crowded, {"frame_every": 10, "rebalance_every": 1e-9}),
+    "hooked": (crowded, {**_HOOKS, "rebalance_every": 1e-9, "halo_depth": 2}),
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
     "asked": (crowded, {**_ASKED, "hooks": [(5, changing), (5, asked)]}),
 }
@@ -106,12 +110,12 @@ def run(folder, name, ranks_before):
     return run_lattice(model(), options, comm, stop_on_signals())
 
 
-def thin_slabs(bounds, *_):
-    """In place of `balanced`: all slabs but one have a plane, in turn the last and the first."""
-    others = len(bounds) - 2
-    if bounds[1] == 1:
-        return (0, *range(SHAPE[0] - others, SHAPE[0] + 1))
-    return (*range(others + 1), SHAPE[0])
+def thin_slabs(bounds, _, __, least):
+    """In place of `balanced`: all slabs but one have few planes, in turn the last and the first."""
+    thin = least * (len(bounds) - 2)
+    if bounds[1] == least:
+        return (0, *range(SHAPE[0] - thin, SHAPE[0] + 1, least))
+    return (*range(0, thin + 1, least), SHAPE[0])
 
 
 def run_without_output():
@@ -131,7 +135,7 @@ def run_all(folder, names):
     lattice_loop._BATCH_SECONDS = 0.02
     usual = lattice_group.balanced, lattice_group.HaloOptions
     for name, _, ranks_before in (text.partition("=") for text in names):
-        lattice_group.balanced = thin_slabs if name == "cuts" else usual[0]
+        lattice_group.balanced = thin_slabs if name in ("cuts", "hooked") else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         try:

@@ -113,6 +113,7 @@ def meddling(view):
     view.memory["calls"] = view.memory.get("calls", 0) + 1
     view.set_rate("bind", 200.0 * view.memory["calls"], "gel")
     view.add("A", [(1, 2, 3)] * view.memory["calls"])
+    view.paint("gel", where=np.indices((4, 6, 7))[2] < 3 + view.memory["calls"])
 
 
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
@@ -271,6 +272,36 @@ def test_particles_that_hooks_add_to_a_full_site_all_wait():
         total = result.counts("A") + result.counts("B") + 2 * result.counts("C")
         assert (np.diff(total)[[20, 40]] == 38).all()
         assert (np.delete(np.diff(total), [20, 40]) == 0).all()
+
+
+def test_hooks_paint_sites():
+    """Particles are born where nothing was, by a reaction of the new site type."""
+    lattice = empty_lattice((9, 40, 50), {"A": 0.0}, slots=8)
+    lattice.add_site_type("water")
+    lattice.add_site_type("source", np.zeros((9, 40, 50), bool))
+    lattice.add_reaction("-> A", rate=2000, volume="site", site_types="source")
+    where = np.zeros((9, 40, 50), bool)
+    where[7, 33:36, 41:44] = True
+
+    def hook(view):
+        if view.step == 20:
+            assert view.paint("source", where=where) == 9
+            assert view.paint("source", where=where) == 0
+        elif view.step == 40:
+            assert view.paint("water") == 9
+
+    with run(lattice=lattice, hooks=[(20, hook)], frame_every=10, count_every=10) as result:
+        counts = result.counts("A")
+        assert (counts[:3] == 0).all()
+        assert counts[3] > 0
+        assert counts[4] > counts[3]
+        assert (counts[5:] == counts[4]).all()
+        assert (result.counts("A", "source")[:5] == counts[:5]).all()
+        assert (result.counts("A", "source")[5:] == 0).all()
+        painted = [(result.sites(frame) == 1) for frame in range(7)]
+        assert [bool(p.any()) for p in painted] == [False] * 3 + [True] * 2 + [False] * 2
+        assert np.array_equal(painted[3], where)
+        assert ((result.density("A", 4) > 0) <= where).all()
 
 
 def test_a_mask_of_another_shape_is_refused():

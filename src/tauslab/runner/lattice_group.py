@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.decomposition.slab import RankGrid, cut_planes
+from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.halo import HaloKernels
@@ -51,6 +51,7 @@ class Group:
         self.depth = max(1, task.options.halo_depth)
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
+        self._sites_changed = False  # by hooks
         self._prepared = -1  # a replica whose engine has not begun
         self._engine: SlabEngine | None = None
 
@@ -96,12 +97,14 @@ class Group:
                 state = replace(state, fired=np.zeros_like(state.fired), spills=0)
             self.engine.load(state)
             self._set_rates(hooks.rates)
+            self._set_sites(hooks.sites)
             memory = hooks.memory
         self._cut_by_costs()
         return memory
 
     def _make(self, replica: int) -> None:
         self._close_engine()  # its memory goes first
+        self._sites_changed = False
         options = self.task.options
         self._engine = SlabEngine(
             self.backend,
@@ -123,6 +126,45 @@ class Group:
         for reaction in np.flatnonzero((self.engine.rates != rates).any(axis=1)).tolist():
             self.engine.set_rate(reaction, rates[reaction])
 
+    def _set_sites(self, sites: Array | None) -> None:
+        """Give the slab's planes the site types that hooks gave them; None: those of the model."""
+        if sites is not None:
+            self.engine.types[self._own] = self.backend.upload(sites)
+            self.share_sites()
+
+    def share_sites(self) -> None:
+        """Tell the neighbours of site types that were changed in the engine's memory."""
+        engine, sites = self.engine, self._host_sites(whole=True)
+        slab, depth = engine.slab, self.depth
+        periodic = self.task.lattice.boundary[0] == "periodic"
+        below, above = neighbours(self.rank, self.comm.size, periodic=periodic)
+        own = sites[self._own]
+        parcels = []
+        # Two ranks may be both neighbours to each other: what goes down comes from above.
+        if below is not None:
+            parcels.append(Parcel(below, own[:depth], sent=True))
+        if above is not None:
+            parcels.append(Parcel(above, own[-depth:], sent=True))
+            parcels.append(Parcel(above, sites[slab.planes - depth :], sent=False))
+        if below is not None:
+            parcels.append(Parcel(below, sites[:depth], sent=False))
+        self.comm.exchange(parcels)
+        engine.synchronize()
+        engine.tables.set_types(sites)
+        self._sites_changed = True
+
+    @property
+    def _own(self) -> slice:
+        """The slab's own planes among those in memory."""
+        slab = self.engine.slab
+        return slice(slab.below, slab.below + slab.end - slab.begin)
+
+    def _host_sites(self, *, whole: bool = False) -> Array:
+        """Site types of the slab's own planes, or of all in memory, on the host."""
+        self.engine.wait_for_arrays()
+        sites = self.engine.host(self.engine.types)
+        return sites if whole else sites[self._own]
+
     def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
         """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
         engine = self.engine
@@ -130,7 +172,8 @@ class Group:
         totals = self.count()
         state = engine.save_later(place)
         fired, spills = totals.fired[0], int(totals.spills[0])
-        hooks = HookState(engine.rates.copy(), memory)
+        sites = self._host_sites() if self._sites_changed else None
+        hooks = HookState(engine.rates.copy(), memory, sites)
 
         def get() -> Piece:
             own = replace(state(), fired=fired, spills=spills)
@@ -213,24 +256,33 @@ class Group:
         """Hand planes over so that slabs begin at other planes; no number changes."""
         old, state = self.bounds, self.engine.save()
         replica, rates = self.engine.replica, self.engine.rates.copy()
+        sites = self._host_sites() if self._sites_changed else None
         self.bounds = tuple(bounds)
-        planes = self.bounds[self.rank + 1] - self.bounds[self.rank]
-        particles = np.zeros((planes, *state.particles.shape[1:]), state.particles.dtype)
+        particles = self._hand_planes(old, state.particles)
+        sites = None if sites is None else self._hand_planes(old, sites)
+        waiting = self._hand_over(state.waiting)
+        self._make(replica)
+        self.engine.load(replace(state, particles=particles, waiting=waiting))
+        self._set_rates(rates)
+        self._set_sites(sites)
+        self._cuts += 1
+
+    def _hand_planes(self, old: Sequence[int], planes: Array) -> Array:
+        """Send planes of the old slab to the ranks that have them now; returns those of the new."""
+        mine = np.zeros(
+            (self.bounds[self.rank + 1] - self.bounds[self.rank], *planes.shape[1:]), planes.dtype
+        )
         parcels = []
         for other in range(self.comm.size):
-            out = state.particles[_overlap(old, self.rank, self.bounds, other)]
-            come = particles[_overlap(self.bounds, self.rank, old, other)]
+            out = planes[_overlap(old, self.rank, self.bounds, other)]
+            come = mine[_overlap(self.bounds, self.rank, old, other)]
             if other == self.rank:
                 come[...] = out
                 continue
             parcels += [Parcel(other, out, sent=True)] if len(out) else []
             parcels += [Parcel(other, come, sent=False)] if len(come) else []
         self.comm.exchange(parcels)
-        waiting = self._hand_over(state.waiting)
-        self._make(replica)
-        self.engine.load(replace(state, particles=particles, waiting=waiting))
-        self._set_rates(rates)
-        self._cuts += 1
+        return mine
 
     def _hand_over(self, waiting: Array) -> Array:
         """Send waiting particles to the slabs that have their sites now; returns ours."""

@@ -229,7 +229,7 @@ class ReplicaRuns:
         group, engine = self._group, self._group.engine
         for every, hook in self._task.options.hooks:
             if done % every == 0:
-                hook(LatticeView(engine, group.count, group.sum, self._memory))
+                hook(LatticeView(engine, group.count, group.sum, group.share_sites, self._memory))
                 engine.wait_for_arrays()
 
 

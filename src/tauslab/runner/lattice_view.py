@@ -33,6 +33,8 @@ class LatticeView:
     ----------
     count, total
         Count the whole lattice; the sum of a number over the ranks that share it.
+    share_sites
+        Tells the ranks of the neighbours that site types changed.
     memory
         Of `LatticeView.memory`.
     """
@@ -42,9 +44,11 @@ class LatticeView:
         engine: LatticeEngine,
         count: Callable[[], Samples],
         total: Callable[[int], int],
+        share_sites: Callable[[], None],
         memory: MutableMapping[str, Any],
     ) -> None:
         self._engine, self._count, self._total = engine, count, total
+        self._share_sites = share_sites
         self._lattice = engine.lattice
         self.memory = memory
         """What a hook notes for its next calls: names and JSON values, the same on all ranks;
@@ -89,9 +93,9 @@ class LatticeView:
 
     @property
     def sites(self) -> Any:
-        """Site types ``[z, y, x]`` of the slab on the device, not to be changed; None if all alike.
+        """Site types ``[z, y, x]`` of the slab on the device; None where the model has one type.
 
-        Hooks cannot change them.
+        `paint` changes them.
         """
         types = self._engine.types
         return None if types is None else types[self._own]
@@ -166,6 +170,22 @@ class LatticeView:
             lattice[z][chosen] = after
         self.changed()
         return self._total(changed)
+
+    def paint(self, site_type: str, where: Any = None) -> int:
+        """Give all sites, or those of a mask as for `remove`, a site type; particles stay there.
+
+        Returns how many were of another, on the whole lattice.
+        """
+        number, where, sites = self._type(site_type), self._mask(where), self.sites
+        if sites is None:
+            return 0
+        where = sites == sites if where is None else where  # noqa: PLR0124 - all true
+        self._engine.synchronize()
+        changed = self._total(int((where & (sites != number)).sum()))
+        sites[where] = number
+        if changed:
+            self._share_sites()
+        return changed
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Give a reaction another stochastic constant per site (1/s), everywhere or in a type."""

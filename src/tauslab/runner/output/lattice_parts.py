@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,10 +38,15 @@ _NAME = re.compile(r"r(\d{5,})-(frame|checkpoint)-(\d+)-z(\d+)-(\d+)\.h5")
 
 @dataclass(frozen=True)
 class HookState:
-    """What hooks changed: stochastic constants ``[reaction, site type]``, and what they noted."""
+    """What hooks changed: stochastic constants ``[reaction, site type]``, and what they noted.
+
+    `sites` are the site types ``[plane, y, x]`` of the same planes as the particles; None where no
+    hook changed any.
+    """
 
     rates: Array
     memory: Mapping[str, Any] = field(default_factory=dict)
+    sites: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,10 @@ def write_part(
         file["fired"] = state.fired
         file["rates"] = piece.hooks.rates
         file["memory"] = json.dumps(piece.hooks.memory)
+        if piece.hooks.sites is not None:
+            file.create_dataset(
+                "sites", data=piece.hooks.sites, compression="gzip", compression_opts=LEVEL
+            )
         file.attrs.update(
             format=FORMAT, kind=_KIND, step=state.step, spills=state.spills, frame=piece.number,
             replica=piece.replica, begin=piece.begin, end=piece.end,
@@ -228,7 +237,9 @@ def read_planes(
             waiting[(plane >= begin) & (plane < end)], int(file.attrs["step"]),
             file["fired"][...], int(file.attrs["spills"]),
         )  # fmt: skip
-        return state, HookState(file["rates"][...], json.loads(file["memory"][()]))
+        own = slice(begin - int(file.attrs["begin"]), end - int(file.attrs["begin"]))
+        sites = file["sites"][own] if "sites" in file else None
+        return state, HookState(file["rates"][...], json.loads(file["memory"][()]), sites)
 
     return _reading(path, identity, read)
 
@@ -256,11 +267,18 @@ def _check_identity(path: Path, found: Mapping[str, Any], identity: Mapping[str,
             )
 
 
-def join_states(states: Sequence[LatticeState]) -> LatticeState:
-    """Planes that follow each other as one state; its sums are those of the first."""
-    first = states[0]
-    return LatticeState(
-        np.concatenate([state.particles for state in states]) if len(states) > 1
-        else first.particles,
-        np.concatenate([state.waiting for state in states]), first.step, first.fired, first.spills,
-    )  # fmt: skip
+def join_read(
+    read: Sequence[tuple[LatticeState, HookState]],
+) -> tuple[LatticeState, HookState]:
+    """Planes that follow each other as one state; what is of the whole lattice is the first's."""
+    if len(read) == 1:
+        return read[0]
+    states, hooks = [state for state, _ in read], [hook for _, hook in read]
+    particles = np.concatenate([state.particles for state in states])
+    waiting = np.concatenate([state.waiting for state in states])
+    sites = [hook.sites for hook in hooks if hook.sites is not None]
+    joined = np.concatenate(sites) if sites else None
+    return (
+        replace(states[0], particles=particles, waiting=waiting),
+        replace(hooks[0], sites=joined),
+    )

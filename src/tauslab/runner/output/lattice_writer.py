@@ -40,7 +40,7 @@ from tauslab.runner.output.lattice_parts import (
     Piece,
     check_part,
     chunks_of,
-    join_states,
+    join_read,
     list_parts,
     newest,
     packed,
@@ -134,7 +134,7 @@ class LatticeWriter:
         sites = self._task.lattice.shape[1] * self._task.lattice.shape[2]
         wanted = [(p, max(a, begin), min(b, end)) for p, a, b in begun.parts]
         read = [read_planes(p, sites, self._identity) for p in wanted if p[1] < p[2]]
-        return join_states([state for state, _ in read]), read[0][1]
+        return join_read(read)
 
     def _parts(self) -> list[PartName]:
         return list_parts(self._folder, self._task.options.frame_every * self._task.passes)
