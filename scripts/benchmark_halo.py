@@ -46,9 +46,10 @@ STRONG = ((256, 128, 128), (256, 256, 256), (512, 512, 512))
 WEAK = (128, 256, 256)  # of a rank
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
 TRANSPORTS = ("peer", "host")
-_PATTERN = 16  # planes of particles that are made; a slab repeats them
+_PATTERN = 8  # planes of particles that are made; a slab repeats them
 _EXCHANGES = 64
 _TRACED_STEPS = 6
+_WARM_STEPS = 18
 
 Row = dict[str, Any]
 Shape = tuple[int, int, int]
@@ -157,8 +158,8 @@ class Bench:
 
     def steps_for(self, comm: Any, engine: SlabEngine) -> int:
         """As many steps as take about `seconds` a run: a multiple of 32."""
-        engine.run(34)  # launches are recorded here
-        pace = self.slowest(comm, engine, 34)
+        engine.run(_WARM_STEPS)  # launches are recorded here
+        pace = self.slowest(comm, engine, _WARM_STEPS)
         return max(32, min(6400, round(float(self.options.seconds) / pace / 32) * 32))
 
 
@@ -184,7 +185,7 @@ def time_steps(bench: Bench, part: str, shape: Shape, ranks: int, transport: str
         ]
         engine.halo = Halo(sent.kernels, links)
         engine.forget_recordings()
-        engine.run(34)
+        engine.run(_WARM_STEPS)
         row["ms_without_sending"] = 1e3 * bench.slowest(comm, engine, steps)
         row["not_hidden"] = 1 - row["ms_without_sending"] / row["ms_per_step"]
         row["message_bytes"] = 8 * words
@@ -331,7 +332,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--depth", type=int, default=1)
     parser.add_argument("--slots", type=int, default=16)
     parser.add_argument("--fill", type=float, default=0.1)
-    parser.add_argument("--seconds", type=float, default=0.4, help="of a timed run")
+    parser.add_argument("--seconds", type=float, default=0.25, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)

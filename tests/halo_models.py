@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from lattice_factory import binding, coefficient, empty_lattice, lowered
+from lattice_factory import binding, empty_lattice, lowered, typed
 
 SHAPE = (12, 9, 40)  # tiles of 32 x 16: two in a plane
 
@@ -11,23 +10,6 @@ SHAPE = (12, 9, 40)  # tiles of 32 x 16: two in a plane
 def crowded():
     """Five of eight slots are taken, so that particles wait everywhere."""
     return binding(SHAPE, 4.8, slots=8)
-
-
-def typed(boundary="reflecting"):
-    """Three site types with unlike hops and reactions, one of them from nothing."""
-    model = empty_lattice(SHAPE, {"A": 0.2, "B": 0.1}, boundary=boundary, slots=8)
-    z, y, x = np.indices(SHAPE)
-    model.add_site_type("water")
-    model.add_site_type("gel", (x + y + z) % 11 < 4)
-    model.add_site_type("rock", (x * y + z) % 17 == 3)
-    model.add_diffusion("A", coefficient(0.05), within="gel")
-    model.add_diffusion("*", 0, source="*", target="rock")
-    model.add_diffusion("A", coefficient(0.33), source="rock", target="water")
-    model.add_reaction("2 A -> B", rate=300, volume="site", site_types="gel")
-    model.add_reaction("B -> 2 A", rate=200)
-    model.add_reaction("-> A", rate=50, volume="site", site_types="rock")
-    model.place("A", count=int(4 * np.prod(SHAPE)), site_type="water")
-    return lowered(model)
 
 
 def held():
@@ -49,8 +31,8 @@ def sparse():
 MODELS = {
     "crowded": crowded,
     "absorbing": lambda: binding(SHAPE, 2.5, boundary="absorbing"),
-    "typed": typed,
-    "typed periodic": lambda: typed("periodic"),
+    "typed": lambda: typed(SHAPE, slots=8, fill=4),
+    "typed periodic": lambda: typed(SHAPE, boundary="periodic", slots=8, fill=4),
     "held": held,
     "sparse": sparse,
 }

@@ -6,6 +6,7 @@ The kernels that pack, wait and unpack, the turns that two messages take, record
 from __future__ import annotations
 
 import functools
+import queue
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
 from tauslab.kernels.rdme import LatticeEngine
+from tauslab.model.errors import DecompositionError, DeviceError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from halo_models import MODELS
@@ -68,6 +70,7 @@ class SharedBackend(CpuBackend):
         super().__init__(options)
         self.recording = None
         self.recorded = 0
+        self.closed = False
 
     def stream(self, *, urgent=False):
         del urgent
@@ -75,6 +78,8 @@ class SharedBackend(CpuBackend):
         return self._streams[-1]
 
     def export_memory(self, buffer):
+        if self.closed:
+            raise DeviceError("its memory is closed")
         handle = str(id(buffer)).encode()
         self.windows[handle] = buffer
         return handle
@@ -93,11 +98,33 @@ class SharedBackend(CpuBackend):
         return Launches(works)
 
 
+class Request:
+    """A persistent request: `start` and what waits for it."""
+
+    def __init__(self, start, finish):
+        self.Start, self._finish = start, finish
+
+    def Wait(self):  # noqa: N802
+        self._finish()
+
+    def Free(self):  # noqa: N802
+        """Nothing is held."""
+
+
 class Thread:
     """One rank's view of threads that are ranks."""
 
-    def __init__(self, rank, size, values, barrier):
+    def __init__(self, rank, size, values, barrier, boxes):
         self.rank, self.size, self._values, self._barrier = rank, size, values, barrier
+        self._boxes = boxes
+
+    def Send_init(self, buf, dest, tag):  # noqa: N802
+        box = self._boxes[self.rank, dest, tag]
+        return Request(lambda: box.put(buf.copy()), lambda: None)
+
+    def Recv_init(self, buf, source, tag):  # noqa: N802
+        box = self._boxes[source, self.rank, tag]
+        return Request(lambda: None, lambda: np.copyto(buf, box.get(timeout=60)))
 
     def allgather(self, value):
         self._values[self.rank] = value
@@ -113,10 +140,12 @@ class Thread:
 def on_threads(size, work):
     """`work` of each rank at the same time; what they return."""
     barrier, values = threading.Barrier(size), [None] * size
+    boxes = {(a, b, tag): queue.Queue() for a in range(size) for b in range(size)
+             for tag in (61, 62)}  # fmt: skip
 
     def call(rank):
         try:
-            return work(Thread(rank, size, values, barrier))
+            return work(Thread(rank, size, values, barrier, boxes))
         except BaseException:
             barrier.abort()
             raise
@@ -137,13 +166,13 @@ def whole(name):
     return state
 
 
-def advanced(comm, name, options, threads=1):
+def advanced(comm, name, options, threads=1, closed=()):
     """The slab of a rank after all steps, in three batches; how often launches were recorded."""
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
+    backend.closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
-    assert set(engine.transports) <= {"peer", None}
     engine.load_start()
     for marks in ([3], [1, 20], [STEPS - 23]):
         engine.run_sampled(marks)
@@ -171,8 +200,24 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record):
     options = HaloOptions(transport="peer", depth=depth, record=record)
     found = on_threads(size, lambda comm: advanced(comm, name, options, threads))
     same([state for state, _, _ in found], whole(name))
-    # Of a depth of 1: a recording for an odd, or an even, message to begin with.
-    assert all((count > 0) == (record and depth == 1) for _, count, _ in found)
+    assert all((count > 0) == record for _, count, _ in found)
+    assert {way for *_, ways in found for way in ways} <= {"peer", None}
+
+
+def test_each_neighbour_has_its_own_transport():
+    """Rank 2's memory cannot be opened: the others reach it through the host, each other not."""
+    found = on_threads(3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,)))
+    same([state for state, _, _ in found], whole("crowded"))
+    assert [ways for *_, ways in found] == [("host", "peer"), ("peer", "host"), ("host", "host")]
+    assert not any(count for _, count, _ in found)
+
+
+def test_one_closed_memory_refuses_peers_on_all_ranks():
+    def refused(comm):
+        with pytest.raises(DecompositionError, match=r"rank [01] cannot .* rank 2: its memory is"):
+            advanced(comm, "sparse", HaloOptions(transport="peer"), closed=(2,))
+
+    on_threads(3, refused)
 
 
 def test_full_lists_and_messages_change_nothing():

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
+from tauslab.decomposition import halo_links
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, device_count, get_backend
@@ -31,6 +32,8 @@ def digest(states):
 def run(case, backend, comm):
     """One case: what rank 0 tells of it."""
     lattice = MODELS[case["model"]]()
+    if case.get("pretend"):  # an MPI that sends device memory, as any does of a CPU device
+        halo_links.mpi_takes_device_memory = lambda: True
     options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)

@@ -62,12 +62,15 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
     assert expected["crowded"]["spills"][-1] > 10_000
 
 
-def test_a_list_that_is_full_on_one_rank_makes_all_do_the_batch_again(told, expected):
+def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
-    roomy, found = told(3, [case("crowded"), case("crowded", options=tight)])
+    direct = case("crowded", options={"transport": "mpi"}, pretend=True)
+    roomy, found, other = told(3, [case("crowded"), case("crowded", options=tight), direct])
     first = expected.setdefault("crowded", results(roomy))
     assert results(roomy) == first
     assert results(found) == first
+    assert results(other) == first
+    assert other["transports"] == [["mpi", "mpi"]] * 3
     assert min(found["capacities"]) > 64
     assert len(set(found["capacities"])) == 1
 

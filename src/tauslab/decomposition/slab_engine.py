@@ -33,7 +33,7 @@ from tauslab.model.errors import DecompositionError
 _LEAST_ROOM = 1024
 _SITES_PER_ENTRY = 16  # room at first for waiting particles in a message
 _GROWTH = 4
-_RECORDED_STEPS = 16  # launches of these many steps are recorded once: even, see `_replay`
+_RECORDED_STEPS = 8  # at least; launches of so many steps are recorded once
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,15 @@ class SlabEngine(LatticeEngine):
         device memory. The places of messages take turns, so a recording begins with an odd or an
         even message, and holds an even number of them.
         """
-        length = _RECORDED_STEPS
-        usable = self._options.record and self.depth == 1 and self.trace is None and halo.on_device
-        if not usable or steps <= length:
+        messages = 2 * -(-_RECORDED_STEPS // (2 * self.depth))
+        length = messages * self.depth
+        usable = self._options.record and self.trace is None and halo.on_device
+        if not usable or steps <= length + self.depth:
             return steps
+        if not self._graphs:  # no kernel is launched for the first time while it is recorded
+            for turn in range(self.depth):
+                self._step(halo, turn, last=False)
+            steps -= self.depth
         recorded = self._recorded(halo, length)
         if recorded is None:
             return steps
@@ -226,14 +231,13 @@ class SlabEngine(LatticeEngine):
             recorded.launch(self.stream)
             steps -= length
             self.step += length
-            halo.number += length
-        done = self.step - base_step
-        halo.kernels.advance(-(base_step + done), -(base_message + done), self.stream)
+            halo.number += messages
+        halo.kernels.advance(-self.step, -(halo.number - odd), self.stream)
         self.edge_stream.wait_for(self.stream.record())
         return steps
 
     def _recorded(self, halo: Halo, length: int) -> Graph | None:
-        """A recording of `length` steps, each of which takes a message in and sends the next."""
+        """A recording of `length` steps, which take in and send an even number of messages."""
         odd = halo.number & 1
         arguments = self.arguments()
         buffers = [x for x in arguments if hasattr(x, "shape") and x.shape]
@@ -246,10 +250,10 @@ class SlabEngine(LatticeEngine):
 
         def launch_all() -> None:
             self.edge_stream.wait_for(self.stream.record())
-            for _ in range(length):
-                self._step(halo, 0, last=False)
+            for index in range(length):
+                self._step(halo, index % self.depth, last=False)
             self.stream.wait_for(self.edge_stream.record())
-            halo.kernels.advance(length, length, self.stream)
+            halo.kernels.advance(length, length // self.depth, self.stream)
 
         recorded = self.backend.record_launches(launch_all, self.stream)
         self.step, halo.number = step, number

@@ -25,6 +25,7 @@ from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128
+_WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
 _URGENT = -5  # lower goes first; 0 is usual
 
 
@@ -230,8 +231,9 @@ class CudaBackend:
         import cupy
 
         self._device.use()
-        memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(8 * words), 0)
-        memory.memset(0, 8 * words)
+        size = -(-8 * words // _WHOLE_PAGE) * _WHOLE_PAGE
+        memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+        memory.memset(0, size)
         cupy.cuda.runtime.deviceSynchronize()
         return cupy.ndarray((words,), np.uint64, memptr=memory)
 

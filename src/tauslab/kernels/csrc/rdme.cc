@@ -10,7 +10,7 @@
 BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end,
              i64 hole_begin, i64 hole_end, i64 opens) {
     SHARED PlaneWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
@@ -24,7 +24,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
 BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
              i64 hole_begin, i64 hole_end, i64 segment) {
     SHARED ColumnWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     const i64 tiles = tiles_of_plane(l), below = (hole_begin - begin + segment - 1) / segment;
     const i64 pieces = below + (end - hole_end + segment - 1) / segment;
@@ -45,7 +45,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 ste
         PlaneWork plane;
         ColumnWork column;
     } shared;
-    Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
