@@ -150,7 +150,14 @@ class ReplicaRuns:
     def _checkpoint_due(self, done: int, now: float) -> bool:
         options = self._task.options
         by_steps = options.checkpoint_steps and done % options.checkpoint_steps == 0
+        by_steps = by_steps and not self._just_framed(done)
         return bool(by_steps) or now - self._saved_at > 60 * options.checkpoint_every
+
+    def _just_framed(self, done: int) -> bool:
+        """Whether a frame of this step is as good as a checkpoint."""
+        every = self._task.options.frame_every
+        hooked = any(done % steps == 0 for steps, _ in self._task.options.hooks)
+        return bool(every) and done % every == 0 and not hooked
 
     def _batch_end(self, done: int) -> int:
         task, options = self._task, self._task.options

@@ -232,8 +232,9 @@ class LatticeResult:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
         if "lattice/sites" not in self._file:
             return None
-        recorded = self._file["lattice/sites"].shape[len(self._lead)]
-        return np.asarray(self._read("lattice/sites", (min(frame, recorded - 1),)), np.uint8)
+        stored = self._file["lattice/sites"]
+        lead = self._lead if stored.ndim == 5 else ()  # older files: one for all replicas
+        return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
 
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
         """Particles of a species in each plane across an axis ``[frame, position]``.
