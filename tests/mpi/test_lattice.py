@@ -105,8 +105,21 @@ def test_a_signal_to_one_rank_stops_all(mpirun, tmp_path, one_rank):
     path = tmp_path / "asked-4.h5"
     with LatticeResult(path) as result:
         assert not result.complete
+    with h5py.File(path) as file:
+        marks = file["progress/samples"][...]
+    assert marks[0] > 0
+    assert marks[2] < lattice_program.STEPS // 3 + 1, "the other group stopped too"
     mpirun(3, [PROGRAM, tmp_path, "asked=4"])
     assert digest(path) == digest(one_rank["asked"])
+
+
+def test_the_doctor_tells_how_planes_travel(mpirun):
+    done = mpirun(2, ["-m", "tauslab", "doctor"])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("halo ")]
+    assert " between ranks 0-1" in lines[0]
+    assert "1-0" in lines[-1]
+    if "takes the cpu device" in done.stdout:
+        assert lines[0].startswith("halo       host between ranks 0-1, 1-0 (the cpu device has no")
 
 
 def test_what_cannot_be_is_one_sentence(mpirun, tmp_path):
