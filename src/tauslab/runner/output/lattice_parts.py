@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -127,12 +128,14 @@ def covering(parts: Iterable[PartName], planes: int) -> list[tuple[Path, int, in
     >>> covering(parts, 10)
     """
     chosen, reached = [], 0
-    parts = list(parts)
+    left = deque(sorted(parts, key=lambda part: part.begin))
     while reached < planes:
-        next_ones = [part for part in parts if part.begin <= reached < part.end]
-        if not next_ones:
+        begun = []
+        while left and left[0].begin <= reached:
+            begun.append(left.popleft())
+        best = max(begun, key=lambda part: part.end, default=None)
+        if best is None or best.end <= reached:
             return None
-        best = max(next_ones, key=lambda part: part.end)
         chosen.append((best.path, reached, min(best.end, planes)))
         reached = best.end
     return chosen
