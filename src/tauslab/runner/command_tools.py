@@ -40,5 +40,5 @@ def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"tauslab: warning: {message}", file=sys.stderr)
 
 
-def no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""
+def ignored(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all, or nobody."""

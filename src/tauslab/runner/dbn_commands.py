@@ -15,7 +15,7 @@ from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
     assignment,
-    no_warning,
+    ignored,
     stop_on_signals,
     warn_on_rank_0,
 )
@@ -42,7 +42,7 @@ def build_and_tell(arguments: argparse.Namespace) -> None:
     """Read a model, build its network on all ranks, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else no_warning
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = agree(comm, lambda: _options(arguments, network))
         built = build_network(network, options, comm, stop_on_signals())
