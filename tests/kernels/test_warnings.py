@@ -16,6 +16,10 @@ from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import lower
+from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_jacobian import jacobian
+from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.kernels.ode_parts_codegen import jacobian_functions
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import round_counts
@@ -68,6 +72,19 @@ def headers():
         yield (
             "tau_leap_checked.cc",
             leap_header(network, Style(branches=True, warps=False), checked=True),
+        )
+
+
+    network = read_sbml(SBML / "toggle_switch.xml")
+    values = network.parameter_values()
+    for varying in ((), tuple(values)[:2]):
+        system = lower_ode(network, parameters=values, varying=varying)
+        found = jacobian(system)
+        yield "ode_rk4.cc", ode_header(system, precision="single", wide=False)
+        yield "ode_dopri5.cc", ode_header(system)
+        yield (
+            "ode_rosenbrock.cc",
+            ode_header(system, more=lambda _, writer, found=found: jacobian_functions(found, writer)),
         )
 
 
