@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,6 @@ def headers():
             leap_header(network, Style(branches=True, warps=False), checked=True),
         )
 
-
     network = read_sbml(SBML / "toggle_switch.xml")
     values = network.parameter_values()
     for varying in ((), tuple(values)[:2]):
@@ -82,10 +82,8 @@ def headers():
         found = jacobian(system)
         yield "ode_rk4.cc", ode_header(system, precision="single", wide=False)
         yield "ode_dopri5.cc", ode_header(system)
-        yield (
-            "ode_rosenbrock.cc",
-            ode_header(system, more=lambda _, writer, found=found: jacobian_functions(found, writer)),
-        )
+        more = partial(jacobian_functions, found)
+        yield "ode_rosenbrock.cc", ode_header(system, more=lambda _, w, more=more: more(w))
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)
