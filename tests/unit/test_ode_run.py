@@ -221,3 +221,23 @@ def test_labelled_arrays_of_a_file(tmp_path):
             assert np.array_equal(dataset[name].values, memory[name].values), name
         assert result.to_dask("amounts").sum().compute() == pytest.approx(memory["amounts"].sum())
         dataset.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"substeps": 20, "ode_layout": "thread"},
+        {"substeps": 20, "ode_layout": "warps", "precision": "single"},
+        {"ode_solver": "dopri5", "substeps": None},
+        {"ode_solver": "rosenbrock", "substeps": None},
+    ],
+)
+def test_devices_give_the_same_bits(options):
+    wanted = {
+        "n": 300,
+        "sample": ["start=lognormal(8,0.2)", "k=loguniform(0.1,10)"],
+        "record": "trajectories,statistics,final,sampled",
+        **options,
+    }
+    assert total(run(**wanted, device="cpu")) == total(run(**wanted, device="cuda"))
