@@ -42,10 +42,9 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
     assert stores == 0
 
 
-@pytest.mark.parametrize("warps", [2, 4])
-def test_equations_spread_over_warps(warps):
+def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    placement = place(system, warps, "double")
+    placement = place(system, 4, "double")
     header = ode_header(
         system, more=lambda s, writer: group_functions(s, placement.groups, writer, 2)
     )
