@@ -16,7 +16,8 @@ import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ssa import WORK, ExactSsa
+from tauslab.kernels.engine import Engine
+from tauslab.kernels.ssa import WORK
 from tauslab.runner.lane import LANES, Lane, Reductions, add_sums, lane_rows
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.base import Writer
@@ -78,7 +79,7 @@ class Ensemble:
         self,
         task: Task,
         layout: Layout,
-        engine: ExactSsa,
+        engine: Engine,
         reductions: Reductions,
         comm: Communicator,
         writer: Writer,
