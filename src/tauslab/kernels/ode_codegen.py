@@ -189,7 +189,7 @@ def ode_header(
 
 
 def count_constants(system: OdeSystem) -> int:
-    """Constants of a trajectory that rates, quantities or events read: N_CONSTANTS of the header."""
+    """Constants that rates, quantities or events read: N_CONSTANTS of the header."""
     writer = Writer(system.graph)
     for function in (_rates, _quantities, _events):
         function(system, writer)
