@@ -85,7 +85,7 @@ def build(  # noqa: PLR0913 - as the command has
         unknown=tuple(unknown),
         ranges=dict(ranges or {}),
         samples=samples,
-        integration=integration(solver=solver, substeps=substeps, precision=precision),
+        integration=integration("ode", solver=solver, substeps=substeps, precision=precision),
         intervals=every,
         own_intervals=own,
         output=None if output is None else Path(output),
@@ -146,7 +146,7 @@ def check_property(  # noqa: PLR0913
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=tuple(unknown), ranges=dict(ranges or {}),
-        integration=integration(solver=solver, substeps=substeps),
+        integration=integration("ode", solver=solver, substeps=substeps),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), device=device, threads=threads,
     )  # fmt: skip
