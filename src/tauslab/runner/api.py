@@ -100,6 +100,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     seed: int | None = None,
     set: Mapping[str, float] | None = None,  # noqa: A002 - the option is called --set
     hooks: Sequence[tuple[int, Hook]] = (),
+    slabs: int | None = None,
+    halo: str = "auto",
+    halo_depth: int = 0,
+    rebalance_every: float | None = None,
+    checkpoint_every: float = 10.0,
+    checkpoint_steps: int = 0,
+    share_gpu: bool = False,
     device: str = "auto",
     threads: int = 0,
     output: str | os.PathLike[str] | None = None,
@@ -107,7 +114,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     resume: bool = False,
     quiet: bool = True,
 ) -> LatticeResult:
-    """Simulate particles that hop and react on a lattice.
+    """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
     Parameters
     ----------
@@ -117,7 +124,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Steps between counts (about a thousand counts by default) and between frames, which hold
         every particle (none by default).
     replicas
-        Independent runs, one after another.
+        Independent runs: one after another, or side by side on several ranks.
     max_hop
         Largest hop probability to one side: a longer step is divided into passes.
     seed
@@ -126,7 +133,19 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Values of parameters.
     hooks
         Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
-        steps, between two of them.
+        steps, between two of them; on every rank.
+    slabs
+        Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
+    halo, halo_depth
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
+        ``mpi``; and how many at a time (0: one). Changes no result.
+    rebalance_every
+        Seconds between new cuts into slabs, made where their times differ; 0: never. By default
+        with checkpoints.
+    checkpoint_every, checkpoint_steps
+        Minutes, and steps (0: none), between checkpoints; frames are checkpoints too.
+    share_gpu
+        Allow ranks to share a GPU.
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
 
@@ -149,6 +168,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         seed=seed,
         set=dict(set or {}),
         hooks=tuple(hooks),
+        slabs=slabs,
+        halo=halo,
+        halo_depth=halo_depth,
+        rebalance_every=rebalance_every,
+        checkpoint_every=checkpoint_every,
+        checkpoint_steps=checkpoint_steps,
+        share_gpu=share_gpu,
         device=device,
         threads=threads,
         output=None if output is None else Path(output),

@@ -15,6 +15,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.job import METHODS
+from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -148,6 +149,17 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
     rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
+    rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
+    rdme.add_argument("--halo", choices=HALOS, default="auto", help="how planes travel (auto)")
+    rdme.add_argument("--halo-depth", type=int, default=0, metavar="K", help="planes at a time")
+    rdme.add_argument(
+        "--rebalance-every", type=float, metavar="S", help="seconds between new cuts; 0: never"
+    )
+    rdme.add_argument(
+        "--checkpoint-every", type=float, default=10.0, metavar="M", help="minutes (10)"
+    )
+    rdme.add_argument("--checkpoint-steps", type=int, default=0, metavar="N", help="and steps")
+    rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     rdme.add_argument(

@@ -48,6 +48,11 @@ from tauslab.runner.together import agree
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
+_STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+_OF_THE_MACHINE = (
+    "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
+    "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
+)  # fmt: skip
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -62,7 +67,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_network(network, options, comm, stop_on_signals())
@@ -73,31 +78,32 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
+        model, options = agree(comm, lambda: _lattice_job(arguments))
+        tell = _ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop_on_signals(), tell)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
+    result.close()
+
+
+def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
     model = readers.read(arguments.model)
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
     # A result file reruns from itself: what the command does not say is as in the file.
     chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
-    names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
-    given = {name: getattr(arguments, name) for name in names}
+    given = {name: getattr(arguments, name) for name in _STORED}
     chosen |= {name: value for name, value in given.items() if value is not None}
     chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
-    options = LatticeOptions(
+    return model, LatticeOptions(
         **chosen,
-        device=arguments.device,
-        threads=arguments.threads,
+        **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
         output=arguments.output or Path(arguments.model.stem + ".h5"),
-        overwrite=arguments.overwrite,
-        resume=arguments.resume,
-        quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0
-        result = run_lattice(model, options, ranks(), stop_on_signals())
-    if not arguments.quiet:
-        print("\n".join(lattice_summary(result)))
-    result.close()
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -384,5 +390,5 @@ def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"tauslab: warning: {message}", file=sys.stderr)
 
 
-def _no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""
+def _ignored(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all, or nobody."""

@@ -177,11 +177,14 @@ def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
     )
 
 
-def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
-    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores."""
+def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
+
+    With `share`, ranks beyond the GPUs there are begin again with the first.
+    """
     name = choose_backend(device)
     count = device_count(name)
-    index = 0 if count <= 1 else comm.local_rank
+    index = 0 if count <= 1 else comm.local_rank % count if share else comm.local_rank
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
 
