@@ -12,6 +12,7 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
+from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.job import METHODS
 
 if TYPE_CHECKING:
@@ -114,10 +115,26 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
+    _add_dask(run)
     run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _add_dask(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--executor", choices=EXECUTORS, default="mpi", help="the ranks of this launch, or Dask"
+    )
+    run.add_argument(
+        "--scheduler", metavar="WHERE", help="of dask: local, slurm, an address or a .json file"
+    )
+    run.add_argument(
+        "--workers", metavar="N|A:B", help="of dask: how many to start, or fewest and most"
+    )
+    run.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="of slurm: for the jobs of Dask workers"
+    )
 
 
 def _rdme(subparsers: Commands) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.cache import cache_directory
-from tauslab.runner.mpi import Communicator, host_name
+from tauslab.runner.mpi import Communicator, gpu_index, host_name
 
 Facts = dict[str, Any]
 
@@ -82,9 +82,8 @@ def gpu_of_rank(local_rank: int, devices: int) -> int | None:
 
     A launcher may show each rank a GPU of its own, which then has index 0 everywhere.
     """
-    if devices == 1:
-        return 0
-    return local_rank if local_rank < devices else None
+    index = gpu_index(devices, local_rank)
+    return index if index < devices else None
 
 
 def _tried(section: Callable[[], Facts]) -> Facts:

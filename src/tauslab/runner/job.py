@@ -15,6 +15,7 @@ from tauslab.kernels.large import TEAMS
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
+from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.output.layout import HistogramSpec
 from tauslab.runner.summary import PREFIX, SummarySpec
 from tauslab.runner.sweep import Design, Sweep
@@ -130,6 +131,8 @@ class Options:
         CPU threads of this rank; 0 for all it may use.
     block
         Trajectories in a storage block; None decides by size.
+    dask
+        Where Dask workers run the launches; None runs them on the ranks of this launch.
     output
         Result file; None keeps the result in memory.
 
@@ -156,6 +159,7 @@ class Options:
     device: str = "auto"
     threads: int = 0
     block: int | None = None
+    dask: DaskOptions | None = None
     output: Path | None = None
     overwrite: bool = False
     resume: bool = False
