@@ -172,6 +172,7 @@ def _local(chosen: DaskOptions, options: Options) -> Any:
             threads_per_worker=threads or LAUNCHES_IN_FLIGHT,
             processes=True,
             dashboard_address=":0",
+            preload=["tauslab.runner.dask_worker"],
             silence_logs=logging.CRITICAL,
         )
     except RuntimeError as error:

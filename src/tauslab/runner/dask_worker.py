@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -125,6 +126,16 @@ class Station:
     def close(self) -> None:
         """Give the device back."""
         self._backend.close()
+
+
+def dask_setup(worker: Any) -> None:
+    """Called by Dask in workers that the run starts here: a request to stop is for the client.
+
+    Ctrl-C reaches every process of a terminal; what workers have in hand is still wanted then.
+    """
+    del worker
+    for number in (signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 _STATIONS: dict[str, Station] = {}
