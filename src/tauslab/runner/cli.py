@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _rdme, _info, _plot, _export, _digest, _check, _doctor, _bench):
+    for add in (_run, _rdme, _info, _plot, _export, _digest, _check, _doctor, _bench, _slurm):
         add(subparsers)
     return parser
 
@@ -211,6 +211,32 @@ def _check(subparsers: Commands) -> None:
 def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
     doctor.add_argument("--json", action="store_true")
+
+
+def _slurm(subparsers: Commands) -> None:
+    slurm = _command(subparsers, "slurm", "write a batch script for SLURM")
+    for name, text in (
+        ("nodes", "nodes (1)"),
+        ("gpus-per-node", "GPUs, and ranks, of a node (0)"),
+        ("tasks-per-node", "ranks of a node (one per GPU)"),
+        ("cpus-per-task", "cores of a rank (8)"),
+        ("array", "jobs that share the rows of --table"),
+    ):
+        slurm.add_argument(f"--{name}", type=int, metavar="N", help=text)
+    slurm.add_argument("--time", metavar="LIMIT", help="of a job (04:00:00)")
+    slurm.add_argument(
+        "--requeue",
+        action="store_true",
+        default=None,
+        help="stop before the limit, go back into the queue, and go on there",
+    )
+    slurm.add_argument("--mpi", metavar="TYPE", help="of srun: pmix (default), pmi2")
+    slurm.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
+    )
+    slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
+    slurm.add_argument("--overwrite", action="store_true")
+    slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
 
 
 def _bench(subparsers: Commands) -> None:
