@@ -223,8 +223,8 @@ def _launch(job: BatchJob) -> list[str]:
     lines = [
         *_comment(
             "srun must speak the language of the MPI that mpi4py loads: pmix for Open MPI, pmi2 "
-            "for MPICH and the mpich wheel; `srun --mpi=list` shows what there is. tauslab stops if "
-            "ranks do not find each other."
+            "for MPICH and the mpich wheel; `srun --mpi=list` shows what there is. tauslab stops "
+            "if ranks do not find each other."
         ),
         f'launch=(srun --mpi="${{TAUSLAB_SRUN_MPI:-{job.mpi}}}" --cpu-bind=cores{ends})',
         *_comment("In a container that has an MPI of the same kind:"),
@@ -242,8 +242,8 @@ def _requeue(command: str) -> list[str]:
     return [
         *_comment(
             "srun passes USR1 on to the ranks. They end what they have in hand and exit with 75; "
-            "the job goes back into the queue, and --resume completes the file, on however many ranks "
-            "there are then."
+            "the job goes back into the queue, and --resume completes the file, on however many "
+            "ranks there are then."
         ),
         "asked=no",
         "launcher=",
@@ -257,7 +257,10 @@ def _requeue(command: str) -> list[str]:
         "    code=0",
         '    wait "$launcher" || code=$?',
         "fi",
-        'if [ "$asked" = yes ] && [ "$code" -eq 75 ]; then',
+        *_comment(
+            "Not only 75: a rank may not be ready for signals yet. A failure repeats itself."
+        ),
+        'if [ "$asked" = yes ] && [ "$code" -ne 0 ]; then',
         '    echo "stopped before the time limit: back into the queue"',
         '    scontrol requeue "$SLURM_JOB_ID"',
         "    exit 0",
