@@ -21,7 +21,6 @@ from tauslab.runner.dask_lanes import result_of
 from tauslab.runner.dask_worker import WorkerError
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.local_rank import local_rank, node_group
-from tauslab.runner.mpi import gpu_index
 
 SCHLOGL = Path(__file__).parents[1] / "data" / "sbml" / "schlogl.xml"
 RUN = {"t_end": 1.0, "points": 6, "seed": 5, "method": "ssa", "device": "cpu", "n": 300}
@@ -293,18 +292,3 @@ def test_workers_that_see_other_gpus_number_themselves_apart():
     assert group("1", "0,1") == group("1", "0,1")
     assert len({group("1", "0,1"), group("2", "0,1"), group("1", "2,3"), group("", "")}) == 4
     assert group("1", "0", "tcp://b:1") != group("1", "0")
-
-
-@pytest.mark.parametrize(
-    ("count", "rank", "environment", "index"),
-    [
-        (8, 5, {}, 5),
-        (1, 5, {}, 0),
-        (1, 5, {"SLURM_GPUS_PER_TASK": "1"}, 0),
-        (8, 5, {"SLURM_GPUS_PER_TASK": "1"}, 5),  # bound by nobody: all are visible
-        (2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"}, 0),
-        (0, 0, {}, 0),
-    ],
-)
-def test_the_gpu_of_a_rank(count, rank, environment, index):
-    assert gpu_index(count, rank, environment) == index
