@@ -134,6 +134,7 @@ def test_a_job_near_its_limit_is_requeued_and_completes_its_file(slurm, submit, 
 
 
 @pytest.mark.validate
+@pytest.mark.timeout(1200)
 def test_slurm_itself_sends_the_signal_before_the_limit(slurm, submit, tmp_path):
     """Minutes long: SLURM counts limits in minutes, and may send the signal one of them early."""
     more = ["-n", 60000, "--t-end", 10, "--block", 50, *RUN, "-o", "out.h5", "--quiet"]

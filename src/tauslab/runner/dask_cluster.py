@@ -195,6 +195,7 @@ def _slurm(chosen: DaskOptions, options: Options) -> Any:
             *(dask.config.get("jobqueue.slurm.job-extra-directives") or []),
             *chosen.directives,
         ],
+        "scheduler_options": {"dashboard_address": ":0"},
     }
     return SLURMCluster(**given)
 
