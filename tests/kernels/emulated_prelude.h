@@ -15,10 +15,11 @@
 #undef KERNEL
 #undef GLOBAL_ID
 #undef GLOBAL_SIZE
+#undef BLOCK_ID
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
 
-constexpr int FIBERS = FIBERS_OF_A_BLOCK, STACK = 1 << 18;
+constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;
@@ -78,9 +79,15 @@ static int warp_operation() {
     return slot;
 }
 
+static int first_of_block() {
+    return current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK;
+}
+
 static int block_operation() {
     const int slot = (int)(++fibers[current].block_operations & 1);
-    wait_for(0, FIBERS, [](const Fiber &fiber) { return fiber.block_operations; });
+    const int begin = first_of_block();
+    wait_for(begin, begin + FIBERS_OF_BLOCK,
+             [](const Fiber &fiber) { return fiber.block_operations; });
     return slot;
 }
 
@@ -107,11 +114,21 @@ static bool block_any(bool condition) {
     fibers[current].vote[(fibers[current].block_operations + 1) & 1] = condition;
     const int slot = block_operation();
     bool any = false;
-    for (const Fiber &fiber : fibers) any = any || fiber.vote[slot];
+    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].vote[slot];
     return any;
 }
 
-#define THREAD_IN_BLOCK current
+static void atomic_least(u64 *cell, u64 value) {
+    if (value < *cell) *cell = value;
+}
+
+// For a loop that waits for another block.
+static void wait_a_little() {
+    yield();
+}
+
+#define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
+#define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define WARP_BARRIER() warp_operation()
 #define BLOCK_BARRIER() block_operation()
 #define WARP_READ(value, lane) warp_read((value), (lane))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tauslab.kernels.backends.base import BackendOptions, KernelSource
+from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
 from tauslab.kernels.cache import csrc_texts
@@ -19,33 +19,48 @@ FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psa
 
 
 class EmulatedProgram:
-    """A kernel that runs on one block of fibers."""
+    """A kernel that runs on blocks of fibers."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, blocks: int) -> None:
         self._library = ctypes.CDLL(str(path))
-        self._threads = threads
+        self._threads, self._blocks = threads, blocks
 
     def launch(self, entry: str, items: int, arguments: Sequence[Any], stream: CpuStream) -> None:
-        """Run one block, whatever `items` says: its teams take all trajectories in turn."""
+        """Run all blocks, whatever `items` says: their teams take all trajectories in turn."""
         assert items % self._threads == 0 or items > self._threads
+        self._run(entry, arguments, stream)
+
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+    ) -> None:
+        """Run all blocks, which must be those of the grid."""
+        assert (grid.blocks, grid.threads) == (self._blocks, self._threads)
+        self._run(entry, arguments, stream)
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """All blocks."""
+        del entry, threads
+        return self._blocks
+
+    def _run(self, entry: str, arguments: Sequence[Any], stream: CpuStream) -> None:
         address = ctypes.c_void_p.in_dll(self._library, entry).value
         function = ctypes.CFUNCTYPE(None)(address)
         stream.submit(lambda: function(*[_as_ctypes(argument) for argument in arguments]))
 
     def resident(self, entry: str) -> int:
-        """One block."""
+        """All blocks."""
         del entry
-        return self._threads
+        return self._threads * self._blocks
 
 
 class EmulatedBackend(CpuBackend):
-    """Blocks of `block` threads; `order` is 1 or -1."""
+    """`blocks` blocks of `block` threads; `order` is 1 or -1."""
 
     style = Style(branches=False, warps=True)
 
-    def __init__(self, folder: Path, block: int, order: int = 1) -> None:
+    def __init__(self, folder: Path, block: int, order: int = 1, blocks: int = 1) -> None:
         super().__init__(BackendOptions(threads=1))
-        self._folder, self._block, self._order = folder, block, order
+        self._folder, self._block, self._order, self._blocks = folder, block, order, blocks
 
     def compile(self, source: KernelSource) -> Any:
         """Compile with the prelude of the emulation in place of the device's."""
@@ -54,10 +69,14 @@ class EmulatedBackend(CpuBackend):
             (self._folder / name).write_text(text)
         out = self._folder / f"kernel{self._block}{self._order}.so"
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
-        sizes = (f"-DFIBERS_OF_A_BLOCK={self._block}", f"-DORDER={self._order}")
+        sizes = (
+            f"-DFIBERS_OF_BLOCK={self._block}",
+            f"-DFIBER_BLOCKS={self._blocks}",
+            f"-DORDER={self._order}",
+        )
         command = [*compiler.command, *FLAGS, *sizes, "-o", str(out)]
         subprocess.run([*command, str(self._folder / source.file)], check=True)
-        return EmulatedProgram(out, self._block)
+        return EmulatedProgram(out, self._block, self._blocks)
 
     def launched_items(self, items: int) -> int:
         """Whole blocks."""

@@ -12,6 +12,7 @@ from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
 from tauslab.kernels.cache import CSRC, csrc_texts
 from tauslab.kernels.codegen import table_header, unrolled_header
+from tauslab.kernels.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.large import TEAMS, tables_of
 from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
@@ -130,6 +131,16 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
+    # 64 registers, so that 1,024 threads hide each other's waits; choices of one warp spill.
+    texts = csrc_texts() | {"model.h": fine_header(lowered(model(name)), LAYOUT)[1]}
+    stack, stores, _, registers = compile_usage("fine_tau.cc", texts, architecture)["fine_tau"]
+    print(f"fine_tau: {registers} registers, {stack} bytes of local memory")
+    assert registers <= 64
+    assert max(stack, stores) <= 1024
+
+
 @pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
 def test_leaps_of_small_networks_do_not_spill(name, architecture):
     # Propensities and firings are indexed at run time: 16 bytes of local memory a reaction.
@@ -199,8 +210,8 @@ def test_portable_functions_stay_in_registers(architecture):
 
 def test_every_kernel_file_is_compiled_here():
     assert {path.name for path in CSRC.glob("*.cc")} == {
-        "rdme.cc", "rdme_count.cc", "ssa.cc", "ssa_table.cc", "statistics.cc", "summaries.cc",
-        "tau_leap.cc", "tau_leap_checked.cc",
+        "fine_tau.cc", "rdme.cc", "rdme_count.cc", "ssa.cc", "ssa_table.cc", "statistics.cc",
+        "summaries.cc", "tau_leap.cc", "tau_leap_checked.cc",
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.cache import CSRC
 from tauslab.kernels.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.fine_tau import fine_header
 from tauslab.kernels.large import tables_of
 from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
@@ -46,6 +47,7 @@ def headers():
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
             yield "ssa_table.cc", table_header(network, constants, 1)
+        yield "fine_tau.cc", fine_header(network, (1, 1), profiled=True)[1]
 
     for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
         model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,

@@ -65,16 +65,19 @@ def test_a_chain_that_leaps_run_thirty_times_as_fast_is_leaped(run):
     assert run(chain(), n=2, **options).method == "ssa", "ends before leaps are compiled"
 
 
-def test_what_leaps_cannot_do_is_run_exactly(run):
+def test_a_large_network_that_leaps_run_faster_is_leaped(run):
     net = ts.Network("large")
     for i in range(514):
         net.add_species(f"S{i}", 100_000)
     for i in range(513):
         net.add_reaction(f"S{i} -> S{i + 1}", rate=1.0)
-    result = run(net, n=1, times=[1e-6], record="final")
-    assert (result.method, result.attributes["method_choice"]) == (
-        "ssa", "leaps are for 512 reactions at most, not 513",
-    )  # fmt: skip
+    assert run(net, n=1, times=[1e-6], record="final").method == "ssa"
+    result = run(net, n=1, times=[1.0], record="final")
+    assert (result.method, result.attributes["leaper"]) == ("tau", "tables")
+    assert result.attributes["method_choice"].startswith("by leaping, ")
+
+
+def test_what_leaps_cannot_do_is_run_exactly(run):
     empty = ts.Network("still")
     empty.add_species("X", 3)
     assert run(empty, n=3).attributes["method_choice"] == "the model has no reactions"

@@ -132,6 +132,12 @@ def test_it_is_refused_with_exact_events(tmp_path, capsys):
     assert not out.exists()
 
 
+def test_it_is_refused_where_leaps_come_from_tables():
+    large = ts.cyclic_chain(161)
+    with pytest.raises(ts.ConfigError, match="networks of up to 160 reactions, and this one has"):
+        ts.run(large, times=[1.0], method="tau", post_leap_check=True)
+
+
 def test_auto_checks_the_leaps_that_it_chooses(leap):
     """A million molecules that decay: leaps pay, also with a check. Of 200 they do not."""
     net = ts.Network("decay")

@@ -13,9 +13,11 @@ from tauslab.runner.digest import digest_lines
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 
 
-@pytest.fixture
-def leap(device):
-    """`tauslab.run` by tau-leaping, on each device in turn."""
+@pytest.fixture(params=["unrolled", "tables"])
+def leap(device, request, monkeypatch):
+    """`tauslab.run` by tau-leaping, on each device in turn, with each engine."""
+    if request.param == "tables":
+        monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", 0)
 
     def call(model, **options):
         return ts.run(model, method="tau", device=device, **{"seed": 1, **options})
@@ -169,15 +171,11 @@ def test_epsilon_outside_its_range(epsilon):
         ts.run(chain(), times=[1.0], method="tau", epsilon=epsilon)
 
 
-def test_too_many_reactions_are_refused_by_name(monkeypatch):
-    monkeypatch.setattr("tauslab.kernels.tau_leap.LARGEST_LEAPING", 1)
-    with pytest.raises(ts.ModelError, match="--method ssa"):
-        ts.run(chain(), times=[1.0], method="tau", device="cpu")
-
-
 @pytest.mark.gpu
+@pytest.mark.parametrize("largest", [160, 0])
 @pytest.mark.parametrize("model", ["schlogl", "michaelis_menten", "ras_camp_pka", "toggle_switch"])
-def test_cuda_gives_the_bits_of_the_cpu(model):
+def test_cuda_gives_the_bits_of_the_cpu(model, largest, monkeypatch):
+    monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", largest)
     found = [
         digest_lines(
             ts.run(SBML / f"{model}.xml", method="tau", n=200, t_end=2.0, points=9, seed=8,

@@ -93,14 +93,19 @@ def tables_of(
     _write_pairs(book, "NEED", "COUNT", [r.needs for r in reactions])
     book.whole("SOURCE", [constant_source(r) for r in reactions])
     book.real("LITERAL", [literal_of(r) for r in reactions])
-    book.whole("RECORDED", network.recorded)
-    sums = weighted_sums(network)
-    book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
-    book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
+    write_samples(book, network)
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     ForestTables(book, network, terms, _by_updates(network, np.flatnonzero(~owned), weights))
     return book
+
+
+def write_samples(book: TableBook, network: LoweredNetwork) -> None:
+    """What is recorded: species, and observables and rules that are sums of counts."""
+    book.whole("RECORDED", network.recorded)
+    sums = weighted_sums(network)
+    book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
+    book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
 
 
 def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> IntArray:

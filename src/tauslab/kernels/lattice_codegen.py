@@ -223,7 +223,7 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
         "TILE_THREADS": tile.threads,
         # Blocks that find room on a processor; with more, registers would go to local memory.
         "TILE_BLOCKS": 4 if particle_bytes * lattice.slots <= 16 else 3,
-        "COLUMN_BLOCKS": 3,
+        "COLUMN_BLOCKS": 4,
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]

@@ -18,14 +18,16 @@ from tauslab.kernels.lowering import (
     Count,
     Law,
     LoweredNetwork,
-    LoweredReaction,
     Operation,
     counts_in,
 )
+from tauslab.kernels.tables import Pairs
 from tauslab.model.expression import Call, Number, Symbol
 from tauslab.model.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
+
+_NUMBERS_AT_ONCE = 1 << 22  # propensities, of some states, that are in memory together
 
 _ELEMENTWISE = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
@@ -68,92 +70,137 @@ def leap_reach(
     """
     x = np.ascontiguousarray(np.asarray(counts, np.float64).T)
     c = np.ascontiguousarray(np.asarray(constants, np.float64).T)
+    flat = _Flat(network)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(network.reactions)))
     with np.errstate(all="ignore"):  # infinities and NaN mean here what they mean in a kernel
-        return _Reach(network, x, c).find(epsilon)
+        parts = [
+            _Reach(flat, x[:, i : i + at_once], c[:, i : i + at_once]).find(epsilon)
+            for i in range(0, x.shape[1], at_once)
+        ]
+    return LeapReach(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+class _Flat:
+    """Reactants and changes of all reactions as arrays, so that a network of any size is quick."""
+
+    def __init__(self, network: LoweredNetwork) -> None:
+        reactions = network.reactions
+        self.network = network
+        self.laws = [j for j, r in enumerate(reactions) if r.law is not None]
+        self.orders = Pairs.of(r.orders for r in reactions)
+        self.changes = Pairs.of(r.change for r in reactions)
+        self.needs = Pairs.of(r.needs for r in reactions)
+        # Factors of a propensity: molecule k of the reaction, and how many of it came before.
+        times = self.orders.number
+        self.reaction = np.repeat(self.orders.row, times)
+        self.species = np.repeat(self.orders.species, times)
+        ends = np.cumsum(times)
+        self.taken = np.arange(len(self.species)) - np.repeat(ends - times, times)
+        self.molecules = np.bincount(self.reaction, minlength=len(reactions))
+        starts = np.cumsum(self.molecules) - self.molecules
+        self.place = np.arange(len(self.species)) - starts[self.reaction]
+        numbers = [r.constant for r in reactions]
+        self.rates = np.array([k.value if isinstance(k, Number) else 0.0 for k in numbers])
+        varied = [(j, k.index) for j, k in enumerate(numbers) if isinstance(k, Constant)]
+        self.varied = np.array(varied, np.int64).reshape(-1, 2)
+        self.limiting = np.zeros(len(network.species), bool)
+        read = {i for j in self.laws for i in reactions[j].depends_on()}
+        self.limiting[[*self.orders.species, *self.needs.species, *read]] = True
+        changed = np.zeros(len(network.species), bool)
+        changed[self.changes.species] = True
+        self.limiting &= changed
+        kind = self.molecules[self.orders.row] * 2**20 + self.orders.number
+        self.kinds = [
+            (int(key) >> 20, int(key) & 2**20 - 1, np.unique(self.orders.species[kind == key]))
+            for key in np.unique(kind)
+        ]
 
 
 class _Reach:
-    def __init__(self, network: LoweredNetwork, x: FloatArray, c: FloatArray) -> None:
-        self.network, self.x, self.c = network, x, c
-        self.propensities = [_propensity(r, x, c) for r in network.reactions]
-        self.leaping = [
-            self._unless_critical(r, a)
-            for r, a in zip(network.reactions, self.propensities, strict=True)
-        ]
+    """For some states at a time: `x` ``[species, states]``, `c` ``[constants, states]``."""
 
-    def find(self, epsilon: float) -> LeapReach:
-        zero = np.zeros(self.x.shape[1])
-        total, leaping = zero.copy(), zero.copy()
-        for a, own in zip(self.propensities, self.leaping, strict=True):
-            total, leaping = total + a, leaping + own
-        readers: dict[int, list[int]] = {}
-        changes: dict[int, list[tuple[int, int]]] = {}
-        for j, reaction in enumerate(self.network.reactions):
-            for species in sorted(reaction.depends_on()):
-                readers.setdefault(species, []).append(j)
-            for species, by in reaction.change:
-                changes.setdefault(species, []).append((j, by))
-        limit = zero + np.inf
-        for species in sorted(readers.keys() & changes.keys()):
-            mean, variance = zero, zero
-            for j, by in changes[species]:
-                mean = mean + by * self.leaping[j]
-                variance = variance + by * by * self.leaping[j]
-            order = self._order(species, readers[species])
-            change = np.maximum(epsilon * self.x[species] / order, 1.0)
-            limit = np.minimum(limit, change / np.abs(mean))
-            limit = np.minimum(limit, change * change / variance)
-        return LeapReach(total, total - leaping, limit)
+    def __init__(self, flat: _Flat, x: FloatArray, c: FloatArray) -> None:
+        self.flat, self.x, self.c = flat, x, c
+        self.propensities = self._all_propensities()
+        changes, states = flat.changes, range(x.shape[1])
+        scarce = x[changes.species] < -changes.number[:, None] * CRITICAL_FIRINGS
+        scarce &= (changes.number < 0)[:, None]
+        critical = np.zeros(self.propensities.shape, bool)
+        for state in states:
+            critical[changes.row[scarce[:, state]], state] = True
+        self.leaping = np.where(critical, 0.0, self.propensities)
 
-    def _unless_critical(self, reaction: LoweredReaction, propensity: FloatArray) -> FloatArray:
-        critical = np.zeros(len(propensity), bool)
-        for species, by in reaction.change:
-            if by < 0:
-                critical |= self.x[species] < -by * CRITICAL_FIRINGS
-        return np.where(critical, 0.0, propensity)
+    def find(self, epsilon: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Total, critical part and limit of every state."""
+        flat, states = self.flat, self.x.shape[1]
+        # One after the other, as NumPy does not everywhere.
+        total = np.cumsum(self.propensities, axis=0)[-1]
+        leaping = np.cumsum(self.leaping, axis=0)[-1]
+        changes, n_species = flat.changes, len(self.x)
+        change = np.maximum(epsilon * self.x / self._orders(), 1.0)
+        limit = np.full(states, np.inf)
+        for state in range(states):
+            flow = changes.number * self.leaping[changes.row, state]
+            mean = np.bincount(changes.species, flow, n_species)
+            variance = np.bincount(changes.species, changes.number * flow, n_species)
+            most = change[:, state]
+            by_mean = np.where(mean != 0, most / np.abs(mean), np.inf)[flat.limiting]
+            by_variance = np.where(variance > 0, most * most / variance, np.inf)[flat.limiting]
+            limit[state] = min([np.inf, *np.fmin(by_mean, by_variance).tolist()])
+        return total, total - leaping, limit
 
-    def _order(self, species: int, readers: list[int]) -> FloatArray:
-        """G of the species: the largest over the reactions that read it."""
-        count = self.x[species]
-        order = np.ones(len(count))
-        for j in readers:
-            reaction = self.network.reactions[j]
-            copies = dict(reaction.orders).get(species, 0)
-            if copies:
-                whole = sum(k for _, k in reaction.orders)
-                terms = float(copies) + sum(m / (count - m) for m in range(1, copies))
-                order = _larger(order, whole / copies * terms)
-            elif reaction.law is not None and species in counts_in(reaction.law):
-                order = _larger(order, self._law_order(species, j))
+    def _all_propensities(self) -> FloatArray:
+        """Every propensity at every state; 0 where it cannot be told."""
+        flat = self.flat
+        n, states = len(flat.network.reactions), self.x.shape[1]
+        rates = np.repeat(flat.rates[:, None], states, axis=1)
+        rates[flat.varied[:, 0]] = self.c[flat.varied[:, 1]]
+        factors = np.ones((n, states))
+        for place in range(int(flat.molecules.max(initial=0))):
+            here = flat.place == place
+            counts = self.x[flat.species[here]] - flat.taken[here][:, None]
+            factors[flat.reaction[here]] = factors[flat.reaction[here]] * counts
+        values = rates * factors
+        for j in flat.laws:
+            values[j] = _law(self._law_of(j), self.x, self.c)
+        possible = values >= 0
+        short = self.x[flat.needs.species] < flat.needs.number[:, None]
+        for state in range(states):
+            possible[flat.needs.row[short[:, state]], state] = False
+        return np.where(possible, values, 0.0)
+
+    def _orders(self) -> FloatArray:
+        """G of every species: the largest over the reactions that read it."""
+        order = np.ones(self.x.shape)
+        for whole, copies, species in self.flat.kinds:
+            count = self.x[species]
+            terms = float(copies) + sum(m / (count - m) for m in range(1, copies))
+            order[species] = _larger(order[species], whole / copies * terms)
+        for j in self.flat.laws:
+            for index in sorted(counts_in(self._law_of(j))):
+                order[index] = _larger(order[index], self._law_order(index, j))
         return order
+
+    def _law_of(self, j: int) -> Law:
+        law = self.flat.network.reactions[j].law
+        assert law is not None
+        return law
 
     def _law_order(self, species: int, j: int) -> FloatArray:
         now, count = self.propensities[j], self.x[species]
         more = self.x.copy()
         more[species] += 1
-        change = np.abs(_propensity(self.network.reactions[j], more, self.c) - now)
+        reaction = self.flat.network.reactions[j]
+        value = _law(self._law_of(j), more, self.c)
+        possible = value >= 0
+        for index, least in reaction.needs:
+            possible &= more[index] >= least
+        change = np.abs(np.where(possible, value, 0.0) - now)
         return np.where(now > 0, count * change / now, 1.0)
 
 
 def _larger(a: FloatArray, b: FloatArray | float) -> FloatArray:
     return np.where(b > a, b, a)
-
-
-def _propensity(reaction: LoweredReaction, x: FloatArray, c: FloatArray) -> FloatArray:
-    """Propensity at every state; 0 where it cannot be told, as where a trajectory would end."""
-    if reaction.law is not None:
-        value = _law(reaction.law, x, c)
-    else:
-        assert reaction.constant is not None
-        factors = np.ones(x.shape[1])
-        for species, order in reaction.orders:
-            for taken in range(order):
-                factors = factors * (x[species] - taken)
-        value = _law(reaction.constant, x, c) * factors
-    possible = value >= 0
-    for species, count in reaction.needs:
-        possible &= x[species] >= count
-    return np.where(possible, value, 0.0)
 
 
 def _law(law: Law, x: FloatArray, c: FloatArray) -> FloatArray:

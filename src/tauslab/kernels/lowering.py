@@ -161,6 +161,7 @@ class _Lowering:
             for name, tree in self.rules.items()
             if len(list(walk(tree))) > _LONGEST_REPEATED and symbols(tree) & self.moving
         }
+        self.counted = self.moving | self.long
         self.short = {n: tree for n, tree in self.rules.items() if n not in self.long}
         self.shared: dict[str, Law] = {}
         self.varying = set(varying)
@@ -195,7 +196,7 @@ class _Lowering:
             for name, by in reaction.net_change().items()
             if name in self.moving
         }
-        action = recognise(law, self.moving | self.long)
+        action = recognise(law, self.counted)
         if action is not None and self.long.isdisjoint(action.orders.keys()):
             constant = self.constant(action.constant)
             orders = tuple((self.number[n], k) for n, k in action.orders.items())

@@ -161,6 +161,9 @@ class ExactSsa:
         if self._large is not None:
             arguments += self._large.arguments(buffers.scratch)
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
+        self._launch(items, arguments, stream)
+
+    def _launch(self, items: int, arguments: list[Any], stream: Stream) -> None:
         self.program.launch(self.entry, items, arguments, stream)
 
     def _items(self, rows: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,34 @@ class Rows:
         ends = np.cumsum(sizes)
         within = np.arange(len(which)) - np.repeat(ends - sizes, sizes)
         return which, self.items[self.start[rows][which] + within]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of (species, number), flat: `row`, `species` and `number`, one entry a pair."""
+
+    row: IntArray
+    species: IntArray
+    number: IntArray
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[tuple[int, int], ...]]) -> Pairs:
+        """From lists of pairs."""
+        listed = list(rows)
+        sizes = np.fromiter(map(len, listed), np.int64, len(listed))
+        words = chain.from_iterable(chain.from_iterable(listed))
+        flat = np.fromiter(words, np.int64, 2 * int(sizes.sum())).reshape(-1, 2)
+        return cls(np.repeat(np.arange(len(listed)), sizes), flat[:, 0], flat[:, 1])
+
+    def first_of(self, n_rows: int, place: int) -> tuple[IntArray, IntArray]:
+        """Species and number of every row's pair `place`; -1 and 0 where it has none."""
+        start = np.searchsorted(self.row, np.arange(n_rows))
+        size = np.bincount(self.row, minlength=n_rows)
+        species, number = np.full(n_rows, -1), np.zeros(n_rows, np.int64)
+        there = size > place
+        species[there] = self.species[start[there] + place]
+        number[there] = self.number[start[there] + place]
+        return species, number
 
 
 def distinct(numbers: IntArray) -> IntArray:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.leap_estimate import leap_reach
+from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.selectors import LARGEST_UNROLLED
 from tauslab.kernels.ssa import WORK, ExactSsa
-from tauslab.kernels.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
+from tauslab.kernels.tau_leap import LARGEST_LEAPING
 from tauslab.model.check import refusing
 from tauslab.model.errors import TauslabError
 from tauslab.model.network import Network
@@ -34,6 +35,8 @@ BoolArray = npt.NDArray[np.bool_]
 GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
 _GAIN_TO_TRY = 1.5  # by how much they must seem to be, for a pilot of their own
 _COMPILING = 1e4  # compiling a kernel for leaps takes as long as this many events x reactions^2
+_COMPILING_TABLES = 1e6  # and one that reads tables as this many
+_FEWEST_LEAPS = 16  # that a leaping trajectory of a pilot may take
 _TRAJECTORIES = 4
 _TRAJECTORIES_OF_MANY = 8  # where inputs vary from trajectory to trajectory or point to point
 _EVENTS = 2**16  # most of an exact pilot trajectory; of the table kernel a part of them
@@ -57,8 +60,11 @@ def leap_cost(reactions: int) -> float:
     """What a leap costs, in exact events of the same network.
 
     Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
-    whichever device is slower; an event of the table kernel costs as much as three of others.
+    whichever device is slower; an event of the table kernel costs as much as three of others. From
+    tables a leap takes less for each reaction, and an event more the larger the network is.
     """
+    if reactions > LARGEST_LEAPING:
+        return 20.0 + reactions / 3.0
     cost = 20.0 + 2.0 * reactions
     return cost if reactions <= LARGEST_UNROLLED else cost / 3.0
 
@@ -103,7 +109,7 @@ def choose_method(task: Task, backend: Backend) -> Choice:
         if exact.events <= _GAIN_TO_TRY * exact.leaping:
             return Choice("ssa", exact.text())
         expected = exact.events / exact.covered / exact.trajectories * task.options.total
-        if expected < _COMPILING * len(task.lowered.reactions) ** 2:
+        if expected < _compiling(task):
             reason = f"the run has about {expected:.2g} events, too few to compile leaps for"
             return Choice("ssa", reason)
     leaped = _leaping_pilot(task, backend)
@@ -132,13 +138,18 @@ def first_leap(network: Network) -> str | None:
     return f"the first leap of tau could span {span} (epsilon {epsilon:g}), and costs {cost:.3g}"
 
 
+def _compiling(task: Task) -> float:
+    """Compiling a kernel for leaps, in exact events."""
+    if leaper_of(task.lowered) == "tables":
+        return _COMPILING_TABLES
+    return _COMPILING * len(task.lowered.reactions) ** 2
+
+
 def _refusal(task: Task) -> str | None:
     """Why leaps are out of the question."""
     reactions = len(task.lowered.reactions)
     if reactions == 0:
         return "the model has no reactions"
-    if reactions > LARGEST_LEAPING:
-        return f"leaps are for {LARGEST_LEAPING} reactions at most, not {reactions}"
     for feature in task.network.features:
         if refusing(feature, ["tau"]):
             return f"{feature.element}: tau cannot honour {feature.kind}"
@@ -223,9 +234,9 @@ def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     """The same trajectories by leaping, with all sample times, at which leaps are cut."""
     reactions = len(task.lowered.reactions)
     times, epsilon = task.options.times, task.options.epsilon
-    pilot = _pilot(task, Record(), _LEAPED_REACTIONS // reactions, times)
-    kind = CheckedTauLeap if task.options.post_leap_check else TauLeap
-    engine = kind(backend, task.lowered, times.tolist(), epsilon)
+    pilot = _pilot(task, Record(), max(_FEWEST_LEAPS, _LEAPED_REACTIONS // reactions), times)
+    checked = task.options.post_leap_check
+    engine = leaping_engine(backend, task.lowered, times.tolist(), epsilon, checked=checked)
     flat = _trajectories(task)
     deliveries = _simulated(pilot, engine, flat)
     work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}

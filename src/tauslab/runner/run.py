@@ -21,9 +21,9 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
-from tauslab.kernels.tau_leap import CheckedTauLeap, TauLeap
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
@@ -184,8 +184,8 @@ def build_engine(task: Task, backend: Backend, weights: FloatArray | None) -> Ex
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
-        leaping = CheckedTauLeap if options.post_leap_check else TauLeap
-        return leaping(backend, task.lowered, times, options.epsilon)
+        checked = options.post_leap_check
+        return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
     )
@@ -264,6 +264,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["method_choice"] = task.method_choice
     if options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
             attributes["post_leap_check"] = 1
     else:

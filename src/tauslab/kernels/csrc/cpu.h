@@ -184,14 +184,29 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return expected;
 }
 
-// Adds to a cell of the block's memory.
-DEVICE void add_in_block(u32 *cell, u32 value) {
-    *cell += value;
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    const u32 before = *cell;
+    *cell = before + value;
+    return before;
 }
 
 // What was written before is seen before what is written after.
 DEVICE void publish() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+// A clock of the processor, for comparing parts of a kernel; 0 where none is known.
+DEVICE u64 ticks() {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    u64 now;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    return 0;
+#endif
 }
 
 extern "C" int sched_yield(void);

@@ -15,30 +15,12 @@
 #pragma once
 
 #include "laws.h"
+#include "network_tables.h"
 #include "streams.h"
 #include "team.h"
 
-constexpr i32 GENERAL_LAW = -1;
-constexpr i32 LITERAL_CONSTANT = -2;
-
 // What the whole number of a term is.
 enum TermKind : i32 { PARTNERS = 0, SAME_SPECIES = 1, FIXED = 2 };
-
-struct Tables {
-    const i32 *whole;  // addressed by the constants AT_... of model.h
-    const double *real;
-
-    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
-};
-
-// A sum of counts with whole weights, exact in any order.
-template <class Counts>
-DEVICE double weighted(const Tables &tables, i64 row, const Counts &x) {
-    double sum = 0;
-    for (i32 j = tables.at(AT_SUM_ROW, row); j < tables.at(AT_SUM_ROW, row + 1); ++j)
-        sum += tables.real[AT_SUM_WEIGHT + j] * (double)x[tables.at(AT_SUM_SPECIES, j)];
-    return sum;
-}
 
 // A trajectory in flight.
 struct State {
@@ -47,11 +29,6 @@ struct State {
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
 };
-
-DEVICE double constant_of(i32 source, double literal, const double *c) {
-    if (N_CONSTANTS == 0) return literal;
-    return source == LITERAL_CONSTANT ? literal : c[source];
-}
 
 // Propensity of reaction j, from its row of orders or its law.
 DEVICE double propensity(const Tables &tables, i32 j, const State &s) {

@@ -8,7 +8,7 @@
 // Hops along x and y in planes begin .. end - 1. `opens` is 1 in the first launch of a step.
 BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end, i64 opens) {
     SHARED PlaneWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
@@ -21,7 +21,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
 BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
              i64 segment) {
     SHARED ColumnWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     const i64 tiles = tiles_of_plane(l), pieces = (end - begin + segment - 1) / segment;
     for (i64 b = BLOCK_ID; b < tiles * pieces; b += BLOCKS) {
@@ -38,7 +38,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 ste
         PlaneWork plane;
         ColumnWork column;
     } shared;
-    Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);

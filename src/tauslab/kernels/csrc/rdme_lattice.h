@@ -45,6 +45,7 @@ struct Lattice {
     i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
     u64 seed, step;
     i64 replica;
+    const u32 *packing;  // see rdme_site.h
 };
 
 #define LATTICE_ARGUMENTS \
@@ -58,18 +59,46 @@ struct Lattice {
     Lattice { \
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
-            first_plane, wraps, own_begin, own_end, seed, step, replica \
+            first_plane, wraps, own_begin, own_end, seed, step, replica, nullptr \
     }
+
+// Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
+constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
+constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
+constexpr int MOST_KEPT = 1024;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
+#ifdef SELECT_BYTES
+template <class T>
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
+    if (entries > MOST_KEPT) return table;
+    for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
+    return kept;
+}
+
+// Behind the first line of a kernel. The block has to meet before the tables are read.
+#define LATTICE_IN_BLOCK(l) \
+    SHARED u32 packing[PACKINGS]; \
+    SHARED u32 kept_bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES]; \
+    SHARED u16 kept_hops[HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES]; \
+    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
+        packing[set_] = packing_of((u32)set_); \
+    Lattice l = LATTICE; \
+    l.packing = packing; \
+    l.bounds = keep_in_block(kept_bounds, BOUND_ENTRIES, l.bounds); \
+    l.hop_high = keep_in_block(kept_hops, HOP_ENTRIES, l.hop_high)
+#else
+#define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
+#endif
+
 DEVICE int tiles_along_x(const Lattice &l) {
-    return (int)((l.nx + TILE_X - 1) / TILE_X);
+    return (int)((u32)(l.nx + TILE_X - 1) / TILE_X);
 }
 
 DEVICE int tiles_along_y(const Lattice &l) {
-    return (int)((l.ny + TILE_Y - 1) / TILE_Y);
+    return (int)((u32)(l.ny + TILE_Y - 1) / TILE_Y);
 }
 
 DEVICE int tiles_of_plane(const Lattice &l) {

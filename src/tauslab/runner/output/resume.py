@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Root attributes that decide the numbers of a run.
 _IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
-             "presimulation", "post_leap_check")  # fmt: skip
+             "presimulation", "post_leap_check", "leaper")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+// A network in tables, for kernels that are not unrolled.
+#pragma once
+
+#include "model.h"
+#include "prelude.h"
+
+// In place of the index of a constant of the row.
+constexpr i32 GENERAL_LAW = -1;
+constexpr i32 LITERAL_CONSTANT = -2;
+
+struct Tables {
+    const i32 *whole;  // addressed by the constants AT_... of model.h
+    const double *real;
+
+    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
+};
+
+// A sum of counts with whole weights, exact in any order.
+template <class Counts>
+DEVICE double weighted(const Tables &tables, i64 row, const Counts &x) {
+    double sum = 0;
+    for (i32 j = tables.at(AT_SUM_ROW, row); j < tables.at(AT_SUM_ROW, row + 1); ++j)
+        sum += tables.real[AT_SUM_WEIGHT + j] * (double)x[tables.at(AT_SUM_SPECIES, j)];
+    return sum;
+}
+
+DEVICE double constant_of(i32 source, double literal, const double *c) {
+    if (N_CONSTANTS == 0) return literal;
+    return source == LITERAL_CONSTANT ? literal : c[source];
+}

@@ -1,0 +1,169 @@
+"""Leaps of many threads: the bits of one thread, of warps, and of blocks that wait for others."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from emulation import EmulatedBackend
+
+import tauslab as ts
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.fine_tau import FineTau
+from tauslab.kernels.lowering import LoweredNetwork, lower
+from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.tau_leap import TauLeap
+from tauslab.model.network import Network
+
+compiler = pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"
+)
+
+
+def lowered(network: Network) -> tuple[LoweredNetwork, np.ndarray]:
+    values = network.parameter_values()
+    counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
+    found = lower(network, parameters=values, counts=counts)
+    return found, np.array([[counts[s] for s in found.species]], np.int32)
+
+
+def simulate(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_steps=MAX_STEPS,
+             **options):  # fmt: skip
+    """Counts [n, time, species], observables, final, status and work."""
+    model, initial = lowered(network)
+    simulator = engine(backend, model, times, epsilon, **options)
+    empty, species = backend.empty, len(model.species)
+    buffers = SampleBuffers(
+        empty((n, len(times), species), np.int32),
+        empty((n, len(times), len(model.observables)), np.float64),
+        empty((n, species), np.int32), empty((n,), np.uint8), empty((1,), np.uint64),
+        empty((4,), np.uint64), simulator.scratch(n),
+    )  # fmt: skip
+    stream = backend.stream()
+    launch = Launch(3, n, backend.upload(initial), backend.upload(np.zeros((1, 1))))
+    simulator.start(launch, buffers, stream, seed=11, max_steps=max_steps)
+    stream.record().wait()
+    found = [buffers.counts, buffers.observables, buffers.final, buffers.status, buffers.work]
+    found = [array.get() if hasattr(array, "get") else array.copy() for array in found]
+    backend.close()
+    return found
+
+
+def cpu(threads=1):
+    return get_backend("cpu", BackendOptions(threads=threads))
+
+
+def busy(seed=1) -> Network:
+    """Many molecules and few: leaps, critical reactions, exact events; rows of more than 32."""
+    net = ts.random_network(species=40, reactions=70, rates=(1e-4, 1e-2), initial=600, seed=seed)
+    for i in range(40):
+        net.add_species(f"T{i}", 300 if i % 2 else 12)
+        net.add_reaction(f"S1 + T{i} -> S1 + T{(i + 1) % 40}", rate=2e-4)
+        net.add_reaction(f"T{i} -> S2", rate=0.2)
+        net.add_reaction(f"2 S2 -> S2 + T{i}", rate=1e-6)
+    net.add_reaction("S3 -> S4", law="40 * S3 / (50 + S3)")
+    net.add_reaction("3 S4 -> 2 S4 + S3", rate=1e-8)
+    net.add_rule("all", " + ".join(net.species))
+    return net
+
+
+TIMES = [0.0, 0.2, 0.5]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    found = simulate(cpu(), busy(), TIMES, 4)
+    assert all(found[4][i] > 20 for i in range(3)), "leaps and exact events"
+    return found
+
+
+@compiler
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("threads", "blocks", "crew"), [(32, 1, 1), (64, 1, 1), (32, 3, 3), (64, 4, 2)]
+)
+def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, crew, order):
+    device = EmulatedBackend(tmp_path, threads, order, blocks)
+    found = simulate(device, busy(), TIMES, 4, blocks=crew, layout=(threads, 1))
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_threads_take_trajectories_in_any_order(expected):
+    found = simulate(cpu(threads=3), busy(), TIMES, 4)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_network_of_two_reactions_gives_the_bits_of_the_generated_code():
+    """Where a sum has one order and every reaction draws for itself, both engines agree."""
+    net = ts.Network("chain")
+    for name, count in (("A", 5000), ("B", 0), ("C", 0)):
+        net.add_species(name, count)
+    net.add_reaction("A -> B", rate=1.0)
+    net.add_reaction("B -> C", rate=2.0)
+    found = [
+        simulate(cpu(), net, [0.5, 2.0, 9.0], 20, engine=engine) for engine in (FineTau, TauLeap)
+    ]
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_large_changes_by_laws():
+    """Changes by 9 have a table of their own; B(t) = 200,000 - 160,000 exp(-0.09 t) on average.
+
+    The mean of 50 has a standard error of 44: within 5, and half of epsilon.
+    """
+    net = ts.Network("large changes")
+    net.add_species("A", 2_000_000)
+    net.add_species("B", 40_000)
+    net.add_reaction("A -> A + 9 B", rate=1e-3)
+    net.add_reaction("9 B ->", law="0.01 * B")
+    net.add_reaction("4000 B -> A", law="1e-12 * B")
+    counts, _, _, status, work = simulate(cpu(), net, [0.1, 0.5], 50)
+    assert (status == 0).all()
+    assert work[1] > 50 * 2
+    assert abs(counts[:, 1, 1].mean() - (200_000 - 160_000 * np.exp(-0.045))) < 5 * 44 + 700
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+@pytest.mark.parametrize("items", [10, 5000, 10**6])
+def test_crews_share_a_device(items, rows):
+    """Crews times blocks never pass what the device runs at the same time, and none is idle."""
+    from types import SimpleNamespace
+
+    engine = FineTau.__new__(FineTau)
+    engine._block_threads, engine._given_blocks, engine._items_of_network = 512, 0, items
+    engine.entry, engine._sizes = "fine_tau", (items, items, items)
+    engine.program = SimpleNamespace(resident_blocks=lambda entry, threads: 264)
+    style = SimpleNamespace(warps=True)
+    engine.backend = SimpleNamespace(style=style, free_memory=lambda: 1 << 37)
+    crews = engine._crews(rows)
+    assert 1 <= crews <= rows
+    assert crews * engine.blocks(crews) <= 264
+    most = -(-items // 512)
+    assert engine.blocks(crews) <= most
+    if rows > crews:
+        assert crews * engine.blocks(crews) > 264 // 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("crew", "n"), [(0, 300), (1, 40), (7, 40), (0, 1)])
+def test_crews_of_a_gpu_give_the_bits_of_the_cpu(crew, n):
+    expected = simulate(cpu(2), busy(), TIMES, n)
+    found = simulate(get_backend("cuda", BackendOptions()), busy(), TIMES, n, blocks=crew)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.gpu
+def test_a_whole_gpu_gives_the_bits_of_the_cpu():
+    """A network that fills the device: leaps, and exact events of a sum tree of four levels."""
+    net = ts.random_network(species=30_000, reactions=40_000, rates=(1e-5, 1e-3), seed=2)
+    found = [
+        simulate(get_backend(name, BackendOptions()), net, [1e-3, 5e-3], 3, max_steps=400)
+        for name in ("cpu", "cuda")
+    ]
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
