@@ -141,6 +141,17 @@ def test_the_command_starts_workers_of_its_own(tmp_path):
     assert lines(ts.open(path)) == lines(ts.run(SCHLOGL, **RUN))
 
 
+@needs_dask
+@pytest.mark.gpu
+def test_workers_with_a_gpu_each_give_the_same_bits(tmp_path):
+    """As many workers as GPUs, by default; each takes one of its own."""
+    options = RUN | {"n": 20000, "record": "trajectories,statistics"}
+    chosen = options | {"device": "cuda", "executor": "dask"}
+    result = ts.run(SCHLOGL, **chosen, output=tmp_path / "gpu.h5")
+    assert lines(result) == lines(ts.run(SCHLOGL, **options))
+    assert b"NVIDIA" in result.data["profile/device"][0]
+
+
 # --- errors ---
 
 
@@ -244,17 +255,27 @@ def test_a_worker_that_fails_is_not_asked_again():
 
 def test_the_error_is_told_when_no_worker_is_left():
     workers = Workers(FakeClient("a"), lambda: False)
-    with pytest.raises(ts.DeviceError, match="worker at a failed: RuntimeError: ill"):
+    with pytest.raises(ts.ExecutorError, match="worker at a failed: RuntimeError: ill"):
         result_of(workers, Done(WorkerError("a", RuntimeError("ill"))), lambda _: None)
 
 
 def test_a_run_without_workers_gives_up(monkeypatch):
     monkeypatch.setattr(dask_cluster, "PATIENCE", 0.0)
     monkeypatch.setattr(dask_cluster, "_LOOK_SECONDS", 0.01)
-    with pytest.raises(ts.DeviceError, match="no Dask worker at tcp://here:1"):
+    with pytest.raises(ts.ExecutorError, match="no Dask worker at tcp://here:1"):
         Workers(FakeClient(), lambda: False).wait_for_one()
     with pytest.raises(ts.StoppedEarly, match="before there was a Dask worker"):
         Workers(FakeClient(), lambda: True, queued=True).wait_for_one()
+
+
+def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
+    client = FakeClient("a")
+    workers = Workers(client, lambda: False)
+    monkeypatch.setattr(dask_cluster, "_LOOK_SECONDS", 0.0)
+    workers.check()
+    client.scheduler_info = lambda n_workers: {}  # what a client says that could not reconnect
+    with pytest.raises(ts.ExecutorError, match="scheduler at tcp://here:1 is gone"):
+        workers.check()
 
 
 def test_processes_of_a_machine_take_the_lowest_free_number():

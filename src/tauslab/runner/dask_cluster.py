@@ -13,7 +13,7 @@ from typing import Any
 from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT
-from tauslab.model.errors import ConfigError, DeviceError, StoppedEarly
+from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
 from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.job import Options
 
@@ -27,6 +27,8 @@ class Workers:
 
     Parameters
     ----------
+    client
+        Of the scheduler.
     most
         Of workers that are scaled by the work there is: as many as there may be; else 0.
     queued
@@ -37,16 +39,12 @@ class Workers:
         self, client: Any, stop: Callable[[], bool], *, most: int = 0, queued: bool = False
     ) -> None:
         self.client, self._stop, self._most, self._queued = client, stop, most, queued
+        self.where = str(client.scheduler.address)
         self._found: dict[str, int] = {}
         self._looked = self._seen = time.monotonic()
         self._stopping: float | None = None
         self.bad: set[str] = set()
         self._look()
-
-    @property
-    def where(self) -> str:
-        """The scheduler's address."""
-        return str(self.client.scheduler.address)
 
     @property
     def threads(self) -> dict[str, int]:
@@ -63,7 +61,7 @@ class Workers:
 
         Raises
         ------
-        DeviceError
+        ExecutorError
             There has been none for a while, or the scheduler is gone.
         StoppedEarly
             The run is to stop, and the workers did not end what they had in hand.
@@ -75,7 +73,7 @@ class Workers:
         if self.threads:
             self._seen = now
         elif not self._queued and now - self._seen > PATIENCE:
-            raise DeviceError(f"no Dask worker at {self.where} for {PATIENCE:g} s: start some")
+            raise ExecutorError(f"no Dask worker at {self.where} for {PATIENCE:g} s: start some")
         if self._stop():
             self._stopping = self._stopping or now
             if now - self._stopping > _STOP_SECONDS:
@@ -98,9 +96,13 @@ class Workers:
 
     def _look(self) -> None:
         try:
-            found = self.client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, TimeoutError) as error:
-            raise DeviceError(f"the Dask scheduler at {self.where} is gone: {error}") from None
+            found = self.client.scheduler_info(n_workers=-1).get("workers")
+        except (OSError, TimeoutError):
+            found = None
+        if found is None:  # Dask has tried for a while to reach it again
+            raise ExecutorError(
+                f"the Dask scheduler at {self.where} is gone; an output file can be resumed"
+            )
         self._found = {address: int(facts["nthreads"]) for address, facts in found.items()}
         self._looked = time.monotonic()
 
@@ -113,7 +115,7 @@ def open_workers(options: Options, stop: Callable[[], bool]) -> Iterator[Workers
     ------
     ConfigError
         There is no scheduler at the address, or workers cannot be started.
-    DeviceError
+    ExecutorError
         There is no worker.
     """
     chosen = options.dask

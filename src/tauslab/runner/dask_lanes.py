@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT
-from tauslab.model.errors import DeviceError, StoppedEarly, TauslabError
+from tauslab.model.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.runner import dask_worker
 from tauslab.runner.dask_cluster import Workers
 from tauslab.runner.dask_worker import Share, WorkerError
@@ -151,7 +151,7 @@ def result_of(workers: Workers, future: Any, again: Callable[[int], Any]) -> Any
                     return future.result(timeout=_LOOK_SECONDS)
                 workers.check()
             return future.result()
-        except (DeviceError, StoppedEarly):  # of `check`
+        except (ExecutorError, StoppedEarly):  # of `check`
             raise
         except Exception as error:
             told = _translated(workers, error)
@@ -169,17 +169,17 @@ def _translated(workers: Workers, error: Exception) -> Exception:
         workers.bad.add(error.address)
         if isinstance(error.error, TauslabError):
             return error.error
-        return DeviceError(
+        return ExecutorError(
             f"the Dask worker at {error.address} failed: {type(error.error).__name__}: "
             f"{error.error}"
         )
     if isinstance(error, KilledWorker):
-        return DeviceError(
+        return ExecutorError(
             f"several Dask workers of {workers.where} died with the same blocks: their logs tell "
             "why, for example for want of memory"
         )
     if isinstance(error, ModuleNotFoundError):
-        return DeviceError(f"a Dask worker of {workers.where} cannot run tauslab: {error}")
-    return DeviceError(
+        return ExecutorError(f"a Dask worker of {workers.where} cannot run tauslab: {error}")
+    return ExecutorError(
         f"the Dask scheduler at {workers.where} lost the run: {type(error).__name__}: {error}"
     )
