@@ -220,3 +220,19 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < target; ++turn)
         if (turn > 1000) sched_yield();
 }
+
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    publish();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    __atomic_store_n(cell, value, __ATOMIC_RELEASE);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < value; ++turn)
+        if (turn > 100) sched_yield();
+}

@@ -203,6 +203,16 @@ DEVICE void publish() {
     __threadfence();
 }
 
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    __threadfence_system();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    *(volatile u64 *)cell = value;
+}
+
 // A clock of the thread's processor, for comparing parts of a kernel.
 DEVICE u64 ticks() {
     return (u64)clock64();
@@ -211,6 +221,12 @@ DEVICE u64 ticks() {
 // Leaves the memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {
     __nanosleep(20);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    while (*(const volatile u64 *)cell < value) wait_a_little();
+    __threadfence_system();
 }
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
