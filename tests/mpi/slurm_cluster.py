@@ -144,6 +144,11 @@ class SlurmCluster:
         words = self.call("scontrol", "show", "job", job).split()
         return dict(word.partition("=")[::2] for word in words)
 
+    def runs_ended(self, job: str) -> int:
+        """How often the batch script of a job has ended, with all that it had started."""
+        logs = (log.read_text() for log in self._folder.glob("slurmd-*.log"))
+        return sum(log.count(f"[{job}.batch] done with job") for log in logs)
+
     def wait_for(self, job: str, *states: str, timeout: float = 90.0) -> dict[str, str]:
         """Wait until a job is in one of these states."""
         deadline = time.monotonic() + timeout

@@ -111,7 +111,9 @@ def come_back(slurm, tmp_path, job, *, patience=120.0):
     deadline = time.monotonic() + patience
     while (state := slurm.state(job))["JobState"] not in ("COMPLETED", "FAILED"):
         assert time.monotonic() < deadline, f"{state}\n{log_of(tmp_path, job)}"
-        if state["JobState"] == "PENDING":  # for two minutes, unless it is told otherwise
+        # It would wait for two minutes, in which what is left of its last run ends.
+        if state["JobState"] == "PENDING" and slurm.runs_ended(job) >= int(state["Restarts"]):
+            time.sleep(2)  # slurmd tells two runs of a job apart by the second
             slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
         time.sleep(0.3)
     log = log_of(tmp_path, job)
