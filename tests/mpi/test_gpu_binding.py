@@ -11,23 +11,21 @@ pytestmark = pytest.mark.mpi
 CUPY = """\
 import os
 from types import SimpleNamespace
-__version__ = "0"
 def visible():
     return len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
-def properties(index):
-    return {"name": b"GPU", "totalGlobalMem": 1 << 30, "major": 9, "minor": 0}
-cuda = SimpleNamespace(runtime=SimpleNamespace(
-    CUDARuntimeError=OSError, driverGetVersion=lambda: 13000, runtimeGetVersion=lambda: 13000,
-    getDeviceCount=visible, getDeviceProperties=properties))
+cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDeviceCount=visible))
 """
 PROGRAM = """\
-import os, sys
+import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
+from tauslab.runner import run
 from tauslab.runner.api import ranks
-shown = sys.argv[1]
-os.environ["CUDA_VISIBLE_DEVICES"] = str(ranks().local_rank) if shown == "own" else shown
-from tauslab.runner.cli import main
-raise SystemExit(main(["doctor", "--json"]))
+comm, shown = ranks(), sys.argv[1]
+os.environ["CUDA_VISIBLE_DEVICES"] = str(comm.local_rank) if shown == "own" else shown
+run.get_backend = lambda name, options: (name, options.index)
+opened = comm.gather(run.open_backend("auto", 1, comm))
+if comm.rank == 0:
+    print(json.dumps(opened))
 """
 
 
@@ -37,5 +35,5 @@ def test_each_rank_takes_a_gpu_of_its_own(mpirun, tmp_path, shown, gpus):
     (tmp_path / "cupy.py").write_text(CUPY)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    facts = json.loads(mpirun(3, [program, shown]).stdout)
-    assert [rank["gpu"] for rank in facts["ranks"]] == gpus
+    opened = json.loads(mpirun(3, [program, shown]).stdout)
+    assert opened == [["cuda", gpu] for gpu in gpus]

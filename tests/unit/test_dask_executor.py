@@ -60,8 +60,9 @@ def lines(result):
         {"record": "summary:mean:X:0.5", "sweep": {"c3": "lin:8e-4:1.2e-3:5"}, "n": 60},
         {"method": "auto", "n": 40, "sweep": {"c3": "lin:8e-4:1.2e-3:3"}, "record": "statistics"},
         {"set": {"X": np.arange(300.0)}},
+        {"method": "ode", "set": {"X": np.arange(300.0)}, "record": "trajectories,statistics"},
     ],
-    ids=["all", "statistics", "summary of a sweep", "auto", "values per trajectory"],
+    ids=["all", "statistics", "summary of a sweep", "auto", "values per trajectory", "ode"],
 )
 def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
     options = RUN | more

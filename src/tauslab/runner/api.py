@@ -23,8 +23,10 @@ from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.mpi import Communicator, SerialCommunicator, under_launcher, world
+from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
+from tauslab.runner.sampling import Sampling
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
@@ -104,6 +106,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     seed: int | None = None,
     set: Mapping[str, float] | None = None,  # noqa: A002 - the option is called --set
     hooks: Sequence[tuple[int, Hook]] = (),
+    slabs: int | None = None,
+    halo: str = "auto",
+    halo_depth: int = 0,
+    rebalance_every: float | None = None,
+    checkpoint_every: float = 10.0,
+    checkpoint_steps: int = 0,
+    share_gpu: bool = False,
     device: str = "auto",
     threads: int = 0,
     output: str | os.PathLike[str] | None = None,
@@ -111,7 +120,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     resume: bool = False,
     quiet: bool = True,
 ) -> LatticeResult:
-    """Simulate particles that hop and react on a lattice.
+    """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
     Parameters
     ----------
@@ -121,7 +130,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Steps between counts (about a thousand counts by default) and between frames, which hold
         every particle (none by default).
     replicas
-        Independent runs, one after another.
+        Independent runs: one after another, or side by side on several ranks.
     max_hop
         Largest hop probability to one side: a longer step is divided into passes.
     seed
@@ -130,7 +139,19 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Values of parameters.
     hooks
         Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
-        steps, between two of them.
+        steps, between two of them; on every rank.
+    slabs
+        Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
+    halo, halo_depth
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
+        ``mpi``; and how many at a time (0: one). Changes no result.
+    rebalance_every
+        Seconds between new cuts into slabs, made where their times differ; 0: never. By default
+        with checkpoints.
+    checkpoint_every, checkpoint_steps
+        Minutes, and steps (0: none), between checkpoints; frames are checkpoints too.
+    share_gpu
+        Allow ranks to share a GPU.
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
 
@@ -153,6 +174,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         seed=seed,
         set=dict(set or {}),
         hooks=tuple(hooks),
+        slabs=slabs,
+        halo=halo,
+        halo_depth=halo_depth,
+        rebalance_every=rebalance_every,
+        checkpoint_every=checkpoint_every,
+        checkpoint_steps=checkpoint_steps,
+        share_gpu=share_gpu,
         device=device,
         threads=threads,
         output=None if output is None else Path(output),
@@ -185,6 +213,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     team: int = 0,
     presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
+    ode_solver: str | None = None,
+    substeps: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    precision: str | None = None,
+    sample: Sequence[str] | str = (),
     device: str = "auto",
     threads: int = 0,
     block: int | None = None,
@@ -211,7 +245,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     method
         ``ssa``, exact; ``tau``, tau-leaping with step control: approximate, and faster where many
         molecules react often; ``auto`` leaps only where that clearly pays, judged by a pilot that
-        counts events and leaps: `Result.method` is what it chose.
+        counts events and leaps: `Result.method` is what it chose; ``ode``, ordinary differential
+        equations, whose amounts are real numbers.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     post_leap_check
@@ -249,6 +284,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
+    ode_solver, substeps, rtol, atol, precision
+        Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
+        ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
+        ``double`` or ``single`` precision. See docs/ode.md.
+    sample
+        Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.
     device
         ``auto``, ``cpu`` or ``cuda``.
     threads
@@ -307,6 +348,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         team=team,
         presimulation=presimulation,
         max_steps=max_steps,
+        integration=integration(
+            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+        ),
+        sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,
         block=block,

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
+from tauslab.kernels.ode import LAYOUTS, SOLVERS
+from tauslab.kernels.ode_codegen import PRECISIONS
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.job import METHODS
+from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -77,7 +80,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument(
         "--method",
         choices=METHODS,
-        help="ssa: exact; tau: leaping; auto (default): tau where it pays",
+        help="ssa: exact; tau: leaping; auto (default): tau where it pays; ode: equations",
     )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument(
@@ -86,6 +89,7 @@ def _run(subparsers: Commands) -> None:
         default=None,
         help="shorten leaps that changed too much",
     )
+    _integration(run)
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
@@ -137,6 +141,24 @@ def _add_dask(run: argparse.ArgumentParser) -> None:
     )
 
 
+def _integration(run: argparse.ArgumentParser) -> None:
+    """Options of ``ode``."""
+    run.add_argument("--ode-solver", choices=SOLVERS, help="dopri5, or rk4 with --substeps")
+    run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
+    run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
+    run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
+    run.add_argument("--ode-layout", choices=LAYOUTS, help="how rk4 uses a GPU (auto)")
+    run.add_argument("--precision", choices=sorted(PRECISIONS), help="of ode: double or single")
+    run.add_argument(
+        "--sample",
+        action="append",
+        default=[],
+        metavar="NAME=FORM",
+        help="drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)",
+    )
+
+
 def _rdme(subparsers: Commands) -> None:
     rdme = _command(subparsers, "rdme", "simulate particles on a lattice")
     rdme.add_argument("model", type=Path, help=".toml or .lm with a lattice, a model or result .h5")
@@ -144,6 +166,17 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
     rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
+    rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
+    rdme.add_argument("--halo", choices=HALOS, default="auto", help="how planes travel (auto)")
+    rdme.add_argument("--halo-depth", type=int, default=0, metavar="K", help="planes at a time")
+    rdme.add_argument(
+        "--rebalance-every", type=float, metavar="S", help="seconds between new cuts; 0: never"
+    )
+    rdme.add_argument(
+        "--checkpoint-every", type=float, default=10.0, metavar="M", help="minutes (10)"
+    )
+    rdme.add_argument("--checkpoint-steps", type=int, default=0, metavar="N", help="and steps")
+    rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     rdme.add_argument(

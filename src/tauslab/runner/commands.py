@@ -38,10 +38,12 @@ from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.method_choice import first_leap
+from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import with_seed
+from tauslab.runner.sampling import Sampling
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
@@ -50,6 +52,11 @@ _DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
+_STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+_OF_THE_MACHINE = (
+    "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
+    "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
+)  # fmt: skip
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -64,7 +71,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_job(network, options, comm, stop_on_signals())
@@ -75,31 +82,32 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
+        model, options = agree(comm, lambda: _lattice_job(arguments))
+        tell = _ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop_on_signals(), tell)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
+    result.close()
+
+
+def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
     model = readers.read(arguments.model)
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
     # A result file reruns from itself: what the command does not say is as in the file.
     chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
-    names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
-    given = {name: getattr(arguments, name) for name in names}
+    given = {name: getattr(arguments, name) for name in _STORED}
     chosen |= {name: value for name, value in given.items() if value is not None}
     chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
-    options = LatticeOptions(
+    return model, LatticeOptions(
         **chosen,
-        device=arguments.device,
-        threads=arguments.threads,
+        **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
         output=arguments.output or Path(arguments.model.stem + ".h5"),
-        overwrite=arguments.overwrite,
-        resume=arguments.resume,
-        quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0
-        result = run_lattice(model, options, ranks(), stop_on_signals())
-    if not arguments.quiet:
-        print("\n".join(lattice_summary(result)))
-    result.close()
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -123,6 +131,11 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
             ("post_leap_check", stored.get("post_leap_check")),
             ("record", stored.get("record")),
             ("max_steps", stored.get("max_steps")),
+            ("precision", stored.get("precision")),
+            ("ode_solver", stored.get("ode_solver")),
+            ("substeps", stored.get("substeps")),
+            ("rtol", stored.get("rtol")),
+            ("atol", stored.get("atol")),
         ):
             if getattr(arguments, name) is None:
                 setattr(arguments, name, value)
@@ -130,6 +143,8 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
             arguments.selector = stored.get("selector")
             if arguments.presimulation is None:
                 arguments.presimulation = stored.get("presimulation", 0)
+        if not arguments.sample and "sample" in stored:
+            arguments.sample = str(stored["sample"]).split("; ")
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
         grid = stored.get("grid")
@@ -167,6 +182,8 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         resume=arguments.resume,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
+        integration=told_integration(vars(arguments)),
+        sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
 
@@ -191,6 +208,8 @@ def summary(result: Result) -> list[str]:
     where = f" at each of {result.n_points} points" if result.swept else ""
     what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.continuous:
+        lines = [lines[0].replace("events", "steps")]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
@@ -230,7 +249,8 @@ def _leaps(result: Result) -> str:
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
     """Means at the end, where they cost nothing: a large file is not read again for them."""
-    small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
+    samples = "amounts" if result.continuous else "counts"
+    small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
     if "statistics/sum" not in result.data and not small:
         return []
@@ -375,5 +395,5 @@ def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"tauslab: warning: {message}", file=sys.stderr)
 
 
-def _no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""
+def _ignored(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all, or nobody."""

@@ -22,8 +22,8 @@ from tauslab.runner.method_choice import stored_choice, with_choice
 from tauslab.runner.mpi import Communicator, SerialCommunicator
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.result import Result
-from tauslab.runner.run import ProfileRow, run_network, run_task, settled
-from tauslab.runner.task import Task, prepare
+from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task, settled
+from tauslab.runner.task import Task
 
 
 def run_job(
@@ -48,7 +48,7 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 
     comm = SerialCommunicator()
     options = settled(options, comm)
-    task = prepare(network, options)
+    task = prepare_task(network, options)
     choice = stored_choice(options) if options.method == "auto" else None
     if choice is not None:
         task = with_choice(task, choice, tell=True)

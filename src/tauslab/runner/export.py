@@ -20,6 +20,7 @@ _SUMMARIES = "summary/"
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
+    "amounts": ("trajectory", "time", "species"),
     "observables": ("trajectory", "time", "observable"),
     "final": ("trajectory", "species"),
     "status": ("trajectory",),

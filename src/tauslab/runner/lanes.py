@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.engine import Engine
 from tauslab.runner.lane import LANES, Delivery, Lane, Reductions, lane_rows
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.layout import Layout
@@ -61,7 +61,7 @@ class Lanes(Protocol):
 
 
 def launch_blocks(
-    task: Task, engine: ExactSsa, block: int, share: int, most_bytes: int | None = None
+    task: Task, engine: Engine, block: int, share: int, most_bytes: int | None = None
 ) -> tuple[int, int]:
     """Storage blocks of a launch: the fewest that keep the device busy, and the most.
 
@@ -90,7 +90,7 @@ class DeviceLanes:
         self,
         task: Task,
         layout: Layout,
-        engine: ExactSsa,
+        engine: Engine,
         reductions: Reductions,
         comm: Communicator,
         blocks: int,

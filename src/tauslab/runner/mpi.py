@@ -9,7 +9,8 @@ import importlib.util
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -23,6 +24,18 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
+
+
+_MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A contiguous array that goes to rank `other`, or is filled by what comes from there."""
+
+    other: int
+    array: npt.NDArray[Any]
+    sent: bool
 
 
 class Counter(Protocol):
@@ -63,6 +76,19 @@ class Communicator(Protocol):
 
     def counter(self) -> Counter:
         """Make a shared counter; collective."""
+
+    @property
+    def native(self) -> Any:
+        """The communicator of mpi4py, for those who send memory; None without MPI."""
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order; collective."""
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays; ranks list their parcels with each other in the same order."""
+
+    def free(self) -> None:
+        """Give back what `split` made; collective."""
 
     def poll(self) -> None:
         """Let MPI serve other ranks' requests."""
@@ -120,6 +146,22 @@ class SerialCommunicator:
     def counter(self) -> Counter:
         """Count from 0."""
         return SerialCounter()
+
+    @property
+    def native(self) -> Any:
+        """None."""
+        return None
+
+    def split(self, color: int) -> Communicator:
+        """The one rank."""
+        del color
+        return self
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Nobody to send to."""
+
+    def free(self) -> None:
+        """Nothing to give back."""
 
     def poll(self) -> None:
         """Nobody asks."""
@@ -200,6 +242,37 @@ class MpiCommunicator:
     def counter(self) -> Counter:
         """Make a shared counter."""
         return SharedCounter(self._comm)
+
+    @property
+    def native(self) -> Any:
+        """The duplicate."""
+        return self._comm
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order."""
+        part = self._comm.Split(color, self.rank)
+        try:
+            return MpiCommunicator(part)
+        finally:
+            part.Free()
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays, all at the same time."""
+        from mpi4py import MPI
+
+        requests = []
+        for parcel in parcels:
+            data = parcel.array.reshape(-1).view(np.uint8)
+            start = self._comm.Isend if parcel.sent else self._comm.Irecv
+            requests += [
+                start(data[at : at + _MESSAGE_BYTES], parcel.other, 0)
+                for at in range(0, len(data), _MESSAGE_BYTES)
+            ]
+        MPI.Request.Waitall(requests)
+
+    def free(self) -> None:
+        """Free the duplicate; collective."""
+        self._comm.Free()
 
     def poll(self) -> None:
         """Probe, which lets MPI make progress for the counter."""
