@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tauslab.kernels.ode_codegen import fused_products
+from tauslab.kernels.ode_codegen import count_constants, fused_products
 from tauslab.kernels.ode_graph import RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem
 
@@ -210,8 +210,8 @@ def _throughput(slots: float, warps: int) -> float:
 
 def group_bytes(system: OdeSystem, prices: _Prices) -> int:
     """Shared memory of the 32 trajectories of a group."""
-    constants = len(frozenset[int]().union(*prices.constants)) if prices.constants else 0
-    return LANES * 4 * prices.costs.words * (2 * len(system.variables) + constants)
+    numbers = 2 * len(system.variables) + count_constants(system)
+    return LANES * 4 * prices.costs.words * numbers
 
 
 def choices(system: OdeSystem, precision: str) -> list[Choice]:

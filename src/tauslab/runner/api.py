@@ -214,6 +214,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
     ode_solver: str | None = None,
+    ode_layout: str | None = None,
     substeps: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -284,7 +285,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
-    ode_solver, substeps, rtol, atol, precision
+    ode_solver, ode_layout, substeps, rtol, atol, precision
         Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
         ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
         ``double`` or ``single`` precision. See docs/ode.md.
@@ -349,7 +350,13 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         presimulation=presimulation,
         max_steps=max_steps,
         integration=integration(
-            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+            method,
+            solver=ode_solver,
+            substeps=substeps,
+            rtol=rtol,
+            atol=atol,
+            precision=precision,
+            layout=ode_layout,
         ),
         sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,

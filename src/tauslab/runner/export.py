@@ -24,6 +24,8 @@ _DIMENSIONS = {
     "observables": ("trajectory", "time", "observable"),
     "final": ("trajectory", "species"),
     "status": ("trajectory",),
+    "statistics/amounts/mean": ("time", "species"),
+    "statistics/amounts/variance": ("time", "species"),
     "statistics/mean": ("time", "species"),
     "statistics/variance": ("time", "species"),
     "statistics/n": ("time",),
@@ -102,7 +104,10 @@ def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
         return _with_points(dataset.assign_coords(known), result)
     lead = ("point",) if result.swept else ()
     variables = {
-        name.removeprefix("statistics/"): ((*lead, *dims), np.asarray(result.data[name]))
+        name.removeprefix("statistics/").removeprefix("amounts/"): (
+            (*lead, *dims),
+            np.asarray(result.data[name]),
+        )
         for name, dims in _DIMENSIONS.items()
         if name in result.data
     }
@@ -143,7 +148,11 @@ def _open(result: Result) -> xarray.Dataset:
     options: dict[str, Any] = {"engine": "h5netcdf", "decode_cf": False, "phony_dims": "sort"}
     dataset = xarray.open_dataset(path, **options)
     merged, opened = dataset, [dataset]
-    wanted = {"statistics": ("n", "mean", "variance"), "summary": result.summaries}
+    wanted: dict[str, tuple[str, ...]] = {
+        "statistics": ("n", "mean", "variance"),
+        "statistics/amounts": ("mean", "variance"),
+        "summary": result.summaries,
+    }
     for group, names in wanted.items():
         present = [name for name in names if f"{group}/{name}" in result.data]
         if present:

@@ -60,6 +60,8 @@ class Result(Recorded):
         ConfigError
             The species is not known, or counts were not recorded.
         """
+        if self.continuous:
+            raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
         dataset = self._recorded("counts", "trajectories")
         if species is None:
             return self._with_sentinels(np.asarray(dataset[()]))
@@ -81,6 +83,8 @@ class Result(Recorded):
         f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
         end of a trajectory that met a NaN or reached its limit of steps.
         """
+        if not self.continuous:
+            raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
         values = np.asarray(self._recorded("amounts", "trajectories")[()], np.float64)
         if species is None:
             return values
