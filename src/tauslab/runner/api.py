@@ -16,16 +16,17 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.dask_executor import run_job
+from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
-from tauslab.runner.mpi import Communicator, world
+from tauslab.runner.mpi import Communicator, SerialCommunicator, under_launcher, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
-from tauslab.runner.run import run_network
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
@@ -68,6 +69,11 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
 def ranks() -> Communicator:
     """All ranks of this launch; MPI starts at the first call, if a launcher started us."""
     return world()
+
+
+def ranks_for(executor: str) -> Communicator:
+    """The ranks that run, or of which one leads Dask workers, which needs no MPI."""
+    return SerialCommunicator() if executor == "dask" and not under_launcher() else ranks()
 
 
 @overload
@@ -221,6 +227,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     device: str = "auto",
     threads: int = 0,
     block: int | None = None,
+    executor: str = "mpi",
+    scheduler: Any = None,
+    workers: int | str | None = None,
+    sbatch: str = "",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -291,6 +301,15 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         CPU threads per rank; 0 for all that the rank may use.
     block
         Trajectories in a storage block, the unit of writing and resuming.
+    executor
+        ``mpi``: the ranks of this launch, or this process alone; ``dask``: workers of Dask.
+    scheduler
+        Of ``dask``: ``local`` (default) starts workers on this machine, ``slurm`` as SLURM jobs;
+        or the address or file of a scheduler, or a `distributed.Client`.
+    workers
+        Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.
+    sbatch
+        Of ``slurm``: options for the workers' jobs, such as ``"--partition=gpu --gpus=1"``.
     output
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
@@ -347,13 +366,14 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         device=device,
         threads=threads,
         block=block,
+        dask=dask_options(executor, scheduler, workers, sbatch),
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,
         quiet=quiet,
         command="tauslab.run",
     )
-    return run_network(network, options, ranks())
+    return run_job(network, options, ranks_for(executor))
 
 
 def _points(

@@ -14,6 +14,7 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
+from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS
 from tauslab.runner.lattice_job import HALOS
@@ -60,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _rdme, _dbn, _info, _plot, _export, _digest, _check, _doctor, _bench):
+    for add in (
+        _run, _rdme, _dbn, _info, _plot, _export, _digest, _check, _doctor, _bench, _slurm,
+    ):  # fmt: skip
         add(subparsers)
     return parser
 
@@ -119,10 +122,26 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
+    _add_dask(run)
     run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _add_dask(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--executor", choices=EXECUTORS, default="mpi", help="the ranks of this launch, or Dask"
+    )
+    run.add_argument(
+        "--scheduler", metavar="WHERE", help="of dask: local, slurm, an address or a .json file"
+    )
+    run.add_argument(
+        "--workers", metavar="N|A:B", help="of dask: how many to start, or fewest and most"
+    )
+    run.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="of slurm: for the jobs of Dask workers"
+    )
 
 
 def _integration(run: argparse.ArgumentParser) -> None:
@@ -260,6 +279,32 @@ def _check(subparsers: Commands) -> None:
 def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
     doctor.add_argument("--json", action="store_true")
+
+
+def _slurm(subparsers: Commands) -> None:
+    slurm = _command(subparsers, "slurm", "write a batch script for SLURM")
+    for name, text in (
+        ("nodes", "nodes (1)"),
+        ("gpus-per-node", "GPUs, and ranks, of a node (0)"),
+        ("tasks-per-node", "ranks of a node (one per GPU)"),
+        ("cpus-per-task", "cores of a rank (8)"),
+        ("array", "jobs that share the rows of --table"),
+    ):
+        slurm.add_argument(f"--{name}", type=int, metavar="N", help=text)
+    slurm.add_argument("--time", metavar="LIMIT", help="of a job (04:00:00)")
+    slurm.add_argument(
+        "--requeue",
+        action="store_true",
+        default=None,
+        help="stop before the limit, go back into the queue, and go on there",
+    )
+    slurm.add_argument("--mpi", metavar="TYPE", help="of srun: pmix (default), pmi2")
+    slurm.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
+    )
+    slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
+    slurm.add_argument("--overwrite", action="store_true")
+    slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
 
 
 def _bench(subparsers: Commands) -> None:

@@ -18,7 +18,7 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
-from tauslab.runner.api import ranks
+from tauslab.runner.api import ranks, ranks_for
 from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.command_tools import (
     assignment,
@@ -26,6 +26,8 @@ from tauslab.runner.command_tools import (
     stop_on_signals,
     warn_on_rank_0,
 )
+from tauslab.runner.dask_executor import run_job
+from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_commands import build_and_tell, export_file, plot_file, told_file
 from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
@@ -44,11 +46,13 @@ from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
-from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.run import with_seed
 from tauslab.runner.sampling import Sampling
+from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
+_DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
@@ -69,12 +73,12 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
-    comm = ranks()
+    comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
-        result = run_network(network, options, comm, stop_on_signals())
+        result = run_job(network, options, comm, stop_on_signals())
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
@@ -181,6 +185,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
+        dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         overwrite=arguments.overwrite,
         resume=arguments.resume,

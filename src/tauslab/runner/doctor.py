@@ -15,7 +15,7 @@ from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.cache import cache_directory
 from tauslab.runner.doctor_halo import halo_facts, halo_lines
-from tauslab.runner.mpi import Communicator, host_name
+from tauslab.runner.mpi import Communicator, gpu_index, host_name
 
 Facts = dict[str, Any]
 
@@ -85,9 +85,8 @@ def gpu_of_rank(local_rank: int, devices: int) -> int | None:
 
     A launcher may show each rank a GPU of its own, which then has index 0 everywhere.
     """
-    if devices == 1:
-        return 0
-    return local_rank if local_rank < devices else None
+    index = gpu_index(devices, local_rank)
+    return index if index < devices else None
 
 
 def _tried(section: Callable[[], Facts]) -> Facts:

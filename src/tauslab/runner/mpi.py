@@ -342,6 +342,22 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
         )
 
 
+def gpu_index(count: int, local_rank: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Index of the GPU that a rank takes among the `count` that it sees.
+
+    A launcher may show every rank a GPU of its own, which has index 0 everywhere, or with
+    ``srun --gpus-per-task=2`` two of its own; where all ranks of a node see the same GPUs, each
+    takes that of its node-local rank.
+
+    >>> [gpu_index(4, rank, {}) for rank in range(4)], gpu_index(1, 3, {})
+    ([0, 1, 2, 3], 0)
+    >>> gpu_index(2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"})
+    0
+    """
+    own = environment.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
+    return 0 if count <= 1 or own == str(count) else local_rank
+
+
 def host_name() -> str:
     """Name of this node."""
     return socket.gethostname()

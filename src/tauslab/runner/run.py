@@ -31,8 +31,9 @@ from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, gpu_index
 from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
@@ -44,6 +45,8 @@ from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+ProfileRow = dict[str, float | str]
 
 _PILOT_TRAJECTORIES = 32
 _PILOT_POINTS = 64
@@ -70,32 +73,74 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
-    prepared = prepare_ode if options.method == "ode" else prepare
-    task = agree(comm, lambda: prepared(network, options))
+    options = settled(options, comm)
+    task = agree(comm, lambda: prepare_task(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        task = with_method(task, backend, comm)
-        weights = on_root(comm, lambda: _presimulated(task, backend))
-        engine = in_turn(comm, lambda: _engine(task, backend, weights))
-        if comm.rank == 0 and isinstance(engine, Ode) and not options.quiet:
-            tell_choice(engine)
-        scales = on_root(comm, lambda: _observable_scales(task, engine))
+        task, scales, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
-        layout = _layout(task, comm, scales)
-        writer = open_writer(
-            options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+        row: ProfileRow = {"device": backend.describe(), "compile": compiled}
+        return run_task(
+            task,
+            scales,
+            comm,
+            lambda layout, blocks: DeviceLanes(task, layout, engine, reductions, comm, blocks),
+            lambda: row,
+            stop,
         )
-        _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
     finally:
         backend.close()
+
+
+def prepare_task(network: Network, options: Options) -> Task:
+    """The task of a method, as `prepare` makes it."""
+    return (prepare_ode if options.method == "ode" else prepare)(network, options)
+
+
+def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
+    """The task with its method, the scales of its observables, compiled kernels. Collective."""
+    task = with_method(task, backend, comm)
+    weights = on_root(comm, lambda: presimulated(task, backend))
+    engine = in_turn(comm, lambda: build_engine(task, backend, weights))
+    if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
+        tell_choice(engine)
+    return task, on_root(comm, lambda: observable_scales(task, engine)), engine
+
+
+def run_task(
+    task: Task,
+    scales: tuple[int, ...],
+    comm: Communicator,
+    open_lanes: Callable[[Layout, int], Lanes],
+    describe: Callable[[], ProfileRow],
+    stop: Callable[[], bool],
+) -> Result:
+    """Run a task whose method is chosen, write it and open the result. Collective.
+
+    Parameters
+    ----------
+    open_lanes
+        Makes the lanes in which launches run, for so many storage blocks of the layout.
+    describe
+        Device and seconds of compiling of this rank, for its row of /profile.
+    """
+    options, layout = task.options, _layout(task, comm, scales)
+    writer = open_writer(
+        options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+    )
+    _simulate(task, layout, open_lanes, comm, writer, describe, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
     return open_result(options.output)
+
+
+def settled(options: Options, comm: Communicator) -> Options:
+    """The options with a seed, and with the choices of the run to resume. Collective."""
+    return with_seed(_with_check(_with_choices(options, comm), comm), comm)
 
 
 def with_seed(options: Options, comm: Communicator) -> Options:
@@ -148,7 +193,7 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
+def build_engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if task.system is not None:
@@ -162,7 +207,7 @@ def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
     )
 
 
-def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
+def presimulated(task: Task, backend: Backend) -> FloatArray | None:
     """How often species change in a pilot; None without one."""
     if not task.presimulation or task.options.method != "ssa":
         return None
@@ -184,12 +229,13 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     """
     name = choose_backend(device)
     count = device_count(name)
-    index = 0 if count <= 1 else comm.local_rank % count if share else comm.local_rank
+    index = gpu_index(count, comm.local_rank)
+    index = index % count if share and count else index
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
 
 
-def _observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
+def observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
     """Exponent s of every real quantity, so that y * 2^s uses 47 bits well.
 
     From the largest value in the first trajectories, which are the same bits on every machine; in
@@ -283,11 +329,10 @@ def _block_size(task: Task, recorded_bytes: int) -> int:
 def _simulate(
     task: Task,
     layout: Layout,
-    engine: Engine,
-    reductions: Reductions,
+    open_lanes: Callable[[Layout, int], Lanes],
     comm: Communicator,
     writer: Writer,
-    compiled: float,
+    describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
@@ -301,9 +346,8 @@ def _simulate(
     stopped: StoppedEarly | None = None
     try:
         with progress:
-            ensemble = Ensemble(
-                task, layout, engine, reductions, comm, writer, progress=progress, stop=stop
-            )
+            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            ensemble = Ensemble(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
@@ -314,7 +358,7 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}
+            row = {**describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)
