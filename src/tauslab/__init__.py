@@ -1,5 +1,6 @@
 """tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
 
+from tauslab import dbn as dbn
 from tauslab.model import geometry as geometry
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError

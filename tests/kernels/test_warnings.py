@@ -38,6 +38,7 @@ def lowered(model):
 def headers():
     yield "statistics.cc", ""
     yield "summaries.cc", ""
+    yield "dbn_count.cc", ""
     for model in (
         "schlogl",
         "michaelis_menten",

@@ -18,6 +18,7 @@ from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
+from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
@@ -51,13 +52,16 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
 
     Returns
     -------
-    A `Result`; a `LatticeResult` where the file is that of a lattice run.
+    A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
+    it is one that ``tauslab dbn`` made.
 
     Raises
     ------
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
+    if is_network(path):
+        return load(path)
     return LatticeResult(path) if is_lattice_result(path) else open_result(path)
 
 

@@ -15,6 +15,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
+from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS
 from tauslab.runner.lattice_job import HALOS
 
@@ -60,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _rdme, _info, _plot, _export, _digest, _check, _doctor, _bench, _slurm):
+    for add in (
+        _run, _rdme, _dbn, _info, _plot, _export, _digest, _check, _doctor, _bench, _slurm,
+    ):  # fmt: skip
         add(subparsers)
     return parser
 
@@ -190,6 +193,37 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
+def _dbn(subparsers: Commands) -> None:
+    dbn = _command(subparsers, "dbn", "make a dynamic Bayesian network from an ODE ensemble")
+    dbn.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
+    dbn.add_argument("--unknown", metavar="A,B", help="parameters, or initial amounts of species")
+    for option, form, text in (
+        ("--range", "NAME=LO:HI", "where an unknown is drawn; what is cut into intervals"),
+        ("--intervals", "[NAME=]K", "intervals of all nodes (5), or of one"),
+        ("--edges", "NAME=a,b,c", "intervals of a node"),
+        ("--set", "NAME=VALUE", "value of a parameter, or initial amount of a species"),
+    ):
+        dbn.add_argument(option, action="append", default=[], metavar=form, help=text)
+    dbn.add_argument("--samples", metavar="N", help="trajectories (1e5)")
+    dbn.add_argument("--t-end", type=float, metavar="T", help="last time point")
+    dbn.add_argument("--points", type=int, metavar="K", help="time points from 0 to T (101)")
+    dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
+    _integration(dbn)
+    dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
+    dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
+    dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
+    dbn.add_argument(
+        "--block", type=int, metavar="N", help="trajectories that a rank takes at once"
+    )
+    dbn.add_argument(
+        "-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .dbn.h5"
+    )
+    dbn.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    dbn.add_argument("--resume", action="store_true", help="go on with a stopped build")
+    dbn.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
 def _info(subparsers: Commands) -> None:
     info = _command(subparsers, "info", "say what a result file holds")
     info.add_argument("file", type=Path)
@@ -214,12 +248,13 @@ def _plot(subparsers: Commands) -> None:
 
 
 def _export(subparsers: Commands) -> None:
-    export = _command(subparsers, "export", "write the frames of a lattice file for other programs")
+    export = _command(subparsers, "export", "write a lattice file or a network for other programs")
     export.add_argument("file", type=Path)
     export.add_argument("--species", metavar="A,B")
     export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
+    export.add_argument("--steps", metavar="A:B", help="time points of a network that is written")
     export.add_argument(
-        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); the stem + .vtkhdf"
+        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); .bif"
     )
     export.add_argument("--overwrite", action="store_true")
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import signal
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +20,16 @@ from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks, ranks_for
 from tauslab.runner.bench import CASES, run_case, table
+from tauslab.runner.command_tools import (
+    assignment,
+    ignored,
+    stop_on_signals,
+    warn_on_rank_0,
+)
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
+from tauslab.runner.dbn_commands import build_and_tell, export_file, plot_file, told_file
+from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
@@ -71,7 +75,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
         result = run_job(network, options, comm, stop_on_signals())
@@ -84,9 +88,9 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _ignored
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
-        tell = _ignored if arguments.quiet else print
+        tell = ignored if arguments.quiet else print
         result = run_lattice(model, options, comm, stop_on_signals(), tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
@@ -101,13 +105,18 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
     given = {name: getattr(arguments, name) for name in _STORED}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
+    chosen["set"] = chosen.get("set", {}) | dict(assignment(text) for text in arguments.set)
     return model, LatticeOptions(
         **chosen,
         **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    build_and_tell(arguments)
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -164,7 +173,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     return Options(
         times=times,
         seed=arguments.seed,
-        set=dict(_assignment(text) for text in arguments.set),
+        set=dict(assignment(text) for text in arguments.set),
         sweep=stored_sweep
         or choose_points(
             parse_sweep(arguments.sweep),
@@ -186,14 +195,6 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
-
-
-def _assignment(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
 
 
 def summary(result: Result) -> list[str]:
@@ -272,6 +273,9 @@ def _span(values: FloatArray) -> str:
 
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
+    if is_network(arguments.file):
+        print(told_file(arguments.file, as_json=arguments.json))
+        return
     if is_lattice_result(arguments.file):
         with LatticeResult(arguments.file) as lattice:
             found = lattice_result_facts(lattice)
@@ -288,7 +292,9 @@ def process_info(arguments: argparse.Namespace) -> None:
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
     chosen = arguments.species.split(",") if arguments.species else None
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        lines = network_digest_lines(arguments.file)
+    elif is_lattice_result(arguments.file):
         lines = lattice_digest_lines(arguments.file, chosen)
     else:
         with open_result(arguments.file) as result:
@@ -306,7 +312,9 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else []
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        plot_file(path, arguments)
+    elif is_lattice_result(arguments.file):
         with LatticeResult(arguments.file, arguments.replica) as frames:
             plot_lattice(frames, arguments.kind, names or None, arguments.t, arguments.axis, path)
     else:
@@ -317,7 +325,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 
 def process_export(arguments: argparse.Namespace) -> None:
-    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    """``tauslab export``: frames of a lattice run for ParaView or napari, or a network as BIF."""
+    if is_network(arguments.file):
+        print(export_file(arguments))
+        return
     path = arguments.output or arguments.file.with_suffix(".vtkhdf")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
@@ -331,7 +342,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
     if isinstance(model, Lattice):
-        given = dict(_assignment(text) for text in arguments.set)
+        given = dict(assignment(text) for text in arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)
@@ -374,26 +385,3 @@ def process_bench(arguments: argparse.Namespace) -> None:
     ]
     if comm.rank == 0:
         print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
-
-
-def stop_on_signals() -> Callable[[], bool]:
-    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-        # Python would wait for the kernel that runs; the file stays good without that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        signal.signal(number, ask)
-    return lambda: bool(asked)
-
-
-def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"tauslab: warning: {message}", file=sys.stderr)
-
-
-def _ignored(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all, or nobody."""

@@ -206,6 +206,10 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return atomicCAS(cell, expected, value);
 }
 
+DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+    return atomicCAS(cell, expected, value);
+}
+
 // Adds to a cell of the block's memory; returns what was there.
 DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
