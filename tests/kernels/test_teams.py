@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 
+from tauslab.kernels import plans
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
@@ -87,6 +88,17 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
     expected = simulate(cpu, mixture(), times, 4, selector)
     assert expected[4][0] > 150
     found = simulate(EmulatedBackend(tmp_path, team, order), mixture(), times, 4, selector, team)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@compiler
+def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "pdm")
+    monkeypatch.setattr(plans, "MOST_PLANNED", 0)
+    monkeypatch.setattr(plans, "MOST_TOUCHED", 0)
+    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 

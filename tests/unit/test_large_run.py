@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels import forest
+from tauslab.kernels import plans
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.large import tables_of
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
@@ -112,9 +112,12 @@ def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
     assert lines(run()) == expected
 
 
-def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch):
+@pytest.mark.parametrize("limits", [("MOST_PLANNED",), ("MOST_TOUCHED",),
+                                    ("MOST_PLANNED", "MOST_TOUCHED")])  # fmt: skip
+def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch, limits):
     expected = lines(run())
-    monkeypatch.setattr(forest, "MOST_PLANNED", 0)
+    for limit in limits:
+        monkeypatch.setattr(plans, limit, 0)
     assert lines(run()) == expected
 
 

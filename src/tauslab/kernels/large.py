@@ -10,6 +10,7 @@ from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.plans import write_plans
 from tauslab.kernels.tables import IntArray, Rows, TableBook
 from tauslab.kernels.terms import (
     build_terms,
@@ -88,7 +89,6 @@ def tables_of(
         weights = change_weights(network)
     book = TableBook()
     reactions = network.reactions
-    _write_pairs(book, "CHANGE", "BY", [r.change for r in reactions])
     _write_pairs(book, "ORDER", "COUNT", [r.orders for r in reactions])
     _write_pairs(book, "NEED", "COUNT", [r.needs for r in reactions])
     book.whole("SOURCE", [constant_source(r) for r in reactions])
@@ -96,7 +96,8 @@ def tables_of(
     write_samples(book, network)
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
-    ForestTables(book, network, terms, _by_updates(network, np.flatnonzero(~owned), weights))
+    stored = _by_updates(network, np.flatnonzero(~owned), weights)
+    write_plans(book, network, ForestTables(book, network, terms, stored))
     return book
 
 

@@ -110,6 +110,24 @@ DEVICE u32 low_word(double value) {
     return (u32)__double2loint(value);
 }
 
+// Records of tables: one load each.
+struct IntPair {
+    i32 a, b;
+};
+struct IntQuad {
+    i32 a, b, c, d;
+};
+
+DEVICE IntPair load_pair(const i32 *from) {
+    const int2 words = *(const int2 *)from;
+    return {words.x, words.y};
+}
+
+DEVICE IntQuad load_quad(const i32 *from) {
+    const int4 words = *(const int4 *)from;
+    return {words.x, words.y, words.z, words.w};
+}
+
 // 32 x 32 -> 64 bits. Written as a 64-bit product it costs an addition of zero more.
 DEVICE u64 wide_product(u32 a, u32 b) {
     u64 product;

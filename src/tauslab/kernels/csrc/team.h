@@ -37,6 +37,11 @@ struct Neighbours {
 
 #if TEAM_THREADS == 1
 
+#define TEAM_KERNEL KERNEL
+
+// Items that a team looks at with one load of its threads; none where it is one thread.
+constexpr int TEAM_NEAR = 0;
+
 DEVICE void team_sync() {}
 
 DEVICE bool team_leader() {
@@ -51,7 +56,7 @@ DEVICE bool team_any(bool condition) {
     return condition;
 }
 
-// `work(i)` for every i, each by one thread.
+// `work(i)` for every i, each by one thread. Numbers of items have 31 bits.
 template <class Work>
 DEVICE void team_each(i64 begin, i64 end, Work work) {
     for (i64 i = begin; i < end; ++i) work(i);
@@ -71,6 +76,10 @@ template <class Value>
 DEVICE double lanes_sum(const Value &value) {
     return canonical_sum<LANES>(value);
 }
+
+// The sum of 32 lanes, `total()`, which one of them is then chosen by, `choose(target)`.
+template <class Value>
+using LaneSums = Butterfly<LANES, Value>;
 
 // One of `width` lanes; see Butterfly::choose.
 template <class Value>
@@ -95,38 +104,43 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
     return count;
 }
 
-// Canonical sums of items `begin .. end - 1`: item i has `width(i)` numbers, lanes of `lanes_of(i)`.
-// Widths are powers of two that do not grow from one item to the next; a warp sums as many items at
+// Canonical sums of items `begin .. end - 1`: `item(i)` has 2^`exponent()` numbers, `lanes()`.
+// They do not get more from one item to the next; a warp sums as many items at
 // a time as it has lanes for.
-template <class Width, class LanesOf, class Store>
-DEVICE void team_sums(i64 begin, i64 end, Width width, LanesOf lanes_of, Store store) {
+template <class Item, class Store>
+DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
     for (i64 i = begin; i < end; ++i) {
-        const auto value = lanes_of(i);
-        switch (width(i)) {
+        const auto one = item(i);
+        const auto value = one.lanes();
+        switch (1 << one.exponent()) {
             case 1:
-                store(i, value(0));
+                store(one, value(0));
                 break;
             case 2:
-                store(i, canonical_sum<2>(value));
+                store(one, canonical_sum<2>(value));
                 break;
             case 4:
-                store(i, canonical_sum<4>(value));
+                store(one, canonical_sum<4>(value));
                 break;
             case 8:
-                store(i, canonical_sum<8>(value));
+                store(one, canonical_sum<8>(value));
                 break;
             case 16:
-                store(i, canonical_sum<16>(value));
+                store(one, canonical_sum<16>(value));
                 break;
             default:
-                store(i, canonical_sum<LANES>(value));
+                store(one, canonical_sum<LANES>(value));
         }
     }
 }
 
 #else
 
+// 64 registers, so that a processor has room for 32 warps.
+#define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(8, name, __VA_ARGS__)
+
 constexpr int TEAM_WARPS = TEAM_THREADS / LANES;
+constexpr int TEAM_NEAR = LANES;
 
 DEVICE int team_rank() {
     return (int)(THREAD_IN_BLOCK % TEAM_THREADS);
@@ -165,41 +179,68 @@ DEVICE bool team_any(bool condition) {
 
 template <class Work>
 DEVICE void team_each(i64 begin, i64 end, Work work) {
-    for (i64 i = begin + team_rank(); i < end; i += TEAM_THREADS) work(i);
+    NO_UNROLL for (u32 i = (u32)(begin + team_rank()); i < (u32)end; i += TEAM_THREADS) work(i);
 }
 
 template <class Work>
 DEVICE void team_groups(i64 begin, i64 end, Work work) {
-    for (i64 i = begin + team_rank() / LANES; i < end; i += TEAM_WARPS) work(i);
+    NO_UNROLL for (u32 i = (u32)(begin + team_rank() / LANES); i < (u32)end; i += TEAM_WARPS)
+        work(i);
 }
 
 DEVICE bool first_lane() {
     return own_lane() == 0;
 }
 
+// Every lane walks down the tree as if the choice fell on it: at each level it has the sum of its own
+// half and, from the way up, its neighbour's. One lane meets no turn away from itself.
+template <class Value>
+class LaneSums {
+  public:
+    // Of `width` lanes, a power of two; a sum with a lane beyond is a sum with zero.
+    DEVICE_MEMBER explicit LaneSums(const Value &value, int width = LANES) : width_(width) {
+        double sum = own_lane() < width ? value(own_lane()) : 0.0;
+        UNROLL for (int level = 0; level < 5; ++level) {
+            const int size = LANES / 2 >> level;
+            mine_[level] = sum;
+            other_[level] = size < width ? WARP_EXCHANGE(sum, size) : 0.0;
+            sum += other_[level];
+        }
+        total_ = sum;
+    }
+
+    DEVICE_MEMBER double total() const { return total_; }
+
+    DEVICE_MEMBER int choose(double &target) const {
+        bool here = own_lane() < width_;
+        double left_over = target;
+        UNROLL for (int level = 4; level >= 0; --level) {
+            const bool is_right = (own_lane() & (LANES / 2 >> level)) != 0;
+            const double left = is_right ? other_[level] : mine_[level];
+            const double right = is_right ? mine_[level] : other_[level];
+            const bool go_right = left_over >= left && right > 0;
+            left_over -= go_right ? left : 0.0;
+            here = here && go_right == is_right;
+        }
+        const int lane = FIRST_SET(WARP_BALLOT(here));
+        target = WARP_READ(left_over, lane);
+        return lane;
+    }
+
+  private:
+    double mine_[5], other_[5], total_;
+    int width_;
+};
+
 template <class Value>
 DEVICE double lanes_sum(const Value &value) {
-    double sum = value(own_lane());
-    UNROLL for (int size = LANES / 2; size > 0; size /= 2) sum += WARP_EXCHANGE(sum, size);
-    return sum;
+    return LaneSums<Value>(value).total();
 }
 
 template <class Value>
 DEVICE int lanes_choose(int width, const Value &value, double &target) {
     if (width == 1) return 0;
-    double at[6];  // partial sums of this lane, from the lane alone to the total
-    at[0] = own_lane() < width ? value(own_lane()) : 0.0;
-    UNROLL for (int level = 0; level < 5; ++level) at[level + 1] =
-        at[level] + WARP_EXCHANGE(at[level], LANES / 2 >> level);
-    int lane = 0;
-    UNROLL for (int level = 4; level >= 0; --level) {
-        const int size = LANES / 2 >> level;
-        const double left = WARP_READ(at[level], lane), right = WARP_READ(at[level], lane + size);
-        const bool go_right = target >= left && right > 0;
-        target -= go_right ? left : 0.0;
-        lane += go_right ? size : 0;
-    }
-    return lane;
+    return LaneSums<Value>(value, width).choose(target);
 }
 
 template <class Value>
@@ -216,18 +257,20 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
     return found < count ? found : count;
 }
 
-template <class Width, class LanesOf, class Store>
-DEVICE void team_sums(i64 begin, i64 end, Width width, LanesOf lanes_of, Store store) {
+template <class Item, class Store>
+DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
     i64 first = begin;
-    for (int batch = 0; first < end; ++batch) {
-        const int lanes = width(first), lane = own_lane() % lanes;
+    NO_UNROLL for (int batch = 0; first < end; ++batch) {
+        const int exponent = item(first).exponent(), lane = own_lane() & ((1 << exponent) - 1);
         if (batch % TEAM_WARPS == team_rank() / LANES) {
-            const i64 i = first + own_lane() / lanes;
-            double sum = i < end && lane < width(i) ? lanes_of(i)(lane) : 0.0;
-            for (int size = lanes / 2; size > 0; size /= 2) sum += WARP_EXCHANGE(sum, size);
-            if (i < end && lane == 0) store(i, sum);
+            const i64 i = first + (own_lane() >> exponent);
+            const auto one = item(i < end ? i : first);
+            double sum = i < end && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
+            NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
+                sum += WARP_EXCHANGE(sum, size);
+            if (i < end && lane == 0) store(one, sum);
         }
-        first += LANES / lanes;
+        first += LANES >> exponent;
     }
 }
 
