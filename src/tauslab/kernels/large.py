@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
 from tauslab.kernels.forest import ForestTables
-from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
 from tauslab.kernels.tables import IntArray, Rows, TableBook
 from tauslab.kernels.terms import (
@@ -19,6 +20,8 @@ from tauslab.kernels.terms import (
     constant_source,
     literal_of,
 )
+
+HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
 
 TEAMS = (1, 32, 128)  # threads that run one trajectory: one, a warp, a block
 
@@ -89,9 +92,7 @@ def tables_of(
         weights = change_weights(network)
     book = TableBook()
     reactions = network.reactions
-    _write_pairs(book, "ORDER", "COUNT", [r.orders for r in reactions])
-    _write_pairs(book, "NEED", "COUNT", [r.needs for r in reactions])
-    book.whole("SOURCE", [constant_source(r) for r in reactions])
+    _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
@@ -114,6 +115,28 @@ def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) 
     reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
     often = np.array([float(weights[species].sum()) for species in reads])
     return chosen[np.argsort(-often, kind="stable")]
+
+
+def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> None:
+    """Write a record of constant, species and kind for every reaction, and rows of longer ones."""
+    forms = [_form(reaction) for reaction in reactions]
+    longer = [r for r, (_, _, kind) in zip(reactions, forms, strict=True) if kind == LONGER]
+    kept = {id(reaction) for reaction in longer}
+    sources = [constant_source(reaction) for reaction in reactions]
+    form = np.array(forms, np.int64).reshape(-1, 3)
+    book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
+    _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
+    _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
+
+
+def _form(reaction: LoweredReaction) -> tuple[int, int, int]:
+    """Two species whose counts a propensity is made of, and how."""
+    species = [i for i, _ in reaction.orders]
+    orders = [order for _, order in reaction.orders]
+    if reaction.law is not None or reaction.needs or sum(orders) > 2:
+        return 0, 0, LONGER
+    first, second = (*species, 0, 0)[:2]
+    return first, second, HOMODIMER if orders == [2] else len(species)
 
 
 def _write_pairs(
