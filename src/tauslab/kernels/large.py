@@ -23,13 +23,23 @@ from tauslab.kernels.terms import (
 
 HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
 
-TEAMS = (1, 32, 128)  # threads that run one trajectory: one, a warp, a block
+# Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
+TEAMS = (1, 8, 32, 128)
+WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thread 64 registers
+# A GPU is overfull where its warps would run more trajectories than this one after another.
+MOST_TURNS = 2
 
 
-def team_of(network: LoweredNetwork, style: Style) -> int:
-    """Threads for a trajectory, by network and device; no result depends on it."""
-    del network
-    return 32 if style.warps else 1
+def team_of(style: Style, processors: int, trajectories: int) -> int:
+    """Threads for a trajectory; no result depends on it.
+
+    One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
+    more than `MOST_TURNS` for each warp that its processors hold, since a trajectory then takes
+    longer, but four times as many run at the same time.
+    """
+    if not style.warps:
+        return 1
+    return 8 if trajectories > MOST_TURNS * WARPS_OF_A_PROCESSOR * processors else 32
 
 
 class LargeNetwork:

@@ -75,7 +75,7 @@ def run_network(
     try:
         task = with_method(task, backend, comm)
         weights = on_root(comm, lambda: _presimulated(task, backend))
-        engine = in_turn(comm, lambda: _engine(task, backend, weights))
+        engine = in_turn(comm, lambda: _engine(task, backend, weights, comm.size))
         scales = on_root(comm, lambda: _observable_scales(task, engine))
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
@@ -137,15 +137,16 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> ExactSsa:
+def _engine(task: Task, backend: Backend, weights: FloatArray | None, devices: int) -> ExactSsa:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
-        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
-    )
+        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
+        trajectories=-(-options.total // devices),
+    )  # fmt: skip
 
 
 def _presimulated(task: Task, backend: Backend) -> FloatArray | None:

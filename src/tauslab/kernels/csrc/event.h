@@ -48,11 +48,9 @@ DEVICE bool change(const Tables &tables, const Plan &plan, const State &s) {
     if (team_any(negative)) return false;
     for (i32 i = plan.at[0]; TOUCH_OF_SPECIES && i < plan.at[1]; ++i) {
         const IntPair entry = tables.pair(AT_ENTRY, i);
-        team_each(tables.at(AT_TOUCH_ROW, entry.a), tables.at(AT_TOUCH_ROW, entry.a + 1),
-                  [&](i64 k) {
-                      const IntPair touch = tables.pair(AT_TOUCH, k);
-                      s.n[touch.a] += (i64)entry.b * touch.b;
-                  });
+        team_add(
+            tables.at(AT_TOUCH_ROW, entry.a), tables.at(AT_TOUCH_ROW, entry.a + 1),
+            [&](i64 k) { return tables.pair(AT_TOUCH, k); }, entry.b, s.n);
         team_sync();  // the next species may touch the same numbers
     }
     team_sync();
