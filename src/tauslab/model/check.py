@@ -13,11 +13,19 @@ from tauslab.model.mass_action import MassAction, recognise
 from tauslab.model.network import Feature, Network, Reaction
 
 # Kinds of feature (see `tauslab.model.network.Feature`) that each method can honour.
-SUPPORTED: Mapping[str, frozenset[str]] = {"ssa": frozenset(), "tau": frozenset()}
+SUPPORTED: Mapping[str, frozenset[str]] = {
+    "ssa": frozenset(),
+    "tau": frozenset(),
+    "ode": frozenset(
+        ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
+         "concentration")
+    ),
+}  # fmt: skip
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
     "event": "events",
+    "timed event": "events",
     "rate rule": "rate rules",
     "algebraic rule": "algebraic rules",
     "delay": "delays",
@@ -52,9 +60,10 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
+        able = not any(refusing(feature, ["ode"]) for feature in network.features)
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
-            f"by {method}; {first.message}{more}"
+            f"by {method}; {first.message}{more}{'; --method ode can run it' if able else ''}"
         )
 
 

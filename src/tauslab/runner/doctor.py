@@ -14,7 +14,8 @@ from typing import Any
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.cache import cache_directory
-from tauslab.runner.mpi import Communicator, host_name
+from tauslab.runner.doctor_halo import halo_facts, halo_lines
+from tauslab.runner.mpi import Communicator, gpu_index, host_name
 
 Facts = dict[str, Any]
 
@@ -33,8 +34,8 @@ def doctor_json(comm: Communicator) -> Facts:
     Returns
     -------
     Sections ``tauslab``, ``python``, ``packages``, ``cpu``, ``compilers``, ``cuda``, ``mpi``,
-    ``hdf5``, ``cache`` and ``ranks`` (host, threads and GPU of each); a section that cannot be
-    had holds ``error``.
+    ``hdf5``, ``cache``, ``ranks`` (host, threads and GPU of each) and ``halo`` (how planes of a
+    lattice get from each rank to the next); a section that cannot be had holds ``error``.
     """
     facts: Facts = {name: _tried(section) for name, section in _SECTIONS.items()}
     facts["mpi"] = {**_tried(_mpi), "ranks": comm.size}
@@ -48,6 +49,7 @@ def doctor_json(comm: Communicator) -> Facts:
     }
     ranks = comm.gather(mine)
     facts["ranks"] = [mine] if ranks is None else ranks
+    facts["halo"] = halo_facts(comm)
     return facts
 
 
@@ -62,7 +64,8 @@ def doctor_report(comm: Communicator) -> list[str]:
         found = [section["error"]] if "error" in section else describe(section)
         lines += [f"{label if k == 0 else '':10} {text}" for k, text in enumerate(found)]
     devices = len(facts["cuda"].get("devices", []))
-    return lines + [_rank_line(entry, devices) for entry in facts["ranks"]]
+    lines += [_rank_line(entry, devices) for entry in facts["ranks"]]
+    return lines + [f"{'halo':10} {text}" for text in halo_lines(facts["halo"])]
 
 
 def _rank_line(entry: Facts, devices: int) -> str:
@@ -82,9 +85,8 @@ def gpu_of_rank(local_rank: int, devices: int) -> int | None:
 
     A launcher may show each rank a GPU of its own, which then has index 0 everywhere.
     """
-    if devices == 1:
-        return 0
-    return local_rank if local_rank < devices else None
+    index = gpu_index(devices, local_rank)
+    return index if index < devices else None
 
 
 def _tried(section: Callable[[], Facts]) -> Facts:

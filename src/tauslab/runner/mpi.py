@@ -9,7 +9,8 @@ import importlib.util
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -23,6 +24,18 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
+
+
+_MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A contiguous array that goes to rank `other`, or is filled by what comes from there."""
+
+    other: int
+    array: npt.NDArray[Any]
+    sent: bool
 
 
 class Counter(Protocol):
@@ -63,6 +76,19 @@ class Communicator(Protocol):
 
     def counter(self) -> Counter:
         """Make a shared counter; collective."""
+
+    @property
+    def native(self) -> Any:
+        """The communicator of mpi4py, for those who send memory; None without MPI."""
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order; collective."""
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays; ranks list their parcels with each other in the same order."""
+
+    def free(self) -> None:
+        """Give back what `split` made; collective."""
 
     def poll(self) -> None:
         """Let MPI serve other ranks' requests."""
@@ -120,6 +146,22 @@ class SerialCommunicator:
     def counter(self) -> Counter:
         """Count from 0."""
         return SerialCounter()
+
+    @property
+    def native(self) -> Any:
+        """None."""
+        return None
+
+    def split(self, color: int) -> Communicator:
+        """The one rank."""
+        del color
+        return self
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Nobody to send to."""
+
+    def free(self) -> None:
+        """Nothing to give back."""
 
     def poll(self) -> None:
         """Nobody asks."""
@@ -201,6 +243,37 @@ class MpiCommunicator:
         """Make a shared counter."""
         return SharedCounter(self._comm)
 
+    @property
+    def native(self) -> Any:
+        """The duplicate."""
+        return self._comm
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order."""
+        part = self._comm.Split(color, self.rank)
+        try:
+            return MpiCommunicator(part)
+        finally:
+            part.Free()
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays, all at the same time."""
+        from mpi4py import MPI
+
+        requests = []
+        for parcel in parcels:
+            data = parcel.array.reshape(-1).view(np.uint8)
+            start = self._comm.Isend if parcel.sent else self._comm.Irecv
+            requests += [
+                start(data[at : at + _MESSAGE_BYTES], parcel.other, 0)
+                for at in range(0, len(data), _MESSAGE_BYTES)
+            ]
+        MPI.Request.Waitall(requests)
+
+    def free(self) -> None:
+        """Free the duplicate; collective."""
+        self._comm.Free()
+
     def poll(self) -> None:
         """Probe, which lets MPI make progress for the counter."""
         self._comm.Iprobe()
@@ -267,6 +340,22 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
             f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
             "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun"
         )
+
+
+def gpu_index(count: int, local_rank: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Index of the GPU that a rank takes among the `count` that it sees.
+
+    A launcher may show every rank a GPU of its own, which has index 0 everywhere, or with
+    ``srun --gpus-per-task=2`` two of its own; where all ranks of a node see the same GPUs, each
+    takes that of its node-local rank.
+
+    >>> [gpu_index(4, rank, {}) for rank in range(4)], gpu_index(1, 3, {})
+    ([0, 1, 2, 3], 0)
+    >>> gpu_index(2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"})
+    0
+    """
+    own = environment.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
+    return 0 if count <= 1 or own == str(count) else local_rank
 
 
 def host_name() -> str:

@@ -60,6 +60,8 @@ class Result(Recorded):
         ConfigError
             The species is not known, or counts were not recorded.
         """
+        if self.continuous:
+            raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
         dataset = self._recorded("counts", "trajectories")
         if species is None:
             return self._with_sentinels(np.asarray(dataset[()]))
@@ -73,12 +75,29 @@ class Result(Recorded):
         chosen = self._with_sentinels(chosen.reshape(*shape, len(indices)))
         return chosen[..., 0] if isinstance(species, str) else chosen
 
-    def final(self, name: str) -> npt.NDArray[np.int32]:
-        """Counts of a species at the last sample time, int32 ``[trajectory]``."""
+    def amounts(self, species: str | Sequence[str] | None = None) -> FloatArray:
+        """Recorded amounts of ordinary differential equations, in the model's unit.
+
+        Returns
+        -------
+        f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
+        end of a trajectory that met a NaN or reached its limit of steps.
+        """
+        if not self.continuous:
+            raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
+        values = np.asarray(self._recorded("amounts", "trajectories")[()], np.float64)
+        if species is None:
+            return values
+        if isinstance(species, str):
+            return values[..., self._index(species, self.species)]
+        return values[..., [self._index(name, self.species) for name in species]]
+
+    def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
+        """Counts or amounts of a species at the last sample time ``[trajectory]``."""
         index = self._index(name, self.species)
         if "final" in self.data:
             return np.asarray(self.data["final"][..., index])
-        return np.asarray(self._recorded("counts", "final")[..., -1, index])
+        return np.asarray(self._recorded(self.place_of(name)[0], "final")[..., -1, index])
 
     def summary(self, name: str) -> FloatArray:
         """A recorded number per trajectory, f64 ``[trajectory]``.
@@ -259,19 +278,23 @@ class Result(Recorded):
 
     # --- other libraries ---
 
-    def to_xarray(self) -> xarray.Dataset:
+    def to_xarray(self, *, chunked: bool = False) -> xarray.Dataset:
         """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
 
-        From a file nothing is read before it is used. Close the dataset when done with it.
+        From a file nothing is read before it is used. With `chunked`, what has a row per
+        trajectory comes as dask arrays, so that computing with it needs not all of it in memory;
+        a result in memory stays as it is. Close the dataset when done with it.
         """
-        return export.to_xarray(self)
+        return export.to_xarray(self, chunked=chunked)
 
-    def to_dask(self, name: str = "counts") -> dask.array.Array:
-        """A dataset as a `dask.array.Array`, lazily, a chunk per storage block.
+    def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
+        """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
 
-        Every task opens the file for itself, so that any scheduler may be used.
+        By default one, and more where there would be over 4096 chunks. Every task opens the file
+        for itself, so that any scheduler may be used, also one with workers on other machines that
+        see the file.
         """
-        return export.to_dask(self, name)
+        return export.to_dask(self, name, blocks)
 
     def plot(
         self,
@@ -330,16 +353,14 @@ class Result(Recorded):
         sums = self._stored_sums(name)
         if sums is None and not self.has_samples(name):
             raise self._missing("statistics")
-        if sums is None and name in self.species:
+        if sums is None and self.is_whole(name):
             sums = columns.count_sums(self.column(name))
         if sums is None:
             return columns.real_moments(self.column(name))
         return sums.mean(), sums.variance()
 
     def _stored_sums(self, name: str) -> Sums | None:
-        whole = name in self.species
-        group = "statistics" if whole else "statistics/observables"
-        names = self.species if whole else self.observables
+        _, group, names = self.place_of(name)
         if f"{group}/n" not in self.data:
             return None
         return columns.stored_sums(self.data, group, names.index(name))

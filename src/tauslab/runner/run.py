@@ -21,7 +21,9 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.engine import Engine
 from tauslab.kernels.leaping import leaper_of, leaping_engine
+from tauslab.kernels.ode import Ode
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
@@ -29,8 +31,10 @@ from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, gpu_index
+from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
 from tauslab.runner.output.base import Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -41,6 +45,8 @@ from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+ProfileRow = dict[str, float | str]
 
 _PILOT_TRAJECTORIES = 32
 _PILOT_POINTS = 64
@@ -67,29 +73,74 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
-    task = agree(comm, lambda: prepare(network, options))
+    options = settled(options, comm)
+    task = agree(comm, lambda: prepare_task(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        task = with_method(task, backend, comm)
-        weights = on_root(comm, lambda: _presimulated(task, backend))
-        engine = in_turn(comm, lambda: _engine(task, backend, weights, comm.size))
-        scales = on_root(comm, lambda: _observable_scales(task, engine))
+        task, scales, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
-        layout = _layout(task, comm, scales)
-        writer = open_writer(
-            options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+        row: ProfileRow = {"device": backend.describe(), "compile": compiled}
+        return run_task(
+            task,
+            scales,
+            comm,
+            lambda layout, blocks: DeviceLanes(task, layout, engine, reductions, comm, blocks),
+            lambda: row,
+            stop,
         )
-        _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
     finally:
         backend.close()
+
+
+def prepare_task(network: Network, options: Options) -> Task:
+    """The task of a method, as `prepare` makes it."""
+    return (prepare_ode if options.method == "ode" else prepare)(network, options)
+
+
+def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
+    """The task with its method, the scales of its observables, compiled kernels. Collective."""
+    task = with_method(task, backend, comm)
+    weights = on_root(comm, lambda: presimulated(task, backend))
+    engine = in_turn(comm, lambda: build_engine(task, backend, weights, comm.size))
+    if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
+        tell_choice(engine)
+    return task, on_root(comm, lambda: observable_scales(task, engine)), engine
+
+
+def run_task(
+    task: Task,
+    scales: tuple[int, ...],
+    comm: Communicator,
+    open_lanes: Callable[[Layout, int], Lanes],
+    describe: Callable[[], ProfileRow],
+    stop: Callable[[], bool],
+) -> Result:
+    """Run a task whose method is chosen, write it and open the result. Collective.
+
+    Parameters
+    ----------
+    open_lanes
+        Makes the lanes in which launches run, for so many storage blocks of the layout.
+    describe
+        Device and seconds of compiling of this rank, for its row of /profile.
+    """
+    options, layout = task.options, _layout(task, comm, scales)
+    writer = open_writer(
+        options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+    )
+    _simulate(task, layout, open_lanes, comm, writer, describe, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
     return open_result(options.output)
+
+
+def settled(options: Options, comm: Communicator) -> Options:
+    """The options with a seed, and with the choices of the run to resume. Collective."""
+    return with_seed(_with_check(_with_choices(options, comm), comm), comm)
 
 
 def with_seed(options: Options, comm: Communicator) -> Options:
@@ -106,7 +157,12 @@ def with_seed(options: Options, comm: Communicator) -> Options:
 def _with_check(options: Options, comm: Communicator) -> Options:
     """The options with the check after leaps that the run to resume has."""
     output = options.output
-    if not options.resume or output is None or options.post_leap_check or options.method == "ssa":
+    if (
+        not options.resume
+        or output is None
+        or options.post_leap_check
+        or options.method in ("ssa", "ode")
+    ):
         return options
     stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
     return replace(options, post_leap_check=stored is not None)
@@ -117,7 +173,7 @@ def _with_choices(options: Options, comm: Communicator) -> Options:
     output = options.output
     if options.method == "auto" and options.selector is not None:
         options = replace(options, method="ssa")  # the only method that has selectors
-    if options.method == "tau" or not options.resume or output is None:
+    if options.method in ("tau", "ode") or not options.resume or output is None:
         return options
     selector = on_root(comm, lambda: existing_text(output, "selector"))
     events = on_root(comm, lambda: existing_text(output, "presimulation"))
@@ -137,19 +193,24 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend, weights: FloatArray | None, devices: int) -> ExactSsa:
-    """The compiled kernels on this rank's device."""
+def build_engine(
+    task: Task, backend: Backend, weights: FloatArray | None, devices: int = 0
+) -> Engine:
+    """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
+    if task.system is not None:
+        priors = options.sample.priors
+        return Ode(backend, task.system, times, options.integration, priors=priors)
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
-        trajectories=-(-options.total // devices),
+        trajectories=-(-options.total // devices) if devices else 0,
     )  # fmt: skip
 
 
-def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
+def presimulated(task: Task, backend: Backend) -> FloatArray | None:
     """How often species change in a pilot; None without one."""
     if not task.presimulation or task.options.method != "ssa":
         return None
@@ -164,32 +225,38 @@ def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
     )
 
 
-def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
-    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores."""
+def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
+
+    With `share`, ranks beyond the GPUs there are begin again with the first.
+    """
     name = choose_backend(device)
     count = device_count(name)
-    index = 0 if count <= 1 else comm.local_rank
+    index = gpu_index(count, comm.local_rank)
+    index = index % count if share and count else index
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
 
 
-def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
-    """Exponent s of every observable, so that y * 2^s uses 47 bits well.
+def observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
+    """Exponent s of every real quantity, so that y * 2^s uses 47 bits well.
 
     From the largest value in the first trajectories, which are the same bits on every machine; in
     a sweep, from the first of each of some points.
     """
-    if not task.observables or not task.record.statistics:
+    if not task.reals or not task.record.statistics:
         return ()
     pilot = replace(task, record=Record(trajectories=True))
     n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
     chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
     rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
     lane = Lane(pilot, engine, Reductions(), rows, engine.backend.stream())
-    largest = np.zeros(len(task.observables))
+    largest = np.zeros(len(task.reals))
     for point in chosen.tolist():
         lane.start(point * n, point * n + rows)
-        values = np.abs(lane.wait().chunk.arrays["observables"].astype(np.float64))
+        arrays = lane.wait().chunk.arrays
+        found = [arrays[name] for name in ("amounts", "observables") if name in arrays]
+        values = np.abs(np.concatenate(found, axis=-1))
         valid = np.where(np.isfinite(values), values, 0.0)
         largest = np.maximum(largest, valid.max(axis=(0, 1)))
     exponents = np.frexp(largest)[1]
@@ -206,8 +273,10 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
     if block is None and options.resume and options.output is not None:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
-    recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
-    recorded_bytes += 8 * len(record.summaries)
+    recorded_bytes = (
+        task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
+    )
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
@@ -220,7 +289,9 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
     }
     if task.method_choice is not None:
         attributes["method_choice"] = task.method_choice
-    if options.method == "tau":
+    if task.system is not None:
+        attributes |= ode_attributes(options)
+    elif options.method == "tau":
         attributes["epsilon"] = options.epsilon
         attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
@@ -238,8 +309,9 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries),
+        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         observable_scale=scales,
+        amounts=task.system is not None,
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,
@@ -260,11 +332,10 @@ def _block_size(task: Task, recorded_bytes: int) -> int:
 def _simulate(
     task: Task,
     layout: Layout,
-    engine: ExactSsa,
-    reductions: Reductions,
+    open_lanes: Callable[[Layout, int], Lanes],
     comm: Communicator,
     writer: Writer,
-    compiled: float,
+    describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
@@ -278,9 +349,8 @@ def _simulate(
     stopped: StoppedEarly | None = None
     try:
         with progress:
-            ensemble = Ensemble(
-                task, layout, engine, reductions, comm, writer, progress=progress, stop=stop
-            )
+            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            ensemble = Ensemble(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
@@ -291,7 +361,7 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}
+            row = {**describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)
@@ -304,11 +374,15 @@ def _simulate(
 
 
 def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
-    """Say which observables have samples that their sums cannot hold: means lack these."""
+    """Say which real quantities have samples that their sums cannot hold: means lack these."""
     if "obs_n" not in totals:
         return
-    samples = totals["n"] if layout.species else np.full_like(totals["obs_n"][..., 0], layout.n)
-    for index, name in enumerate(layout.observables):
+    if layout.amounts:  # a trajectory that ended early lacks all of them, and its status says so
+        samples = totals["obs_n"].max(axis=-1)
+    else:
+        full = np.full_like(totals["obs_n"][..., 0], layout.n)
+        samples = totals["n"] if layout.species else full
+    for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
             limit = math.ldexp(1.0, 47 - layout.observable_scale[index])

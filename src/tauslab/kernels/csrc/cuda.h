@@ -48,6 +48,17 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
      0xffffffffu >> (32 - (lanes)))
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
+// Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
+// most 15 groups; barrier 0 is the block's.
+#define GROUP_BARRIER(group, threads) (__syncwarp(), group_barrier_((group) + 1, (threads)))
+DEVICE void group_barrier_(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+// Shared memory of a block; the backend gives it as much as the source says.
+#define BLOCK_MEMORY(type, name, count) \
+    extern __shared__ double block_memory_[]; \
+    static_assert((count) >= 0); \
+    type *const name = (type *)block_memory_
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
 // Registers are worth more than draws in store.
@@ -58,6 +69,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
+#define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
@@ -219,6 +232,10 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return atomicCAS(cell, expected, value);
 }
 
+DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+    return atomicCAS(cell, expected, value);
+}
+
 // Adds to a cell of the block's memory; returns what was there.
 DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
@@ -229,6 +246,16 @@ DEVICE void publish() {
     __threadfence();
 }
 
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    __threadfence_system();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    *(volatile u64 *)cell = value;
+}
+
 // A clock of the thread's processor, for comparing parts of a kernel.
 DEVICE u64 ticks() {
     return (u64)clock64();
@@ -237,6 +264,12 @@ DEVICE u64 ticks() {
 // Leaves the memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {
     __nanosleep(20);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    while (*(const volatile u64 *)cell < value) wait_a_little();
+    __threadfence_system();
 }
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the

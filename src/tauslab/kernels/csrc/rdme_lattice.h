@@ -20,7 +20,16 @@ struct Waiting {
 };
 
 // Words of `Lattice::work`, see kernels/rdme.py.
-enum WorkWord { WAITING_0 = 0, WAITING_1 = 1, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 4 };
+enum WorkWord {
+    WAITING_0 = 0,
+    WAITING_1 = 1,
+    SPILLS = 2,
+    LIST_FULL = 3,
+    BARRIER_CELL = 4,
+    STEPS_BEFORE = 5,  // added to every kernel's `step`: launches that are replayed go on from it
+    MESSAGES_BEFORE = 6,  // likewise for the numbers of messages, see halo.cc
+    MESSAGE_FULL = 7,
+};
 
 struct Lattice {
     Site *state, *moved;  // after a step; after its hops along x and y
@@ -59,7 +68,8 @@ struct Lattice {
     Lattice { \
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
-            first_plane, wraps, own_begin, own_end, seed, step, replica, nullptr \
+            first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
+            nullptr \
     }
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
@@ -125,9 +135,12 @@ DEVICE int type_at(const Lattice &l, i64 index) {
     return N_TYPES == 1 ? 0 : l.types[index];
 }
 
-// Whether this device keeps the plane, and does not only repeat what its owner does.
-DEVICE bool is_own(const Lattice &l, i64 plane) {
-    return plane >= l.own_begin && plane < l.own_end;
+// Whether this device owns the site, and does not only repeat what its owner does. No plane that is
+// kept beside a slab is also one of its own.
+DEVICE bool owns_site(const Lattice &l, u64 site) {
+    const i64 sites = l.ny * l.nx;
+    return site - (u64)((l.first_plane + l.own_begin) * sites) <
+           (u64)((l.own_end - l.own_begin) * sites);
 }
 
 // The stored plane below or above along z, or -1 where there is none.

@@ -164,7 +164,7 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
             const i64 index = t.first_index + in_plane;
             const u64 site = t.first_site + (u64)in_plane;
             const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
-            const SpillHere spill = {l, t.tile, site, SPILL_X, mine && is_own(l, t.plane)};
+            const SpillHere spill = {l, t.tile, site, SPILL_X, mine};
             const SlotMoves own = work.x_moves[at];
             gather(l, s, work.before[at], (u32)(own.minus | own.plus), work.before[at - 1],
                    work.x_moves[at - 1].plus, work.before[at + 1], work.x_moves[at + 1].minus, site,
@@ -204,7 +204,7 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
         const int in_plane = y * t.nx + x;
         const i64 index = t.first_index + in_plane;
         const u64 site = t.first_site + (u64)in_plane;
-        const SpillHere spill = {l, t.tile, site, SPILL_Y, is_own(l, t.plane)};
+        const SpillHere spill = {l, t.tile, site, SPILL_Y, true};
         const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
         gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
@@ -241,7 +241,7 @@ DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 nu
                                 PlaneWork &work) {
     const PlaneTile t = plane_tile(l, number);
     if (THREAD_ID == 0) {
-        if (is_own(l, t.plane)) *tile_head(l, (l.step + 1) & 1, number) = -1;
+        *tile_head(l, (l.step + 1) & 1, number) = -1;
         work.n_fuller[0] = work.n_fuller[1] = 0;
     }
     if (!tile_is_reached(l, t)) {

@@ -114,6 +114,6 @@ DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int
         const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
         sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
     }
-    atomic_add(l.fired + sum.chosen, 1);
+    if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
     fire(l.tables, sum.chosen, slots, n, spilled, spill);
 }
