@@ -185,6 +185,11 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    append: int | None = None,
+    until: str | None = None,
+    writer: str = "auto",
+    mpi_hints: Mapping[str, str] | None = None,
+    compress: int = 0,
     quiet: bool = True,
 ) -> Result:
     """Simulate an ensemble of trajectories; under ``mpirun`` on all ranks together.
@@ -249,6 +254,17 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
         Replace a file that is there; complete one that a run left unfinished.
+    append
+        Add so many trajectories, at each point, to the finished result in `output`; `n` is not
+        used. As one run with all of them would have given it.
+    until
+        Add trajectories until a 95 % confidence interval is narrow enough, `n` at most:
+        ``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/convergence.md.
+    writer, mpi_hints
+        How several ranks write a file: ``mpio`` (together, with these hints to MPI-IO), ``parts``,
+        or ``auto``; see docs/clusters.md.
+    compress
+        Level of gzip for the samples in a file, 1 to 9.
     quiet
         Show no progress.
 
@@ -294,6 +310,11 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,
+        append=append,
+        until=until,
+        writer=writer,
+        hints=dict(mpi_hints or {}),
+        compress=compress,
         quiet=quiet,
         command="tauslab.run",
     )

@@ -12,7 +12,7 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
-from tauslab.runner.job import METHODS
+from tauslab.runner.job import METHODS, WRITERS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -117,6 +117,18 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
+    run.add_argument(
+        "--append", type=int, metavar="N", help="add N trajectories to a finished file"
+    )
+    run.add_argument(
+        "--until", metavar="WHAT", help="'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n"
+    )
+    run.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
+    run.add_argument("--writer", choices=WRITERS, default="auto", help="of several ranks")
+    run.add_argument(
+        "--mpi-hint", action="append", default=[], metavar="NAME=VALUE", help="of mpio, to MPI-IO"
+    )
+    run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
@@ -137,6 +149,7 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     rdme.add_argument("--overwrite", action="store_true", help="replace an existing file")
     rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
+    rdme.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
     rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 

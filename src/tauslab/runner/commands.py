@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +65,8 @@ def process_run(arguments: argparse.Namespace) -> None:
         warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
-        result = run_network(network, options, comm, stop_on_signals())
+        stop = stop_in_order(arguments.max_time)
+        result = run_network(network, options, comm, stop)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
@@ -92,7 +95,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     )
     with warnings.catch_warnings():
         warnings.showwarning = _warn_on_rank_0
-        result = run_lattice(model, options, ranks(), stop_on_signals())
+        result = run_lattice(model, options, ranks(), stop_in_order(arguments.max_time))
     if not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -138,6 +141,8 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    if arguments.append is not None and arguments.n is not None:
+        raise ConfigError("-n and --append exclude each other: --append says how many to add")
     stored_sweep = _from_result(arguments)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
@@ -160,10 +165,22 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         overwrite=arguments.overwrite,
         resume=arguments.resume,
+        append=arguments.append,
+        until=arguments.until,
+        writer=arguments.writer,
+        hints=dict(_hint(text) for text in arguments.mpi_hint),
+        compress=arguments.compress,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
         **{k: v for k, v in own.items() if v is not None},
     )
+
+
+def _hint(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
+    return name, value
 
 
 def _assignment(text: str) -> tuple[str, float]:
@@ -349,6 +366,24 @@ def process_bench(arguments: argparse.Namespace) -> None:
     ]
     if comm.rank == 0:
         print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
+
+
+def stop_in_order(max_time: str | None) -> Callable[[], bool]:
+    """What ends a run early, in order: a signal, or that `max_time` is over.
+
+    Raises
+    ------
+    ConfigError
+        It is not a time.
+    """
+    signalled = stop_on_signals()
+    if max_time is None:
+        return signalled
+    parts = max_time.split(":")
+    if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d*)?", part) for part in parts):
+        raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
+    end = time.monotonic() + sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
+    return lambda: signalled() or time.monotonic() > end
 
 
 def stop_on_signals() -> Callable[[], bool]:

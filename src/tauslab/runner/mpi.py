@@ -67,6 +67,12 @@ class Communicator(Protocol):
     def poll(self) -> None:
         """Let MPI serve other ranks' requests."""
 
+    def threads_multiple(self) -> bool:
+        """Whether several threads of a rank may use MPI at the same time."""
+
+    def raw(self) -> Any:
+        """A duplicate of the mpi4py communicator, for a library that needs one. Collective."""
+
     def abort(self, code: int) -> None:
         """End every rank at once."""
 
@@ -123,6 +129,14 @@ class SerialCommunicator:
 
     def poll(self) -> None:
         """Nobody asks."""
+
+    def threads_multiple(self) -> bool:
+        """There is nothing to share."""
+        return True
+
+    def raw(self) -> Any:
+        """Nothing: MPI is not started."""
+        return None
 
     def abort(self, code: int) -> None:
         """End this process."""
@@ -200,6 +214,16 @@ class MpiCommunicator:
     def counter(self) -> Counter:
         """Make a shared counter."""
         return SharedCounter(self._comm)
+
+    def threads_multiple(self) -> bool:
+        """Whether MPI was started so."""
+        from mpi4py import MPI
+
+        return bool(MPI.Query_thread() == MPI.THREAD_MULTIPLE)
+
+    def raw(self) -> Any:
+        """A duplicate."""
+        return self._comm.Dup()
 
     def poll(self) -> None:
         """Probe, which lets MPI make progress for the counter."""

@@ -6,8 +6,9 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
-from tauslab.runner.output.base import Writer, open_writer
+from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
@@ -67,6 +68,31 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
+    if options.append is not None or options.until is not None:
+        from tauslab.runner.growth import grow  # which runs pieces by means of this module
+
+        return grow(network, options, comm, stop)
+    with ready(network, options, comm) as setup:
+        return run_portion(setup, setup.task, comm, stop)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What portions of a run share: kernels on this rank's device, and the choices made.
+
+    `scales` are the exponents of the observables, `compiled` the seconds until kernels were ready.
+    """
+
+    task: Task
+    engine: ExactSsa
+    reductions: Reductions
+    scales: tuple[int, ...]
+    compiled: float
+
+
+@contextmanager
+def ready(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
+    """Check and compile, and give the device back in the end. Collective."""
     options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
     task = agree(comm, lambda: prepare(network, options))
     _require_equal_models(task, comm)
@@ -76,16 +102,28 @@ def run_network(
         task = with_method(task, backend, comm)
         weights = on_root(comm, lambda: _presimulated(task, backend))
         engine = in_turn(comm, lambda: _engine(task, backend, weights))
-        scales = on_root(comm, lambda: _observable_scales(task, engine))
+        scales = options.portion.scales
+        if scales is None:
+            scales = on_root(comm, lambda: _observable_scales(task, engine))
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
-        compiled = time.perf_counter() - began
-        layout = _layout(task, comm, scales)
-        writer = open_writer(
-            options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
-        )
-        _simulate(task, layout, engine, reductions, comm, writer, compiled, stop)
+        yield Setup(task, engine, reductions, scales, time.perf_counter() - began)
     finally:
         backend.close()
+
+
+def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
+    """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
+    options = task.options
+    layout = layout_of(task, comm, setup.scales)
+    writer = open_writer(
+        options.output,
+        layout,
+        comm,
+        overwrite=options.overwrite,
+        resume=options.resume,
+        how=Storage(options.writer, options.hints, options.compress, options.portion.run),
+    )
+    _simulate(task, layout, setup, comm, writer, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
@@ -198,7 +236,8 @@ def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
     )
 
 
-def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+    """What the file of a task will hold. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
     block = options.block
@@ -228,6 +267,9 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["selector"] = task.selector
         if task.presimulation:
             attributes["presimulation"] = task.presimulation
+    portion = options.portion
+    attributes |= {"before": portion.before} if portion.before else {}
+    attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
         n=options.n,
         times=options.times,
@@ -246,6 +288,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         model_canonical=task.stored_model,
         sweep=None if task.sweep is None else task.sweep.columns(),
         grid=None if task.sweep is None else task.sweep.grid,
+        group=portion.group,
     )
 
 
@@ -259,11 +302,9 @@ def _block_size(task: Task, recorded_bytes: int) -> int:
 def _simulate(
     task: Task,
     layout: Layout,
-    engine: ExactSsa,
-    reductions: Reductions,
+    setup: Setup,
     comm: Communicator,
     writer: Writer,
-    compiled: float,
     stop: Callable[[], bool],
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
@@ -278,7 +319,14 @@ def _simulate(
     try:
         with progress:
             ensemble = Ensemble(
-                task, layout, engine, reductions, comm, writer, progress=progress, stop=stop
+                task,
+                layout,
+                setup.engine,
+                setup.reductions,
+                comm,
+                writer,
+                progress=progress,
+                stop=stop,
             )
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
@@ -290,7 +338,8 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            row = {"device": engine.backend.describe(), "compile": compiled, **tally.seconds()}
+            device = setup.engine.backend.describe()
+            row = {"device": device, "compile": setup.compiled, **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

@@ -15,7 +15,12 @@ from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
-from tauslab.runner.output.merge import publish_merged, publish_virtual
+from tauslab.runner.output.merge import (
+    publish_compressed,
+    publish_merged,
+    publish_virtual,
+    rows_of_runs,
+)
 from tauslab.runner.output.resume import Existing, parts_folder
 from tauslab.runner.output.rows import MARKS, row_names, write_marks, write_rows
 from tauslab.runner.output.schema import (
@@ -44,14 +49,18 @@ _ADOPTED = "base.h5"
 
 @dataclass(frozen=True)
 class PartsOptions:
-    """Sizes, in bytes: of a segment's rows, and of the largest result that is merged."""
+    """Sizes, in bytes: of a segment's rows, and of the largest result that is merged.
+
+    With `compress`, a level of gzip, every result is merged.
+    """
 
     segment_bytes: int = SEGMENT_BYTES
     merge_bytes: int = MERGE_BYTES
+    compress: int = 0
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """What rank 0 tells the others."""
 
     run: str
@@ -99,7 +108,7 @@ class PartsWriter:
         self._options = options
         self._folder = parts_folder(path)
         self.restored: Accumulators | None = None
-        start: _Start = on_root(comm, lambda: self._start(existing, run))
+        start: Start = on_root(comm, lambda: self._start(existing, run))
         self.completed = start.completed
         self._run = start.run
         self._generation = start.generation
@@ -108,7 +117,7 @@ class PartsWriter:
         self._segment: _Segment | None = None
         self._slots: tuple[RawFile, CheckpointSlots] | None = None
 
-    def _start(self, existing: Existing | None, run: str) -> _Start:
+    def _start(self, existing: Existing | None, run: str) -> Start:
         """On rank 0: make the result's file visible, and see what earlier attempts left."""
         if existing is not None:
             run = existing.run
@@ -128,7 +137,7 @@ class PartsWriter:
         if existing is not None:
             self.restored = found.restored
         names = tuple(source.path.name for source in sources)
-        return _Start(run, names, found.completed, found.generation)
+        return Start(run, names, found.completed, found.generation)
 
     def _sources(self, run: str) -> list[Source]:
         found = [read_source(p, self._layout, run) for p in sorted(self._folder.glob("*.h5"))]
@@ -218,10 +227,15 @@ class PartsWriter:
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[COMPLETE] = np.ones((), np.uint8)
         room = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
-        merged = layout.payload_bytes < room
+        compress = self._options.compress
+        merged = compress > 0 or layout.payload_bytes < room
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
-        join = publish_merged if merged else publish_virtual
-        join(self._path, layout, sources, contents, attributes, self._disk)
+        if compress:
+            rows = rows_of_runs(layout, sources)
+            publish_compressed(self._path, layout, rows, contents, attributes, self._disk, compress)
+        else:
+            join = publish_merged if merged else publish_virtual
+            join(self._path, layout, sources, contents, attributes, self._disk)
         if merged:
             remove_parts(self._path, self._disk)
             return

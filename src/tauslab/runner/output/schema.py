@@ -62,6 +62,8 @@ class DatasetSpec:
     prefill
         Whether fill values are written at creation; otherwise cells that were never written read
         as zero, and the file system need not store them.
+    compress
+        Level of gzip for its chunks; 0 for none.
     """
 
     name: str
@@ -73,6 +75,7 @@ class DatasetSpec:
     chunks: tuple[int, ...] | None = None
     allocated: bool = True
     prefill: bool = True
+    compress: int = 0
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -257,6 +260,8 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
         yield DatasetSpec("point", layout.lead, "|u1", ("point",), allocated=False)
         for name, values in layout.sweep.items():
             yield DatasetSpec(f"sweep/{name}", layout.lead, "<f8", ("point",), data=values)
+    if layout.sweep is None and layout.group:
+        yield DatasetSpec("group", layout.sum_lead, "|u1", ("group",), allocated=False)
     # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
     yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
@@ -268,7 +273,7 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
 
 def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
     times, species, observables = len(layout.times), len(layout.species), len(layout.observables)
-    lead, before = layout.lead, _lead_axes(layout)
+    lead, before = layout.sum_lead, _sum_axes(layout)
     if layout.statistics:
         yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
         shape, axes = (*lead, times, species), (*before, "time", "species")
@@ -290,6 +295,10 @@ def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
         name = f"statistics/histogram/{spec.species}"
         shape, axes = (*lead, times, spec.bins + 2), (*before, "time", f"{name}.bin")
         yield DatasetSpec(name, shape, "<u8", axes)
+
+
+def _sum_axes(layout: Layout) -> tuple[str, ...]:
+    return _lead_axes(layout) or (("group",) if layout.group else ())
 
 
 def _lead_axes(layout: Layout) -> tuple[str, ...]:
