@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +18,9 @@ import numpy as np
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ssa import WORK, ExactSsa
+from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.lane import LANES, Lane, Reductions, add_sums, lane_rows
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.progress import Progress
@@ -27,6 +29,20 @@ from tauslab.runner.task import Task
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0
 _POLL_SECONDS = 0.002
+
+
+@contextmanager
+def device_work(backend: Backend) -> Iterator[None]:
+    """Tell what a device reports, whatever its library raises, in one sentence."""
+    try:
+        yield
+    except (TauslabError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DeviceFailed(
+            f"{backend.describe()} on {host_name()} failed: {first}; --resume completes the run"
+        ) from error
 
 
 @dataclass
@@ -125,7 +141,8 @@ class Ensemble:
             while (blocks := self._take(counter.next)) is not None:
                 for first, end in runs(blocks):
                     lane = self._next_lane()
-                    lane.start(*self._layout.block_rows(first, end))
+                    with device_work(self._backend):
+                        lane.start(*self._layout.block_rows(first, end))
                     self._started.put(lane)
         finally:
             self._started.put(None)
@@ -181,7 +198,8 @@ class Ensemble:
             self._free.put(error)
 
     def _finish(self, lane: Lane) -> None:
-        delivery = lane.wait()
+        with device_work(self._backend):
+            delivery = lane.wait()
         tally, begun = self.tally, time.perf_counter()
         add_sums(tally.sums, delivery.sums, delivery.points)
         self._writer.write(delivery.chunk)

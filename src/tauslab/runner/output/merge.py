@@ -20,7 +20,7 @@ from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
 from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
 from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset, hdf5_type
-from tauslab.runner.output.sources import Run, Source, find_runs
+from tauslab.runner.output.sources import Run, Source, find_runs, read_cells
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -128,12 +128,10 @@ def read_run(layout: Layout, run: Run, rows: int) -> Iterator[tuple[RowArray, np
 
     with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
         for array in layout.row_arrays():
-            data = bytearray(rows * array.row_bytes)
             first = run.slot * layout.block * array.row_bytes
-            for offset, position, size in locate(file[array.name]).ranges(first, len(data)):
-                raw.seek(offset)
-                data[position : position + size] = raw.read(size)
-            yield array, np.frombuffer(data, array.dtype).reshape(rows, *array.inner)
+            place = locate(file[array.name])
+            data = read_cells(raw, place, first, rows * array.row_bytes)
+            yield array, data.view(array.dtype).reshape(rows, *array.inner)
 
 
 def _copy_run(layout: Layout, run: Run, target: RawFile) -> None:

@@ -29,11 +29,11 @@ from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.parts import PartsOptions, PartsWriter, Start
 from tauslab.runner.output.resume import Existing
-from tauslab.runner.output.rows import MARKS
+from tauslab.runner.output.rows import CHECKSUMS, MARKS, block_checksums
 from tauslab.runner.output.schema import TEXT, file_specs, profile_contents, root_attributes
 from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
 from tauslab.runner.output.skeleton import build_file
-from tauslab.runner.output.sources import Source, marked_blocks, progress, read_source
+from tauslab.runner.output.sources import Source, distrust, marked_blocks, progress, read_source
 from tauslab.runner.output.statistics import statistics_contents
 
 if TYPE_CHECKING:
@@ -106,14 +106,16 @@ class MpioWriter(PartsWriter):
         self._thread.start()
 
     def _names(self) -> list[str]:
-        return [*(array.name for array in self._layout.row_arrays()), MARKS]
+        return [*(array.name for array in self._layout.row_arrays()), CHECKSUMS, MARKS]
 
     def _start(self, existing: Existing | None, run: str) -> Start:
         """On rank 0: lay the file out, or see what an earlier attempt left in it."""
         layout, disk = self._layout, self._disk
         run = existing.run if existing is not None else run
         if existing is None:
-            specs = file_specs(layout, self._comm.size, checkpoint_bytes=slot_bytes(layout))
+            specs = file_specs(
+                layout, self._comm.size, in_place=True, checkpoint_bytes=slot_bytes(layout)
+            )
             attributes = root_attributes(layout, "plain", run)
             publish(
                 self._path,
@@ -121,13 +123,22 @@ class MpioWriter(PartsWriter):
                 lambda temporary: build_file(temporary, specs, attributes, disk, shared=True),
             )
             remove_parts(self._path, disk)
+        else:
+            self._check_own(run)
         if layout.needs_checkpoint:
             self._folder.mkdir(exist_ok=True)
+        self._drop_damaged(run)
         found = progress(layout, self._sources(run))
         if existing is not None:
             self.restored = found.restored
         names = tuple(p.name for p in self._folder.glob("*.h5"))
         return Start(run, names, found.completed, found.generation)
+
+    def _check_own(self, run: str) -> None:
+        """Take marks of damaged blocks of an earlier attempt away."""
+        own = read_source(self._path, self._layout, run, verify=True)
+        if own is not None:
+            distrust(own, self._disk)
 
     def _sources(self, run: str) -> list[Source]:
         own = read_source(self._path, self._layout, run)
@@ -166,6 +177,7 @@ class MpioWriter(PartsWriter):
         for index in range(most):
             self._write_piece(chunk, pieces[index] if index < len(pieces) else None)
         if most:
+            self._write_checksums(chunk)
             self._file.flush()  # what is marked below is on the device
             self._mark(chunk)
         if request is not None:
@@ -209,6 +221,13 @@ class MpioWriter(PartsWriter):
             else:
                 box, rows = piece
                 self._write(array.name, box, np.ascontiguousarray(chunk.arrays[array.name][rows]))
+
+    def _write_checksums(self, chunk: Chunk | None) -> None:
+        if chunk is None:
+            self._write(CHECKSUMS, None, None)
+            return
+        first, end = chunk_blocks(self._layout, chunk)
+        self._write(CHECKSUMS, (slice(first, end),), block_checksums(self._layout, chunk))
 
     def _mark(self, chunk: Chunk | None) -> None:
         if chunk is None:

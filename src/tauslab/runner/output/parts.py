@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tauslab.model.errors import OutputError
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.collective import on_root
@@ -22,7 +25,14 @@ from tauslab.runner.output.merge import (
     rows_of_runs,
 )
 from tauslab.runner.output.resume import Existing, parts_folder
-from tauslab.runner.output.rows import MARKS, row_names, write_marks, write_rows
+from tauslab.runner.output.rows import (
+    CHECKSUMS,
+    MARKS,
+    block_checksums,
+    row_names,
+    write_marks,
+    write_rows,
+)
 from tauslab.runner.output.schema import (
     CHECKPOINT_SLOTS,
     DatasetSpec,
@@ -34,7 +44,14 @@ from tauslab.runner.output.schema import (
 )
 from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
 from tauslab.runner.output.skeleton import build_file
-from tauslab.runner.output.sources import Source, find_runs, marked_blocks, progress, read_source
+from tauslab.runner.output.sources import (
+    Source,
+    distrust,
+    find_runs,
+    marked_blocks,
+    progress,
+    read_source,
+)
 from tauslab.runner.output.statistics import statistics_contents
 
 if TYPE_CHECKING:
@@ -132,6 +149,7 @@ class PartsWriter:
         if existing is None:
             remove_parts(self._path, self._disk)
         self._folder.mkdir(exist_ok=True)
+        self._drop_damaged(run)
         sources = self._sources(run)
         found = progress(self._layout, sources)
         if existing is not None:
@@ -139,27 +157,44 @@ class PartsWriter:
         names = tuple(source.path.name for source in sources)
         return Start(run, names, found.completed, found.generation)
 
+    def _drop_damaged(self, run: str) -> None:
+        """Remove parts that cannot be read, and marks of blocks that are not what was written."""
+        for path in sorted(self._folder.glob("*.h5")):
+            try:
+                source = read_source(path, self._layout, run, verify=True)
+            except OutputError:
+                if not os.access(path, os.R_OK):
+                    raise  # it may be good
+                self._disk.remove(path)
+            else:
+                if source is not None:
+                    distrust(source, self._disk)
+
     def _sources(self, run: str) -> list[Source]:
         found = [read_source(p, self._layout, run) for p in sorted(self._folder.glob("*.h5"))]
         return [source for source in found if source is not None]
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks into free slots and mark them."""
-        first, end = chunk_blocks(self._layout, chunk)
+        begin, end = chunk_blocks(self._layout, chunk)
+        sums, first = block_checksums(self._layout, chunk), begin
         while first < end:
             segment = self._segment
             if segment is None or segment.used == segment.slots:
                 segment = self._new_segment()
             count = min(end - first, segment.slots - segment.used)
-            self._write_slots(segment, chunk, first, count)
+            self._write_slots(segment, chunk, first, sums[first - begin :][:count])
             segment.used += count
             first += count
 
-    def _write_slots(self, segment: _Segment, chunk: Chunk, first: int, count: int) -> None:
-        layout, slot = self._layout, segment.used
+    def _write_slots(
+        self, segment: _Segment, chunk: Chunk, first: int, sums: npt.NDArray[np.uint32]
+    ) -> None:
+        layout, slot, count = self._layout, segment.used, len(sums)
         start, stop = layout.block_rows(first, first + count)
         rows = slice(start - chunk.start, stop - chunk.start)
         write_rows(segment.file, layout, chunk, slot * layout.block, rows)
+        segment.file.write(CHECKSUMS, 4 * slot, sums)
         segment.file.write(_BLOCK_IDS, 8 * slot, np.arange(first, first + count, dtype="<i8"))
         write_marks(segment.file, slot, count)
 
@@ -171,7 +206,7 @@ class PartsWriter:
         most = max(1, self._options.segment_bytes // block_bytes)
         slots = min(most, -(-layout.n_blocks // self._comm.size))
         path = self._new_part(segment_specs(layout, slots))
-        file = RawFile(path, [*row_names(layout), _BLOCK_IDS, MARKS], self._disk)
+        file = RawFile(path, [*row_names(layout), _BLOCK_IDS, CHECKSUMS, MARKS], self._disk)
         self._segment = _Segment(file, slots)
         return self._segment
 

@@ -139,6 +139,7 @@ def file_specs(
     n_ranks: int,
     *,
     rows: bool = True,
+    in_place: bool = False,
     checkpoint_bytes: int = 0,
     contents: Contents | None = None,
 ) -> list[DatasetSpec]:
@@ -148,6 +149,8 @@ def file_specs(
     ----------
     rows
         Whether the arrays with a row per trajectory are laid out; otherwise they show fill values.
+    in_place
+        Whether the file is written block by block, each with a checksum.
     checkpoint_bytes
         Size of a checkpoint slot; 0 for none.
     contents
@@ -156,6 +159,8 @@ def file_specs(
     specs = [*_axes(layout)]
     specs += [replace(row_spec(layout, array), allocated=rows) for array in layout.row_arrays()]
     specs += [*_statistics(layout), *_progress(layout), *_profile(n_ranks)]
+    if in_place:
+        specs.append(DatasetSpec("progress/checksums", (layout.n_blocks,), "<u4"))
     if checkpoint_bytes:
         specs += checkpoint_specs(checkpoint_bytes)
     name = (("name", layout.model_name),)
@@ -191,6 +196,7 @@ def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
         *(replace(spec, chunks=None) for spec in specs),
         DatasetSpec("progress/block_ids", (slots,), "<i8", fill=-1),
         DatasetSpec("progress/blocks", (slots,), "|u1"),
+        DatasetSpec("progress/checksums", (slots,), "<u4"),
     ]
 
 
