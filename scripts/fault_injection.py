@@ -1,19 +1,19 @@
-#!/usr/bin/env python3
 """Break runs on purpose, resume them, and compare digests with those of unbroken runs.
 
     python scripts/fault_injection.py --cases 200 --seed 1 -o docs/benchmarks/faults-cpu.csv
 
-writes a row per fault, and a summary beside it (faults-cpu.md); exits 1 if a block that was marked as
-complete is not right, a digest differs, or a job does not end within 30 s.  Faults: kill -9 of a
-random rank at a random moment, of ensembles and lattice runs; kill -9 at the n-th write; a full disk
-at the n-th write; a device that fails at the n-th copy; and a part cut short or changed after a kill.
-Ensembles run on 1 to 3 ranks and are resumed on another number of them; with an h5py that was built
-with MPI in TAUSLAB_PARALLEL_H5PY (see scripts/build_parallel_h5py) some write through it.
+writes a row per fault, and a summary beside it (faults-cpu.md); exits 1 if a block that was marked
+as complete is not right, a digest differs, or a job does not end within 30 s.  Faults: kill -9 of a
+random rank at a random moment, of ensembles and lattice runs; kill -9 at the n-th write; a full
+disk at the n-th write; a device that fails at the n-th copy; and a part cut short or changed after
+a kill.  Ensembles run on 1 to 3 ranks and are resumed on another number of them; some write through
+an h5py that was built with MPI, if TAUSLAB_PARALLEL_H5PY names one (scripts/build_parallel_h5py).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import os
 import random
@@ -40,6 +40,17 @@ from tauslab.runner.lattice_digest import lattice_digest_lines
 HEADER = ("fault", "moment", "job", "writer", "ranks", "resumed_on", "seconds_to_end",
           "on_disk", "wrong_on_disk", "digest_after_resume", "verdict")  # fmt: skip
 MOST_SECONDS = 30.0
+KINDS = (
+    *((("kill -9", "time"),) * 4),
+    *((("kill -9", "every write"),) * 2),
+    ("full disk", "write"),
+    ("device error", "copy"),
+    ("cut part", "write"),
+    ("changed part", "write"),
+    ("kill -9", "lattice"),
+)
+SPOILED_BYTES = 20
+EARLY = 0.2  # part of the kills that need not wait for a file
 MODEL = """
 [species]
 X = 40
@@ -69,11 +80,15 @@ rate = 5.0
 species = "A"
 count = 300
 """
-ENSEMBLE = ["run", "model.toml", "-n", "1200", "--t-end", "8", "--points", "9", "--seed", "7", "--block", "40",
-            "--device", "cpu", "--threads", "1", "--method", "ssa", "--quiet"]  # fmt: skip
+ENSEMBLE = [
+    *("run", "model.toml", "-n", "12000", "--t-end", "8", "--points", "9", "--block", "200"),
+    *("--seed", "7", "--device", "cpu", "--threads", "1", "--method", "ssa", "--quiet"),
+]
 RECORDS = ("trajectories,statistics", "statistics,final", "final,summary:mean:X")
-BOX = ["rdme", "box.toml", "--t-end", "0.03", "--frame-every", "50", "--seed", "7", "--device", "cpu", "--threads", "1",
-       "--quiet"]  # fmt: skip
+BOX = [
+    *("rdme", "box.toml", "--t-end", "0.2", "--frame-every", "50", "--seed", "7"),
+    *("--device", "cpu", "--threads", "1", "--quiet"),
+]
 
 
 @dataclass(frozen=True)
@@ -91,8 +106,6 @@ class Case:
 
 def main() -> None:
     """Run all cases and write the table."""
-    if len(sys.argv) > 1 and sys.argv[1] == "--child":
-        child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -105,48 +118,40 @@ def main() -> None:
         Path("box.toml").write_text(LATTICE)
         wanted = references()
         rows = []
-        for number, case in enumerate(cases(arguments.cases, random.Random(arguments.seed))):
-            rows.append(run_case(case, wanted, random.Random(arguments.seed + 1000 + number)))
+        for number, case in enumerate(cases(arguments.cases, draws(arguments.seed))):
+            rows.append(run_case(case, wanted, draws(arguments.seed + 1000 + number)))
             print(number, *rows[-1], sep="  ", flush=True)
     os.chdir(os.environ.get("PWD", "/"))
     write_table(arguments.output, rows, arguments.machine)
     sys.exit(any(row[-1] != "pass" for row in rows))
 
 
+def draws(seed: int) -> random.Random:
+    """Random numbers for one purpose."""
+    return random.Random(seed)  # noqa: S311 - nothing is secret
+
+
 def cases(number: int, rng: random.Random) -> Iterator[Case]:
-    """Faults in turn; what is not named in the table is drawn."""
+    """Faults in turn; when, where and in which job is drawn."""
     parallel = "TAUSLAB_PARALLEL_H5PY" in os.environ
-    kinds = ("kill", "kill", "kill", "kill at write", "kill at write", "full disk", "device", "cut part", "changed part",
-             "kill lattice")  # fmt: skip
     for index in range(number):
-        kind = kinds[index % len(kinds)]
-        turn = index // len(kinds)
-        if kind == "kill lattice":
-            yield Case(
-                "kill -9", f"{rng.uniform(0.0, 1.0):.2f} of the run", "lattice", "single", 1, 1
-            )
+        fault, kind = KINDS[index % len(KINDS)]
+        moment = {
+            "time": f"{rng.uniform(0.0, 1.0):.2f} of the run",
+            "write": f"write {rng.randrange(60)}",
+            "every write": f"write {index // len(KINDS) * 2 + index % len(KINDS) % 2}",
+            "copy": f"copy {rng.randrange(12)}",
+        }
+        if kind == "lattice":
+            yield Case(fault, moment["time"], "lattice", "single", 1, 1)
             continue
-        ranks = (
-            rng.choice((2, 3)) if kind in ("cut part", "changed part") else rng.choice((1, 2, 3))
-        )
+        of_parts = "part" in fault
+        ranks = rng.choice((2, 3) if of_parts else (1, 2, 3))
         writer = "single" if ranks == 1 else "parts"
-        if parallel and ranks > 1 and "part" not in kind and rng.random() < 0.4:
+        if parallel and ranks > 1 and not of_parts and rng.random() < 0.4:
             writer = "mpio"
-        moment = (
-            f"write {turn * 2 + index % len(kinds)}"
-            if "write" in kind
-            else f"write {rng.randrange(60)}"
-        )
-        if kind == "kill":
-            moment = f"{rng.uniform(0.0, 1.0):.2f} of the run"
-        if kind == "device":
-            moment = f"copy {rng.randrange(12)}"
-        name = {"kill": "kill -9", "kill at write": "kill -9", "device": "device error"}.get(
-            kind, kind
-        )
-        yield Case(
-            name, moment, "ensemble", writer, ranks, rng.choice((1, 2, 3)), rng.choice(RECORDS)
-        )
+        again, record = rng.choice((1, 2, 3)), rng.choice(RECORDS)
+        yield Case(fault, moment[kind], "ensemble", writer, ranks, again, record)
 
 
 def command(
@@ -155,12 +160,12 @@ def command(
     """The job's command line; `inside` is a fault, its moment and the rank that has it."""
     python = [sys.executable, "-m", "tauslab"]
     if inside is not None:
-        python = [sys.executable, str(Path(__file__).resolve()), "--child", *map(str, inside)]
-    launcher = (
-        [str(Path(sys.executable).with_name("mpirun")), "-n", str(ranks)] if ranks > 1 else []
-    )
-    own = [*arguments, "--writer", "mpio" if case.writer == "mpio" and ranks > 1 else "parts"]
-    return [*launcher, *python, *(own if case.job == "ensemble" else arguments)]
+        faulty = Path(__file__).resolve().with_name("fault_child.py")
+        python = [sys.executable, str(faulty), *map(str, inside)]
+    launcher = [str(Path(sys.executable).with_name("mpirun")), "-n", str(ranks)]
+    writer = "mpio" if case.writer == "mpio" and ranks > 1 else "parts"
+    own = [*arguments, "--writer", writer] if case.job == "ensemble" else arguments
+    return [*(launcher if ranks > 1 else []), *python, *own]
 
 
 def start(argv: list[str], case: Case) -> subprocess.Popen[str]:
@@ -171,15 +176,22 @@ def start(argv: list[str], case: Case) -> subprocess.Popen[str]:
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [os.environ["TAUSLAB_PARALLEL_H5PY"], known])
         )
-    return subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                            start_new_session=True)  # fmt: skip
+    return subprocess.Popen(
+        argv,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def references() -> dict[str, tuple[str, Any]]:
     """Digest and data of every unbroken job."""
     found: dict[str, tuple[str, Any]] = {}
+    tauslab = [sys.executable, "-m", "tauslab"]
     for record in RECORDS:
-        run(ENSEMBLE, record, "whole.h5")
+        subprocess.run([*tauslab, *ENSEMBLE, "--record", record, "-o", "whole.h5"], check=True)
         with ts.open("whole.h5") as result:
             rows = {
                 k: result.data[k][()]
@@ -189,18 +201,11 @@ def references() -> dict[str, tuple[str, Any]]:
             found[record] = (digest_total(digest_lines(result)), rows)
         Path("whole.h5").unlink()
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "tauslab", *BOX, "-o", "whole.h5"], check=True)
+    subprocess.run([*tauslab, *BOX, "-o", "whole.h5"], check=True)
     found["seconds"] = ("", time.perf_counter() - began)
     found[""] = (digest_total(lattice_digest_lines(Path("whole.h5"), None)), None)
     Path("whole.h5").unlink()
     return found
-
-
-def run(arguments: list[str], record: str, path: str) -> None:
-    """An unbroken ensemble."""
-    subprocess.run(
-        [sys.executable, "-m", "tauslab", *arguments, "--record", record, "-o", path], check=True
-    )
 
 
 def run_case(case: Case, wanted: dict[str, tuple[str, Any]], rng: random.Random) -> tuple[Any, ...]:
@@ -233,9 +238,10 @@ def run_case(case: Case, wanted: dict[str, tuple[str, Any]], rng: random.Random)
         and (message or "kill" in case.fault or "part" in case.fault)
     )
     clean_up()
-    shown = "same" if same else digest[:200]
-    return (case.fault, case.moment, f"{case.job} {case.record}".strip(), case.writer, case.ranks, case.again,
-            f"{seconds:.2f}", on_disk, wrong, shown, "pass" if good else "FAIL")  # fmt: skip
+    job = f"{case.job} {case.record}".strip()
+    told = (f"{seconds:.2f}", on_disk, wrong, "same" if same else digest[:200])
+    jobs = (case.fault, case.moment, job, case.writer, case.ranks, case.again)
+    return (*jobs, *told, "pass" if good else "FAIL")
 
 
 def break_it(
@@ -251,23 +257,31 @@ def break_it(
         error = finish(process)
         seconds = time.perf_counter() - began
     else:
-        # Starting Python takes most of a short run; where files are written is what matters.
+        # Starting takes most of a short run; while files are written is what matters.
         process = start(command(case, case.ranks, arguments), case)
-        length = lattice_seconds if case.job == "lattice" else 0.8 + 0.5 * case.ranks
-        time.sleep(float(kind) * length)
+        wait_for_file(process, float(kind), lattice_seconds if case.job == "lattice" else 1.0)
         targets = [process.pid] if case.ranks == 1 else ranks_of(process.pid)
         began = time.perf_counter()
         for target in targets[victim : victim + 1] or [process.pid]:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it was done already
                 os.kill(target, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it was done already
         error = finish(process)
         seconds = time.perf_counter() - began
     spoil_part(case, rng)
     if process.returncode == 0:
         return seconds, "done before"
     return seconds, next((line for line in error.splitlines() if "tauslab: " in line), "")
+
+
+def wait_for_file(process: subprocess.Popen[str], part: float, seconds: float) -> None:
+    """Wait a part of these seconds, in four cases of five from when the result is there."""
+    until = time.perf_counter() + MOST_SECONDS
+    early = part * 10 % 1 < EARLY
+    while not (early or Path("a.h5").exists() or process.poll() is not None):
+        if time.perf_counter() > until:
+            break
+        time.sleep(0.005)
+    time.sleep(part * seconds)
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -296,7 +310,7 @@ def ranks_of(launcher: int) -> list[int]:
                         found.append(pid)
                 except OSError:
                     continue
-    own = [pid for pid in found if "python" in os.readlink(f"/proc/{pid}/exe")]
+    own = [pid for pid in found if "python" in str(Path(f"/proc/{pid}/exe").readlink())]
     return sorted(own)
 
 
@@ -311,7 +325,7 @@ def spoil_part(case: Case, rng: random.Random) -> None:
         if case.fault == "cut part":
             file.truncate(rng.randrange(size))
         else:
-            for _ in range(20):
+            for _ in range(SPOILED_BYTES):
                 at = rng.randrange(size // 2, size)
                 file.seek(at)
                 byte = file.read(1)
@@ -353,55 +367,6 @@ def clean_up() -> None:
     shutil.rmtree("a.h5.parts", ignore_errors=True)
 
 
-def child(fault: str, moment: int, victim: int, argv: list[str]) -> None:
-    """Be a rank of a job that has a fault inside one of its ranks."""
-    from tauslab.runner import run as running
-    from tauslab.runner.api import ranks
-    from tauslab.runner.cli import main as command_line
-    from tauslab.runner.output.disk import Disk
-    from tauslab.runner.output.mpio import MpioWriter
-
-    count = [0]
-
-    def strike() -> None:
-        count[0] += 1
-        if count[0] == moment + 1 and fault == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if count[0] > moment and fault == "full":
-            raise OSError(28, os.strerror(28))
-
-    def wrapped(method: Any) -> Any:
-        def instead(*arguments: Any) -> Any:
-            strike()
-            return method(*arguments)
-
-        return instead
-
-    class Failing:
-        """A backend that reports an error at one of its copies."""
-
-        def __init__(self, backend: Any) -> None:
-            self.backend = backend
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.backend, name)
-
-        def download(self, *arguments: Any) -> None:
-            count[0] += 1
-            if count[0] > moment:
-                raise RuntimeError("an illegal memory access was encountered")
-            self.backend.download(*arguments)
-
-    if ranks().rank == victim:
-        if fault == "device":
-            real: Any = running.open_backend
-            running.open_backend = lambda *arguments: Failing(real(*arguments))  # type: ignore[assignment,return-value]
-        else:
-            for owner, name in ((Disk, "write"), (Disk, "replace"), (MpioWriter, "_write")):
-                setattr(owner, name, wrapped(getattr(owner, name)))
-    sys.exit(command_line(argv))
-
-
 def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     """The table, and its summary in Markdown."""
     with path.open("w", newline="") as file:
@@ -413,17 +378,22 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
         moment = row[1].partition(" ")[0]
         when = f"at a {moment}" if moment in ("write", "copy") else "at any moment"
         groups[row[0], when, f"{row[2].partition(' ')[0]}, {row[3]}"].append(row)
-    lines = ["# Faults injected", "", f"{len(rows)} faults on {machine}: `scripts/fault_injection.py`, every row in "
-             f"[{path.name}]({path.name}).", "",
-             "| fault | moment | job, writer | runs | longest until the job ended, s | marked blocks that were wrong | "
-             "digest after resume |", "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for (fault, when, job), group in sorted(groups.items()):
-        wrong = sum(row[8] for row in group)
-        same = sum(row[9] == "same" for row in group)
+    head = ("fault", "moment", "job, writer", "runs", "longest until the job ended, s",
+            "marked blocks that were wrong", "digest after resume")  # fmt: skip
+    lines = [
+        "# Faults injected",
+        "",
+        f"{len(rows)} faults on {machine}: `scripts/fault_injection.py`. Every row is in",
+        f"[{path.name}]({path.name}).",
+        "",
+        f"| {' | '.join(head)} |",
+        "|---" * len(head) + "|",
+    ]
+    for key, group in sorted(groups.items()):
         longest = max(float(row[6]) for row in group)
-        lines.append(
-            f"| {fault} | {when} | {job} | {len(group)} | {longest:.1f} | {wrong} | {same} of {len(group)} same |"
-        )
+        same = sum(row[9] == "same" for row in group)
+        cells = [*key, len(group), f"{longest:.1f}", sum(row[8] for row in group)]
+        lines.append(f"| {' | '.join(map(str, cells))} | {same} of {len(group)} same |")
     failed = sum(row[-1] != "pass" for row in rows)
     lines += ["", f"{failed} of {len(rows)} failed.", ""]
     path.with_suffix(".md").write_text("\n".join(lines))
