@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _rdme, _info, _plot, _export, _digest, _check, _doctor, _bench):
+    for add in (_run, _rdme, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench):
         add(subparsers)
     return parser
 
@@ -194,6 +194,12 @@ def _digest(subparsers: Commands) -> None:
     digest.add_argument("--json", action="store_true")
 
 
+def _merge(subparsers: Commands) -> None:
+    merge = _command(subparsers, "merge", "turn a result in parts into one file")
+    merge.add_argument("file", type=Path)
+    merge.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
+
+
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
     check.add_argument("model", type=Path)
@@ -206,6 +212,7 @@ def _check(subparsers: Commands) -> None:
 
 def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
+    doctor.add_argument("--folder", type=Path, metavar="DIR", help="for results (this one)")
     doctor.add_argument("--json", action="store_true")
 
 

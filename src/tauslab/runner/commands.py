@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shlex
-import signal
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -37,11 +32,13 @@ from tauslab.runner.lattice_info import lattice_result_facts, lattice_summary, t
 from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
+from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
@@ -292,6 +289,11 @@ def process_digest(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{digest} {name}" for name, digest in [*lines, ("total", total)]))
 
 
+def process_merge(arguments: argparse.Namespace) -> None:
+    """``tauslab merge``: one file in place of a view of parts."""
+    print(merge(arguments.file, arguments.compress))
+
+
 def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
     path = arguments.output or arguments.file.with_suffix(".png")
@@ -342,7 +344,8 @@ def _network(network: Network) -> list[str]:
 def process_doctor(arguments: argparse.Namespace) -> None:
     """``tauslab doctor``: what this machine offers."""
     comm = ranks()
-    found = doctor_json(comm) if arguments.json else doctor_report(comm)
+    tell = doctor_json if arguments.json else doctor_report
+    found = tell(comm, arguments.folder)
     if comm.rank == 0:
         print(json.dumps(found, indent=2) if isinstance(found, dict) else "\n".join(found))
 
@@ -366,39 +369,6 @@ def process_bench(arguments: argparse.Namespace) -> None:
     ]
     if comm.rank == 0:
         print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
-
-
-def stop_in_order(max_time: str | None) -> Callable[[], bool]:
-    """What ends a run early, in order: a signal, or that `max_time` is over.
-
-    Raises
-    ------
-    ConfigError
-        It is not a time.
-    """
-    signalled = stop_on_signals()
-    if max_time is None:
-        return signalled
-    parts = max_time.split(":")
-    if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d*)?", part) for part in parts):
-        raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
-    end = time.monotonic() + sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
-    return lambda: signalled() or time.monotonic() > end
-
-
-def stop_on_signals() -> Callable[[], bool]:
-    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-        # Python would wait for the kernel that runs; the file stays good without that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        signal.signal(number, ask)
-    return lambda: bool(asked)
 
 
 def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -77,8 +77,9 @@ class Until:
             raise ConfigError(f"--until {text!r}: {t} or {goal} is not a number") from None
         if not 0 < numbers[1] < math.inf:
             raise ConfigError(f"--until {text!r}: {goal} is not allowed, a number above 0")
-        own = {} if share is None else {"relation": share[2], "threshold": int(share[3])}
-        return cls(text.strip(), found[1], numbers[0], measure == "rel", numbers[1], **own)  # type: ignore[arg-type]
+        relation, threshold = ("", 0) if share is None else (share[2], int(share[3]))
+        t_and_goal = numbers[0], measure == "rel", numbers[1]
+        return cls(text.strip(), found[1], *t_and_goal, relation, threshold)
 
     @property
     def histogram(self) -> HistogramSpec | None:
@@ -89,10 +90,10 @@ class Until:
         return HistogramSpec(self.species, float(low), float(low + 1), 1)
 
     def half_width(self, sums: Sequence[int]) -> float:
-        """Of the interval after trajectories with these sums (`Tests.sums`); infinite for too few.
+        """Of the interval after trajectories with these `Convergence.sums`.
 
-        That of a mean is the normal one, that of a probability Wilson's (1927), which is right
-        also where no trajectory, or every one, fulfils the condition.
+        Infinite for too few. That of a mean is the normal one, that of a probability Wilson's
+        (1927), which is right also where no trajectory, or every one, fulfils the condition.
         """
         n, total, squares = sums
         if n < 2:
@@ -112,7 +113,7 @@ class Until:
 
 
 @dataclass
-class Tests:
+class Convergence:
     """The tests of a condition so far.
 
     Attributes

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
-from tauslab.runner.convergence import GROUP, Tests, Until
+from tauslab.runner.convergence import GROUP, Convergence, Until
 from tauslab.runner.job import Options, Portion, Record
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
@@ -150,7 +150,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     with ready(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
         fixed = agree(comm, lambda: _with_sums(wanted, until))
-        tests = Tests(until)
+        tests = Convergence(until)
         index = agree(comm, lambda: _time_index(until, fixed.task))
     with ready(network, fixed.task.options, comm) as setup:
         pieces: list[Result] = []
@@ -225,7 +225,7 @@ def _time_index(until: Until, task: Task) -> int:
     return nearest
 
 
-def _next_task(task: Task, tests: Tests, path: Path | None, run: str | None) -> Task:
+def _next_task(task: Task, tests: Convergence, path: Path | None, run: str | None) -> Task:
     """The next trajectories to run."""
     before = tests.done
     output = None if path is None else _portion_path(path, before)
@@ -252,7 +252,11 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
 
 
 def _joined(
-    layout: Layout, results: Sequence[Result], tests: Tests, comm: Communicator, options: Options
+    layout: Layout,
+    results: Sequence[Result],
+    tests: Convergence,
+    comm: Communicator,
+    options: Options,
 ) -> Result:
     """The first `tests.done` trajectories of all portions. Collective."""
     if not tests.met and comm.rank == 0:

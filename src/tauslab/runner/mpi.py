@@ -5,11 +5,15 @@ This is the only module that touches the world communicator.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+import re
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -23,6 +27,7 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
+_POLL_SECONDS = 0.001
 
 
 class Counter(Protocol):
@@ -70,8 +75,8 @@ class Communicator(Protocol):
     def threads_multiple(self) -> bool:
         """Whether several threads of a rank may use MPI at the same time."""
 
-    def raw(self) -> Any:
-        """A duplicate of the mpi4py communicator, for a library that needs one. Collective."""
+    def for_files(self) -> FileRanks:
+        """The same ranks for a thread that writes files together with theirs. Collective."""
 
     def abort(self, code: int) -> None:
         """End every rank at once."""
@@ -134,9 +139,9 @@ class SerialCommunicator:
         """There is nothing to share."""
         return True
 
-    def raw(self) -> Any:
-        """Nothing: MPI is not started."""
-        return None
+    def for_files(self) -> FileRanks:
+        """Refuse: one rank needs no other's help."""
+        raise ConfigError("one rank alone writes files without MPI-IO")
 
     def abort(self, code: int) -> None:
         """End this process."""
@@ -168,6 +173,39 @@ class SharedCounter:
         """Free the window; collective."""
         self._window.Unlock_all()
         self._window.Free()
+
+
+class FileRanks:
+    """A communicator of its own for threads that write a file together.
+
+    Attributes
+    ----------
+    comm
+        The mpi4py communicator, for h5py.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+
+    def largest(self, values: Sequence[int]) -> list[int]:
+        """Largest of each value over the ranks; sleeps while it waits: cores have work to do."""
+        from mpi4py import MPI
+
+        mine, found = np.array(values, np.int64), np.zeros(len(values), np.int64)
+        request = self.comm.Iallreduce(mine, found, op=MPI.MAX)
+        while not request.Test():
+            time.sleep(_POLL_SECONDS)
+        largest: list[int] = found.tolist()
+        return largest
+
+    def info(self, hints: Mapping[str, str]) -> Any:
+        """Hints as MPI takes them; to be freed."""
+        from mpi4py import MPI
+
+        info = MPI.Info.Create()
+        for name, value in hints.items():
+            info.Set(name, value)
+        return info
 
 
 class MpiCommunicator:
@@ -221,9 +259,9 @@ class MpiCommunicator:
 
         return bool(MPI.Query_thread() == MPI.THREAD_MULTIPLE)
 
-    def raw(self) -> Any:
+    def for_files(self) -> FileRanks:
         """A duplicate."""
-        return self._comm.Dup()
+        return FileRanks(self._comm.Dup())
 
     def poll(self) -> None:
         """Probe, which lets MPI make progress for the counter."""
@@ -291,6 +329,27 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
             f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
             "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun"
         )
+
+
+def mpi_flavour() -> dict[str, Any]:
+    """Name of the MPI that was started, and whether it takes device memory (None: not told)."""
+    from mpi4py import MPI
+
+    name, version = MPI.get_vendor()
+    return {"flavour": f"{name} {'.'.join(map(str, version))}", "cuda_aware": _cuda_aware()}
+
+
+def _cuda_aware() -> bool | None:
+    maps = Path("/proc/self/maps")
+    text = maps.read_text() if maps.exists() else ""
+    for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):
+        try:
+            query = ctypes.CDLL(name).MPIX_Query_cuda_support
+        except (OSError, AttributeError):
+            continue
+        query.restype = ctypes.c_int
+        return bool(query())
+    return None
 
 
 def host_name() -> str:

@@ -124,15 +124,17 @@ def join_files(
     run: str,
     disk: Disk,
     compress: int = 0,
+    *,
+    whole: bool = False,
 ) -> None:
     """Put the whole in place of `path`, by a rename: until then what was there stays.
 
     Below 1 GiB, or compressed, it is one file; above, a view of the pieces, which get names in the
-    folder of parts. Pieces elsewhere are left alone.
+    folder of parts. Pieces elsewhere are left alone. With `whole` it is one file in any case.
     """
     contents = joined_contents(layout, pieces, totals)
     room = min(MERGE_BYTES, disk.free_bytes(path.parent))
-    if compress or layout.payload_bytes < room:
+    if whole or compress or layout.payload_bytes < room:
         attributes = root_attributes(layout, "plain", run)
         if compress:
             rows = _all_rows(layout, pieces)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import queue
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from tauslab.runner.mpi import Communicator
 
 _IDLE_SECONDS = 0.05  # how long a rank with nothing to write lets the others wait
-_POLL_SECONDS = 0.001
 _ABORT_SECONDS = 3.0
 
 Selection = tuple[slice, ...]
@@ -50,8 +48,6 @@ def why_not(comm: Communicator) -> str | None:
     """Why files cannot be written by all ranks together; None if they can."""
     if importlib.util.find_spec("h5py") is None:
         return "h5py is not installed"
-    if comm.size > 1:
-        from mpi4py import MPI  # noqa: F401 - h5py must find the MPI that mpi4py started
     import h5py
 
     if not h5py.get_config().mpi:
@@ -99,7 +95,7 @@ class MpioWriter(PartsWriter):
         self._queue: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._closing = False
         self._failure: BaseException | None = None
-        self._mpi = comm.raw()
+        self._ranks = comm.for_files()
         self._file = self._open(hints)
         self._datasets = {name: self._file[name] for name in self._names()}
         self._thread = threading.Thread(target=self._serve, name="tauslab-mpio", daemon=True)
@@ -146,13 +142,10 @@ class MpioWriter(PartsWriter):
 
     def _open(self, hints: Mapping[str, str]) -> Any:
         import h5py
-        from mpi4py import MPI
 
-        info = MPI.Info.Create()
-        for name, value in hints.items():
-            info.Set(name, value)
+        info = self._ranks.info(hints)
         try:
-            return h5py.File(self._path, "r+", driver="mpio", comm=self._mpi, info=info)
+            return h5py.File(self._path, "r+", driver="mpio", comm=self._ranks.comm, info=info)
         except OSError as error:
             raise OutputError(f"{self._path} cannot be opened through MPI-IO: {error}") from None
         finally:
@@ -173,7 +166,7 @@ class MpioWriter(PartsWriter):
         request = self._next_request()
         chunk = None if request is None else request.chunk
         pieces = [] if chunk is None else self._pieces(chunk)
-        most, left = self._agree(len(pieces), int(request is not None or not self._closing))
+        most, left = self._ranks.largest([len(pieces), request is not None or not self._closing])
         for index in range(most):
             self._write_piece(chunk, pieces[index] if index < len(pieces) else None)
         if most:
@@ -189,16 +182,6 @@ class MpioWriter(PartsWriter):
             return self._queue.get(timeout=0 if self._closing else _IDLE_SECONDS)
         except queue.Empty:
             return None
-
-    def _agree(self, pieces: int, left: int) -> tuple[int, int]:
-        """Largest of each over the ranks; sleeps while it waits, since cores have work to do."""
-        from mpi4py import MPI
-
-        mine, largest = np.array([pieces, left], np.int64), np.zeros(2, np.int64)
-        request = self._mpi.Iallreduce(mine, largest, op=MPI.MAX)
-        while not request.Test():
-            time.sleep(_POLL_SECONDS)
-        return int(largest[0]), int(largest[1])
 
     def _pieces(self, chunk: Chunk) -> list[tuple[Selection, slice]]:
         """Boxes of the file's arrays, with the rows of the chunk that go there."""

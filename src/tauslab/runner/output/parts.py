@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 256 << 20
 MERGE_BYTES = 1 << 30
 _BLOCK_IDS = "progress/block_ids"
-_PART = re.compile(r"r(\d+)-(\d+)\.h5")
+PART_NAME = re.compile(r"r(\d+)-(\d+)\.h5")
 _ADOPTED = "base.h5"
 
 
@@ -129,7 +129,7 @@ class PartsWriter:
         self.completed = start.completed
         self._run = start.run
         self._generation = start.generation
-        taken = [m for m in map(_PART.fullmatch, start.names) if m and int(m[1]) == comm.rank]
+        taken = [m for m in map(PART_NAME.fullmatch, start.names) if m and int(m[1]) == comm.rank]
         self._next_part = 1 + max((int(m[2]) for m in taken), default=-1)
         self._segment: _Segment | None = None
         self._slots: tuple[RawFile, CheckpointSlots] | None = None
