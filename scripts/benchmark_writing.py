@@ -33,7 +33,7 @@ HEADER = ("what", "ranks", "bytes", "seconds", "megabytes_per_second", "of_dd")
 FULL_BYTES = 4e9
 TIMES = 100
 BLOCK = 2500  # a mebibyte
-LAUNCH = 8  # blocks
+LAUNCH = 64  # blocks
 WRITERS = {
     "mpio": Storage("mpio"),
     "mpio + gzip": Storage("mpio", compress=4),
@@ -84,8 +84,8 @@ def write(name: str, folder: Path, total: int) -> None:
     writer = open_writer(path, layout, comm, how=WRITERS[name], overwrite=True, parts=parts)
     for first in range(comm.rank * LAUNCH, layout.n_blocks, comm.size * LAUNCH):
         start, stop = layout.block_rows(first, min(first + LAUNCH, layout.n_blocks))
-        chunk = {"counts": counts[: stop - start], "status": status[: stop - start]}
-        writer.write(Chunk(start, chunk))
+        rows = stop - start
+        writer.write(Chunk(start, {"counts": counts[:rows], "status": status[:rows]}))
     writer.finish({}, comm.gather({}) or [])
     os.sync()
     comm.barrier()
