@@ -40,6 +40,24 @@ def binding(shape, fill, *, frequent=1.0, **options) -> LoweredLattice:
     return lowered(model)
 
 
+def typed(shape, boundary="reflecting", slots=16, fill=1.5) -> LoweredLattice:
+    """Three site types with unlike hops and reactions, a wall between two of them."""
+    model = empty_lattice(shape, {"A": 0.2, "B": 0.1}, boundary=boundary, slots=slots)
+    z, y, x = np.indices(shape)
+    model.add_site_type("water")
+    model.add_site_type("gel", (x + y) % 11 < 4)
+    model.add_site_type("rock", (x * y + z) % 17 == 3)
+    model.add_diffusion("A", coefficient(0.05), within="gel")
+    model.add_diffusion("*", 0, source="*", target="rock")
+    model.add_diffusion("A", coefficient(0.33), source="rock", target="water")
+    model.add_reaction("2 A -> B", rate=300, volume="site", site_types="gel")
+    model.add_reaction("B -> 2 A", rate=200)
+    model.add_reaction("-> A", rate=5, volume="site", site_types="rock")
+    model.add_reaction("A ->", rate=30)
+    model.place("A", count=int(fill * np.prod(shape)), site_type="water")
+    return lowered(model)
+
+
 def lowered(model: Lattice, **options) -> LoweredLattice:
     """One pass of hops and of reactions in a step, whatever the probabilities are."""
     return lower_lattice(model, max_hop=0.4999999, reaction_substeps=1, **options)

@@ -192,6 +192,13 @@ def test_lattice_kernels_need_little_local_memory(slots, species, architecture):
     check(compile_usage("rdme_count.cc", texts, architecture), {"rdme_count"})
 
 
+@pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
+def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
+    usage = compile_usage("halo.cc", lattice_texts(slots, species), architecture)
+    check(usage, {"halo_pack", "halo_wait", "halo_unpack", "halo_advance"})
+    assert max(registers for *_, registers in usage.values()) <= 64
+
+
 def test_statistics_stay_in_registers(architecture):
     usage = compile_usage("statistics.cc", csrc_texts(), architecture)
     check(usage, {"count_statistics", "count_histogram", "real_statistics"})

@@ -21,33 +21,15 @@ from tauslab.kernels.rdme import LatticeEngine
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import (
     binding,
-    coefficient,
     digest,
     empty_lattice,
     lowered,
     state_of,
+    typed,
 )
 
 SHAPE = (6, 21, 37)
 BLOCK_THREADS = Path(__file__).with_name("csrc_block_threads.h")
-
-
-def typed(shape=SHAPE, boundary="reflecting", slots=16, fill=1.5):
-    """Three site types with unlike hops and reactions, a wall between two of them."""
-    model = empty_lattice(shape, {"A": 0.2, "B": 0.1}, boundary=boundary, slots=slots)
-    z, y, x = np.indices(shape)
-    model.add_site_type("water")
-    model.add_site_type("gel", (x + y) % 11 < 4)
-    model.add_site_type("rock", (x * y + z) % 17 == 3)
-    model.add_diffusion("A", coefficient(0.05), within="gel")
-    model.add_diffusion("*", 0, source="*", target="rock")
-    model.add_diffusion("A", coefficient(0.33), source="rock", target="water")
-    model.add_reaction("2 A -> B", rate=300, volume="site", site_types="gel")
-    model.add_reaction("B -> 2 A", rate=200)
-    model.add_reaction("-> A", rate=5, volume="site", site_types="rock")
-    model.add_reaction("A ->", rate=30)
-    model.place("A", count=int(fill * np.prod(shape)), site_type="water")
-    return lowered(model)
 
 
 def held(shape=(7, 9, 40)):
@@ -74,8 +56,8 @@ MODELS = {
     "reflecting": lambda: binding(SHAPE, 2.5, boundary="reflecting"),
     "thin": lambda: binding((1, 1, 40), 1.6),
     "deep": lambda: binding((40, 2, 1), 1.6, slots=32),
-    "typed": typed,
-    "typed periodic": lambda: typed(boundary="periodic", slots=8, fill=2.5),
+    "typed": lambda: typed(SHAPE),
+    "typed periodic": lambda: typed(SHAPE, boundary="periodic", slots=8, fill=2.5),
     "held": held,
     "wide": wide,
     "wide sites": lambda: wide(slots=32),
@@ -299,7 +281,7 @@ def test_steps_and_sites_beyond_32_bits_have_draws_of_their_own(cpu):
 
 
 def test_counts_by_type_are_those_of_the_particles(backend):
-    lattice = typed()
+    lattice = typed(SHAPE)
     engine = engine_on(backend, lattice)
     samples = engine.run_sampled([10])
     state, sites = engine.save(), lattice.sites(0, lattice.shape[0])

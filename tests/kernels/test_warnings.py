@@ -60,6 +60,7 @@ def headers():
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
         yield "rdme.cc", header
         yield "rdme_count.cc", header
+        yield "halo.cc", header
 
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)

@@ -97,8 +97,9 @@ class LatticeTables:
                             (4, np.s_[:, :, 0]), (5, np.s_[:, :, -1])):  # fmt: skip
             flags[where] |= held[face]
         for face, z in ((0, 0), (1, nz - 1)):
-            if held[face] and slab.begin <= z < slab.end:
-                flags[z - slab.begin + slab.below] |= 2
+            plane = z - slab.begin + slab.below
+            if held[face] and 0 <= plane < slab.planes:
+                flags[plane] |= 2
         if made.any():
             flags[self._any_in_tile(made)] |= 2
         return flags.reshape(slab.planes, -1)

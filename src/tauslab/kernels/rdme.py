@@ -17,11 +17,14 @@ from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables, til
 from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.kernels.lattice_state import Array, LatticeState, Samples, Slab
 from tauslab.kernels.lattice_tables import LatticeTables
-from tauslab.kernels.waiting import WAITING, chained, first_entries
+from tauslab.kernels.waiting import WAITING, chained, first_entries, in_order
+
+Range = tuple[int, int]  # of planes: the first, and the one after the last
+NO_HOLE: Range = (0, 0)
 
 # Words of `work`, as in csrc/rdme_lattice.h.
 _WORK = 8
-_WAITING, _SPILLS, _FULL, _BARRIER = 0, 2, 3, 4
+_WAITING, _SPILLS, FULL, _BARRIER, MESSAGE_FULL = 0, 2, 3, 4, 7
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
@@ -64,16 +67,15 @@ class LatticeEngine:
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
-        self._together = whole and (
-            sites <= backend.sites_together if together is None else together
-        )
+        many = sites <= backend.sites_together if together is None else together
+        self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        header = {"model.h": lattice_header(lattice, reactions)}
+        self.header = {"model.h": lattice_header(lattice, reactions)}
         self.program: Program = backend.compile(
-            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), header)
+            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), self.header)
         )
         self._counter: Program = backend.compile(
-            KernelSource("rdme_count.cc", ("rdme_count",), header)
+            KernelSource("rdme_count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
@@ -95,7 +97,7 @@ class LatticeEngine:
         self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
         self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
         self._heads = backend.empty((2, planes, self.tiles), np.int32)
-        self._work = backend.empty((_WORK,), np.uint64)
+        self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
 
@@ -153,14 +155,14 @@ class LatticeEngine:
         heads[current].reshape(-1)[tiles] = first_entries(entries, tiles)
         upload = self.backend.upload
         self._heads[...] = upload(heads)
-        self._work[...] = upload(work)
+        self.work[...] = upload(work)
         if len(entries):
             words = entries.view(np.uint64).reshape(-1, 3)
             self._waiting[current, : len(entries)] = upload(words)
 
     def replace_waiting(self, waiting: Array, added: int) -> None:
         """Put other particles on the list of those that wait; `added` of them are new."""
-        spills = int(self.host(self._work)[_SPILLS])
+        spills = int(self.host(self.work)[_SPILLS])
         while self.capacity < 2 * len(waiting):
             self.capacity *= _GROWTH
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
@@ -194,7 +196,7 @@ class LatticeEngine:
         self.synchronize()
         slab = self.slab
         own = self.particles[slab.below : slab.below + slab.end - slab.begin]
-        work = self.host(self._work)
+        work = self.host(self.work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
         return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
 
@@ -215,7 +217,7 @@ class LatticeEngine:
         backend.download(buffer, mirror, len(buffer), copies)
         arrived = copies.record()
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
-        spills = int(self.host(self._work)[_SPILLS])
+        spills = int(self.host(self.work)[_SPILLS])
         waiting, step = self.waiting(), self.step
 
         def state() -> LatticeState:
@@ -229,13 +231,13 @@ class LatticeEngine:
         """Particles that wait for a slot, ordered by site and age."""
         self.synchronize()
         current = self.step & 1
-        held = int(self.host(self._work)[_WAITING + current])
+        held = int(self.host(self.work)[_WAITING + current])
         if held == 0:
             return np.zeros(0, WAITING)
         words = np.ascontiguousarray(self.host(self._waiting[current, :held]))
+        sites = self.lattice.shape[1] * self.lattice.shape[2]
         entries = words.view(WAITING).reshape(-1)
-        entries["next"] = -1
-        return entries[np.lexsort((entries["age"], entries["site"]))]
+        return in_order(entries, self.slab.begin * sites, self.slab.end * sites)
 
     def host(self, buffer: Any) -> Array:
         """A copy of device memory on the host."""
@@ -246,30 +248,43 @@ class LatticeEngine:
 
     # ---------------------------------------------------------------- steps
 
-    def _arguments(self) -> list[Any]:
+    def arguments(self) -> list[Any]:
         """The start of every kernel's arguments: LATTICE_ARGUMENTS in csrc/rdme_lattice.h."""
         slab = self.slab
         nz, ny, nx = self.lattice.shape
         own = (slab.below, slab.below + slab.end - slab.begin)
         return [
             self.particles, self._moved, self._stamps, self._moved_stamps,
-            *self.tables.arguments(), self._fired, self._waiting, self._heads, self._work,
+            *self.tables.arguments(), self._fired, self._waiting, self._heads, self.work,
             self.capacity, nx, ny, nz, slab.planes, slab.begin - slab.below, int(self.wraps),
             *own, np.uint64(self.seed), np.uint64(self.step), self.replica,
         ]  # fmt: skip
 
-    def hop_in_planes(self, begin: int, end: int, *, opens: bool = True) -> None:
-        """Hops along x and y in stored planes; `opens` with the first launch of a step."""
-        grid = Grid((end - begin) * self.tiles, self.tile.threads)
-        arguments = [*self._arguments(), begin, end, int(opens)]
-        self.program.launch_blocks("rdme_xy", grid, arguments, self.stream)
+    def hop_in_planes(
+        self,
+        begin: int,
+        end: int,
+        hole: Range = NO_HOLE,
+        *,
+        opens: bool = True,
+        stream: Stream | None = None,
+    ) -> None:
+        """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
+        hole = hole if hole[0] < hole[1] else (end, end)
+        grid = Grid((end - begin - hole[1] + hole[0]) * self.tiles, self.tile.threads)
+        arguments = [*self.arguments(), begin, end, *hole, int(opens)]
+        self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
 
-    def finish_planes(self, begin: int, end: int) -> None:
+    def finish_planes(
+        self, begin: int, end: int, hole: Range = NO_HOLE, *, stream: Stream | None = None
+    ) -> None:
         """The rest of the step in stored planes whose neighbours' `hop_in_planes` are done."""
-        segment = self._segment(end - begin)
-        grid = Grid(self.tiles * -(-(end - begin) // segment), self.tile.threads)
-        arguments = [*self._arguments(), begin, end, segment]
-        self.program.launch_blocks("rdme_z", grid, arguments, self.stream)
+        hole = hole if hole[0] < hole[1] else (end, end)
+        segment = self._segment(end - begin - hole[1] + hole[0])
+        pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
+        grid = Grid(self.tiles * pieces, self.tile.threads)
+        arguments = [*self.arguments(), begin, end, *hole, segment]
+        self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: fewer where there would be too few blocks to share out evenly."""
@@ -291,13 +306,13 @@ class LatticeEngine:
 
     def _run_together(self, steps: int) -> None:
         planes = self.slab.planes
-        self.backend.clear(self._work[_BARRIER : _BARRIER + 1], self.stream)
+        self.backend.clear(self.work[_BARRIER : _BARRIER + 1], self.stream)
         segment = self._segment(planes)
         _, ny, nx = self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
         self.program.launch_blocks(
-            "rdme_steps", grid, [*self._arguments(), steps, segment], self.stream
+            "rdme_steps", grid, [*self.arguments(), steps, segment], self.stream
         )
         self.step += steps
 
@@ -316,9 +331,13 @@ class LatticeEngine:
                 done = mark
                 self._count(rows[index])
             values = self.host(rows)
-            if not int(self.host(self._work)[_FULL]):
+            if not self._must_repeat():
                 return self._samples(values)
             self._restore(before)
+
+    def _must_repeat(self) -> bool:
+        """Whether the list of waiting particles was full."""
+        return bool(self.host(self.work)[FULL])
 
     def count(self) -> Samples:
         """Count now."""
@@ -337,14 +356,10 @@ class LatticeEngine:
         _, ny, nx = self.lattice.shape
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
         sites = (slab.end - slab.begin) * ny * nx
-        grid = Grid(
-            min(-(-sites // self.tile.threads),
-                self._counting),
-            self.tile.threads,
-        )  # fmt: skip
+        grid = Grid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
         arguments = [
             self.particles[own], None if self.types is None else self.types[own], sites,
-            self._fired, self._waiting, self._work, self.capacity, self.step & 1,
+            self._fired, self._waiting, self.work, self.capacity, self.step & 1,
             slab.begin * ny * nx, row,
         ]  # fmt: skip
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
@@ -362,7 +377,7 @@ class LatticeEngine:
 
     def _snapshot(self) -> dict[str, Any]:
         copies: dict[str, Any] = {"step": self.step}
-        for name in ("particles", "_fired", "_waiting", "_heads", "_work"):
+        for name in ("particles", "_fired", "_waiting", "_heads", "work"):
             buffer = getattr(self, name)
             if name not in self._kept or self._kept[name].shape != buffer.shape:
                 self._kept[name] = self.backend.empty(buffer.shape, buffer.dtype)
@@ -373,7 +388,7 @@ class LatticeEngine:
     def _restore(self, before: dict[str, Any]) -> None:
         """Go back to a snapshot, with more room for waiting particles."""
         self.step = before["step"]
-        for name in ("particles", "_fired", "_heads", "_work"):
+        for name in ("particles", "_fired", "_heads", "work"):
             self.backend.copy(before[name], getattr(self, name), self.stream)
         self.synchronize()
         capacity = _GROWTH * self.capacity

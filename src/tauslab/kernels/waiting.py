@@ -27,3 +27,11 @@ def chained(entries: Array, tiles: Array) -> tuple[Array, Array]:
 def first_entries(entries: Array, tiles: Array) -> Array:
     """For each entry, the place of the first of its tile."""
     return np.searchsorted(tiles, tiles, "left").astype(np.int32) if len(entries) else tiles
+
+
+def in_order(entries: Array, first_site: int, end_site: int) -> Array:
+    """Those of sites ``first_site .. end_site - 1``, unchained, by site and age."""
+    site = entries["site"]
+    entries = entries[(site >= first_site) & (site < end_site)].copy()
+    entries["next"] = -1
+    return entries[np.lexsort((entries["age"], entries["site"]))]

@@ -71,6 +71,13 @@ class Stream(Protocol):
         """Let later work on this stream start after `event`."""
 
 
+class Graph(Protocol):
+    """Launches that were recorded once, with the arguments they then had."""
+
+    def launch(self, stream: Any) -> None:
+        """Run them all, in stream order."""
+
+
 class Program(Protocol):
     """A compiled `KernelSource`."""
 
@@ -105,8 +112,8 @@ class Backend(Protocol):
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
 
-    def stream(self) -> Stream:
-        """Open a stream."""
+    def stream(self, *, urgent: bool = False) -> Stream:
+        """Open a stream; work on an urgent one goes before that on others."""
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
         """Device memory, not initialised."""
@@ -125,6 +132,27 @@ class Backend(Protocol):
 
     def download(self, buffer: Any, mirror: Array, rows: int, stream: Any) -> None:
         """Copy the first `rows` rows of `buffer` to its mirror."""
+
+    def upload_mirror(self, mirror: Array, buffer: Any, stream: Any) -> None:
+        """Copy a mirror back to its buffer, in stream order."""
+
+    def shareable(self, words: int) -> Any:
+        """Zeroed device memory of 64-bit words that another process may open."""
+
+    def export_memory(self, buffer: Any) -> bytes:
+        """A handle of `shareable` memory; DeviceError where the device has none."""
+
+    def open_memory(self, handle: bytes, words: int) -> Any:
+        """Another process's `shareable` memory; DeviceError where it cannot be reached."""
+
+    def close_memory(self, buffer: Any) -> None:
+        """Give back what `open_memory` gave."""
+
+    def record_launches(self, work: Callable[[], None], stream: Any) -> Graph | None:
+        """Record what `work` launches from `stream` on, without running it; None: not possible.
+
+        Other streams take part from where they wait for it until it waits for them.
+        """
 
     def use(self) -> None:
         """Let the calling thread work with this device."""

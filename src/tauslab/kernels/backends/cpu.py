@@ -28,7 +28,9 @@ from tauslab.kernels.backends.base import (
 from tauslab.kernels.backends.compilers import Compiler, cpu_features, host_compiler
 from tauslab.kernels.cache import compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
-from tauslab.model.errors import KernelCompileError
+from tauslab.model.errors import DeviceError, KernelCompileError
+
+_NO_PEERS = "the cpu device has no memory that another process can open"
 
 
 class CpuEvent:
@@ -169,8 +171,9 @@ class CpuBackend:
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, self)
 
-    def stream(self) -> CpuStream:
-        """Open a queue."""
+    def stream(self, *, urgent: bool = False) -> CpuStream:
+        """Open a queue; all are alike."""
+        del urgent
         self._streams.append(CpuStream())
         return self._streams[-1]
 
@@ -196,6 +199,29 @@ class CpuBackend:
 
     def download(self, buffer: Array, mirror: Array, rows: int, stream: CpuStream) -> None:
         """Nothing to copy."""
+
+    def upload_mirror(self, mirror: Array, buffer: Array, stream: CpuStream) -> None:
+        """Nothing to copy."""
+
+    def shareable(self, words: int) -> Array:
+        """Memory of this process alone."""
+        return np.zeros(words, np.uint64)
+
+    def export_memory(self, buffer: Array) -> bytes:
+        """Not possible."""
+        del buffer
+        raise DeviceError(_NO_PEERS)
+
+    def open_memory(self, handle: bytes, words: int) -> Array:
+        """Not possible."""
+        del handle, words
+        raise DeviceError(_NO_PEERS)
+
+    def close_memory(self, buffer: Array) -> None:
+        """Nothing was opened."""
+
+    def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:
+        """Nothing to gain: a launch is a call."""
 
     def use(self) -> None:
         """Every thread can."""

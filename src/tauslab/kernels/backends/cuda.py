@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ from tauslab.kernels.backends.base import (
     Grid,
     KernelSource,
 )
+from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128
+_WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
+_URGENT = -5  # lower goes first; 0 is usual
 
 
 class CudaEvent:
@@ -50,10 +53,10 @@ class CudaEvent:
 class CudaStream:
     """A non-blocking CUDA stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, priority: int | None = None) -> None:
         import cupy
 
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
 
     def record(self) -> CudaEvent:
         """Mark the work given so far."""
@@ -175,9 +178,9 @@ class CudaBackend:
         path, _ = compiled(key, ".cubin", build)
         return CudaProgram(path, source, self.processors)
 
-    def stream(self) -> CudaStream:
-        """Open a stream."""
-        return CudaStream()
+    def stream(self, *, urgent: bool = False) -> CudaStream:
+        """Open a stream; the device takes a priority out of its range for the nearest it has."""
+        return CudaStream(_URGENT if urgent else None)
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
         """Device memory."""
@@ -214,6 +217,58 @@ class CudaBackend:
         """Copy the first `rows` rows in stream order."""
         part = mirror[:rows]
         buffer.data.copy_to_host_async(part.ctypes.data, part.nbytes, stream.stream)
+
+    def upload_mirror(self, mirror: Array, buffer: Any, stream: CudaStream) -> None:
+        """Copy back in stream order."""
+        buffer.data.copy_from_host_async(mirror.ctypes.data, mirror.nbytes, stream.stream)
+
+    def shareable(self, words: int) -> Any:
+        """An allocation of its own: a handle names a whole allocation, never part of a pool."""
+        import cupy
+
+        self._device.use()
+        size = -(-8 * words // _WHOLE_PAGE) * _WHOLE_PAGE
+        memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+        memory.memset(0, size)
+        cupy.cuda.runtime.deviceSynchronize()
+        return cupy.ndarray((words,), np.uint64, memptr=memory)
+
+    def export_memory(self, buffer: Any) -> bytes:
+        """A CUDA IPC handle."""
+        from cupy.cuda import runtime
+
+        try:
+            return bytes(runtime.ipcGetMemHandle(buffer.data.ptr))
+        except runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.describe()} gives no memory handles: {error}") from error
+
+    def open_memory(self, handle: bytes, words: int) -> Any:
+        """Map it, so that kernels here read and write the other device's memory."""
+        import cupy
+        from cupy.cuda import runtime
+
+        self._device.use()
+        try:
+            address = runtime.ipcOpenMemHandle(handle, runtime.cudaIpcMemLazyEnablePeerAccess)
+        except runtime.CUDARuntimeError as error:
+            raise DeviceError(f"the neighbour's device memory cannot be opened: {error}") from error
+        memory = cupy.cuda.UnownedMemory(address, 8 * words, self, self._device.id)
+        return cupy.ndarray((words,), np.uint64, memptr=cupy.cuda.MemoryPointer(memory, 0))
+
+    def close_memory(self, buffer: Any) -> None:
+        """Unmap it."""
+        from cupy.cuda import runtime
+
+        runtime.ipcCloseMemHandle(buffer.data.ptr)
+
+    def record_launches(self, work: Callable[[], None], stream: CudaStream) -> CudaGraph:
+        """Capture a CUDA graph."""
+        stream.stream.begin_capture()
+        try:
+            work()
+        finally:
+            graph = stream.stream.end_capture()
+        return CudaGraph(graph)
 
     def use(self) -> None:
         """Make this the calling thread's current device."""

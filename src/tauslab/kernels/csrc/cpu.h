@@ -184,9 +184,11 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return expected;
 }
 
-// Adds to a cell of the block's memory.
-DEVICE void add_in_block(u32 *cell, u32 value) {
-    *cell += value;
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    const u32 before = *cell;
+    *cell = before + value;
+    return before;
 }
 
 // What was written before is seen before what is written after.
@@ -217,4 +219,20 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;
     for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < target; ++turn)
         if (turn > 1000) sched_yield();
+}
+
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    publish();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    __atomic_store_n(cell, value, __ATOMIC_RELEASE);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    for (int turn = 0; __atomic_load_n(cell, __ATOMIC_ACQUIRE) < value; ++turn)
+        if (turn > 100) sched_yield();
 }

@@ -150,12 +150,21 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
 #define SHARED __shared__
 // A warp that makes a draw for one site makes it for all.
 #define DRAW_AHEAD true
+// Bytes of a word in the order of the nibbles of `selector`; 4 is a zero byte.
+#define SELECT_BYTES(word, selector) select_bytes((word), (selector))
 
 #define MAY_ALIAS
 
 // Whether it holds for any thread of the block; all must ask.
 DEVICE bool any_in_block(bool condition) {
     return __syncthreads_or(condition) != 0;
+}
+
+// Without the mask that the intrinsic puts on its selector.
+DEVICE u32 select_bytes(u32 word, u32 selector) {
+    u32 found;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(found) : "r"(word), "r"(selector));
+    return found;
 }
 
 DEVICE int leading_zeros(u32 word) {
@@ -184,14 +193,24 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return atomicCAS(cell, expected, value);
 }
 
-// Adds to a cell of the block's memory.
-DEVICE void add_in_block(u32 *cell, u32 value) {
-    atomicAdd(cell, value);
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    return atomicAdd(cell, value);
 }
 
 // What was written before is seen before what is written after.
 DEVICE void publish() {
     __threadfence();
+}
+
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    __threadfence_system();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    *(volatile u64 *)cell = value;
 }
 
 // A clock of the thread's processor, for comparing parts of a kernel.
@@ -202,6 +221,12 @@ DEVICE u64 ticks() {
 // Leaves the memory that a thread looks at again and again to others for a while.
 DEVICE void wait_a_little() {
     __nanosleep(20);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    while (*(const volatile u64 *)cell < value) wait_a_little();
+    __threadfence_system();
 }
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the

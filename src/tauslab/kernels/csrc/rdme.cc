@@ -5,28 +5,35 @@
 // otherwise: keys of draws, thresholds, the list of those that wait.
 #include "rdme_column.h"
 
-// Hops along x and y in planes begin .. end - 1. `opens` is 1 in the first launch of a step.
-BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end, i64 opens) {
+// Hops along x and y in planes begin .. end - 1 but hole_begin .. hole_end - 1. `opens` is 1 in one
+// launch of a step, the first of the slab's own planes.
+BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end,
+             i64 hole_begin, i64 hole_end, i64 opens) {
     SHARED PlaneWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
-    for (i64 t = begin * tiles + BLOCK_ID; t < end * tiles; t += BLOCKS)
-        hop_in_plane(l, s, t, shared);
+    const i64 left_out = (hole_end - hole_begin) * tiles;
+    for (i64 t = begin * tiles + BLOCK_ID; t < end * tiles - left_out; t += BLOCKS)
+        hop_in_plane(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
 }
 
-// The rest of the step in planes begin .. end - 1, whose neighbours' hops along x and y are done;
-// a block does `segment` planes.
+// The rest of the step in planes begin .. end - 1 but hole_begin .. hole_end - 1, when the hops
+// along x and y are done there and in the planes beside them; a block does `segment` planes.
 BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
-             i64 segment) {
+             i64 hole_begin, i64 hole_end, i64 segment) {
     SHARED ColumnWork shared;
-    const Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    const i64 tiles = tiles_of_plane(l), pieces = (end - begin + segment - 1) / segment;
+    const i64 tiles = tiles_of_plane(l), below = (hole_begin - begin + segment - 1) / segment;
+    const i64 pieces = below + (end - hole_end + segment - 1) / segment;
     for (i64 b = BLOCK_ID; b < tiles * pieces; b += BLOCKS) {
-        const i64 first = begin + b / tiles * segment;
-        const i64 last = first + segment < end ? first + segment : end;
+        const i64 piece = b / tiles;
+        const i64 first =
+            piece < below ? begin + piece * segment : hole_end + (piece - below) * segment;
+        const i64 most = piece < below ? hole_begin : end;
+        const i64 last = first + segment < most ? first + segment : most;
         hop_along_z_and_react(l, s, b % tiles, first, last, shared);
     }
 }
@@ -38,7 +45,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 ste
         PlaneWork plane;
         ColumnWork column;
     } shared;
-    Lattice l = LATTICE;
+    LATTICE_IN_BLOCK(l);
     const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);

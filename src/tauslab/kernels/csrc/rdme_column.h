@@ -16,6 +16,20 @@ struct ColumnWork {
     u16 n[TILE_SITES];          // particles built, also those that found no slot
 };
 
+// A plane that a column reads or builds: where its sites lie in memory, and their numbers.
+struct PlaneOfColumn {
+    i64 first_index;  // negative: there is no such plane
+    u64 first_site;
+    i64 tile;  // the column's, of all planes
+    u32 *stamp;
+};
+
+DEVICE PlaneOfColumn plane_of_column(const Lattice &l, i64 plane, i64 tile) {
+    if (plane < 0) return {-1, 0, 0, nullptr};
+    const i64 number = plane * tiles_of_plane(l) + tile;
+    return {plane * l.ny * l.nx, site_number(l, plane, 0, 0), number, l.state_stamps + number};
+}
+
 DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
     if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
     const int type = type_at(l, index);
@@ -35,14 +49,15 @@ DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
 // What a block knows of the planes around the one it builds.
 struct Column {
     int x0, y0;
-    i64 tile;        // within a plane
-    i64 begin, end;  // planes to be built
-    bool carried;    // whether ColumnWork holds the plane below
+    i64 tile;                   // within a plane
+    i64 begin, end;             // planes to be built
+    bool carried;               // whether ColumnWork holds the plane below
+    PlaneOfColumn read, built;  // plane k, which is begun if it is to be built; and the one below
 };
 
 // Reactions at a site that all have hopped into, then those that wait; stores the site.
 DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const SpillHere &hop_spill,
-                               i64 plane, i64 index, bool drawn, u64 bits, int n, Site &content) {
+                               u32 *stamp, i64 index, bool drawn, u64 bits, int n, Site &content) {
     Slot *slots = slots_of(content);
     const u64 site = hop_spill.site;
     n = n < SLOTS ? n : SLOTS;
@@ -62,17 +77,14 @@ DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const S
     }
     settle(l, hop_spill.tile, site, slots, n);
     l.state[index] = content;
-    if (n > 0)
-        l.state_stamps[plane * tiles_of_plane(l) + (hop_spill.tile % tiles_of_plane(l))] =
-            (u32)(l.step + 2);
+    if (n > 0) *stamp = (u32)(l.step + 2);
 }
 
 // One site of the column: takes in plane k, finishes plane k - 1, begins to build plane k.
 DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Column &column, i64 k,
-                              i64 plane, int y, int x, int i, ColumnWork &work) {
+                              i64 plane, int in_plane, int i, ColumnWork &work) {
     Site &now = work.read[k & 1][i];
     const Site &below = work.read[(k + 1) & 1][i];
-    const i64 tiles = tiles_of_plane(l);
     Moves moves = {0, 0};
     u64 bits = 0;
     if (!column.carried) {
@@ -84,11 +96,11 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
     if (plane < 0) {
         make_empty(now);
     } else {
-        const i64 index = site_index(l, plane, y, x);
+        const i64 index = column.read.first_index + in_plane;
         const Site content = l.moved[index];
         now = content;
         if (DRAW_AHEAD || !is_empty(content)) {
-            const u64 site = site_number(l, plane, y, x);
+            const u64 site = column.read.first_site + (u64)in_plane;
             const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
             bits = joined(drawn.x2, drawn.x3);
             moves = decide(l, s, site, 2, now, joined(drawn.x0, drawn.x1),
@@ -96,31 +108,29 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
         }
     }
     if (k > column.begin) {
-        const i64 index = site_index(l, k - 1, y, x);
-        const SpillHere spill = {l, (k - 1) * tiles + column.tile, site_number(l, k - 1, y, x),
+        const i64 index = column.built.first_index + in_plane;
+        const SpillHere spill = {l, column.built.tile, column.built.first_site + (u64)in_plane,
                                  SPILL_Z, true};
         int n = work.n[i];
-        append(slots_of(work.built[i]), n, slots_of(now), moves.minus, spill);
+        append(work.built[i], n, now, moves.minus, l.packing, spill);
         if (face_kind(1) == HELD && l.first_plane + k == l.nz)
             append_ghosts(l, s, spill.site, 1, type_at(l, index), slots_of(work.built[i]), n,
                           spill);
-        finish_site(l, s, spill, k - 1, index, column.carried && (DRAW_AHEAD || !is_empty(below)),
-                    work.bits[i], n, work.built[i]);
+        finish_site(l, s, spill, column.built.stamp, index,
+                    column.carried && (DRAW_AHEAD || !is_empty(below)), work.bits[i], n,
+                    work.built[i]);
     }
     if (k >= column.begin && k < column.end) {
-        const SpillHere spill = {l, k * tiles + column.tile, site_number(l, k, y, x), SPILL_Z,
-                                 true};
+        const SpillHere spill = {l, column.read.tile, column.read.first_site + (u64)in_plane,
+                                 SPILL_Z, true};
         Site staying = now;
         int n = 0;
-        if (!is_empty(staying)) {
-            n = particles_in(staying) - bits_set(moves.minus | moves.plus);
-            take_out(staying, moves.minus | moves.plus);
-        }
+        if (!is_empty(staying)) n = take_out(staying, moves.minus | moves.plus, l.packing);
         work.built[i] = staying;
-        Slot *slots = slots_of(work.built[i]);
-        append(slots, n, slots_of(below), work.plus[i], spill);
+        append(work.built[i], n, below, work.plus[i], l.packing, spill);
         if (face_kind(0) == HELD && l.first_plane + k == 0)
-            append_ghosts(l, s, spill.site, 0, type_at(l, site_index(l, k, y, x)), slots, n, spill);
+            append_ghosts(l, s, spill.site, 0, type_at(l, column.read.first_index + in_plane),
+                          slots_of(work.built[i]), n, spill);
         work.n[i] = (u16)n;
     }
     work.plus[i] = (SlotBits)moves.plus;
@@ -129,13 +139,13 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
 
 // The same for a site that is empty and stays so; false where it is not. Only without DRAW_AHEAD:
 // the site's draws are left out.
-DEVICE bool climb_empty_site(const Lattice &l, const Column &column, i64 k, i64 plane, i64 in_plane,
-                             int i, ColumnWork &work) {
-    const i64 sites = l.ny * l.nx;
+DEVICE bool climb_empty_site(const Lattice &l, const Column &column, i64 k, int in_plane, int i,
+                             ColumnWork &work) {
     if (!column.carried || work.n[i] || work.plus[i]) return false;
-    if (plane >= 0 && !is_empty(l.moved[plane * sites + in_plane])) return false;
+    if (column.read.first_index >= 0 && !is_empty(l.moved[column.read.first_index + in_plane]))
+        return false;
     make_empty(work.read[k & 1][i]);
-    if (k > column.begin) make_empty(l.state[(k - 1) * sites + in_plane]);
+    if (k > column.begin) make_empty(l.state[column.built.first_index + in_plane]);
     return true;
 }
 
@@ -175,8 +185,8 @@ DEVICE bool column_is_reached(const Lattice &l, const Column &column) {
 DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &s, i64 tile,
                                          i64 begin, i64 end, ColumnWork &work) {
     const int along_x = tiles_along_x(l);
-    Column column = {
-        (int)(tile % along_x) * TILE_X, (int)(tile / along_x) * TILE_Y, tile, begin, end, false};
+    const int row = (int)tile / along_x, x0 = ((int)tile - row * along_x) * TILE_X;
+    Column column = {x0, row * TILE_Y, tile, begin, end, false, {}, {}};
     if (!column_is_reached(l, column)) return;
     bool filled_2 = false, filled_1 = false, enters_1 = false;  // planes k - 2 and k - 1
     for (i64 k = begin - 1; k <= end; ++k) {
@@ -185,13 +195,16 @@ DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &
         const bool enters = enters_from_nowhere(l, column, k);
         if (filled_2 || filled_1 || filled || enters_1 || enters) {
             const bool closed = !enters && !enters_1;
+            if (!column.carried) column.read = plane_of_column(l, stored_plane(l, k - 1), tile);
+            column.built = column.read;  // the plane below, if it is one to be built
+            column.read = plane_of_column(l, plane, tile);
             for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
                 const int y = column.y0 + i / TILE_X, x = column.x0 + i % TILE_X;
-                if (y >= l.ny || x >= l.nx) continue;
-                if (!DRAW_AHEAD && closed &&
-                    climb_empty_site(l, column, k, plane, y * l.nx + x, i, work))
+                if (y >= (int)l.ny || x >= (int)l.nx) continue;
+                const int in_plane = y * (int)l.nx + x;
+                if (!DRAW_AHEAD && closed && climb_empty_site(l, column, k, in_plane, i, work))
                     continue;
-                climb_site(l, s, column, k, plane, y, x, i, work);
+                climb_site(l, s, column, k, plane, in_plane, i, work);
             }
             column.carried = true;
         } else {

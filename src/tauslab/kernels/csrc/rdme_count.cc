@@ -31,15 +31,17 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_count, const Site *sites, const u8 *types, i6
         if (bins[i]) atomic_add(counts + i, bins[i]);
     const u64 held = work[WAITING_0 + list];
     const i64 n_waiting = held < (u64)capacity ? (i64)held : capacity;
+    u64 own = 0;  // others wait in planes that are kept beside the slab
     for (i64 i = first; i < n_waiting; i += BLOCKS * BLOCK_THREADS) {
         const Waiting &entry = waiting[list * capacity + i];
-        const int type = N_TYPES == 1 ? 0 : types[(i64)entry.site - first_site];
+        const u64 site = entry.site - (u64)first_site;
+        if (site >= (u64)n_sites) continue;
+        const int type = N_TYPES == 1 ? 0 : types[site];
         atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
+        ++own;
     }
+    if (own) atomic_add(counts + BINS + N_REACTIONS + 1, own);
     if (BLOCK_ID != 0) return;
     for (int r = THREAD_ID; r < N_REACTIONS; r += BLOCK_THREADS) counts[BINS + r] = fired[r];
-    if (THREAD_ID == 0) {
-        counts[BINS + N_REACTIONS] = work[SPILLS];
-        counts[BINS + N_REACTIONS + 1] = held;
-    }
+    if (THREAD_ID == 0) counts[BINS + N_REACTIONS] = work[SPILLS];
 }

@@ -42,17 +42,21 @@ DEVICE_SHARED void decide_exactly(const Lattice &l, const LatticeStream &s, u64 
 
 DEVICE_SHARED void decide_group(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                                 const u32 *words, int g, u64 bits, Sides sides, Moves &moves) {
-    bool close = false;
-    UNROLL for (int i = 0; i < GROUP; ++i) {
+    // Differences whose signs tell who hops; the least, if 0, that 16 bits do not.
+    u32 minus = 0, plus = 0, least = ~0u;
+    UNROLL for (int i = GROUP - 1; i >= 0; --i) {
         const int particle = (int)particle_of(words, g, i);
-        const u32 high = (u32)(bits >> 16 * i) & 0xffffu, rest = high ^ 0xffffu;
-        const u32 below = l.hop_high[sides.minus + particle];
-        const u32 above = l.hop_high[sides.plus + particle];
-        moves.minus |= (u32)(high < below) << (g * GROUP + i);
-        moves.plus |= (u32)(rest < above) << (g * GROUP + i);
-        close = close || high == below || rest == above;
+        const u32 high = (u32)(bits >> 16 * i) & 0xffffu;
+        const u32 below = high - l.hop_high[sides.minus + particle];
+        const u32 above = 0xffffu - high - l.hop_high[sides.plus + particle];
+        minus = minus << 1 | below >> 31;
+        plus = plus << 1 | above >> 31;
+        least = below < least ? below : least;
+        least = above < least ? above : least;
     }
-    if (LIKELY(!close)) return;
+    moves.minus |= minus << (g * GROUP);
+    moves.plus |= plus << (g * GROUP);
+    if (LIKELY(least)) return;
     NO_UNROLL for (int i = 0; i < GROUP; ++i) {
         const int particle = (int)particle_of(words, g, i);
         const int below = sides.minus + particle, above = sides.plus + particle;
@@ -62,14 +66,31 @@ DEVICE_SHARED void decide_group(const Lattice &l, const LatticeStream &s, u64 si
     }
 }
 
+// The slots of group 0, with its bits.
+DEVICE Moves decide_first(const Lattice &l, const LatticeStream &s, u64 site, int axis,
+                          const Site &content, u64 bits, Sides sides) {
+    Moves moves = {0, 0};
+    if (!is_empty(content))
+        decide_group(l, s, site, axis, content.word, 0, bits, sides, moves);
+    return moves;
+}
+
+DEVICE bool has_more_groups(const Site &content) {
+    return GROUPS > 1 && particle_of(content.word, 1 % GROUPS, 0);
+}
+
+// The slots of the other groups.
+DEVICE void decide_more(const Lattice &l, const LatticeStream &s, u64 site, int axis,
+                        const Site &content, Sides sides, Moves &moves) {
+    NO_UNROLL for (int g = 1; g < GROUPS && particle_of(content.word, g, 0); ++g)
+        decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
+}
+
 // All slots of a site; `first` are the bits of group 0.
 DEVICE Moves decide(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                     const Site &content, u64 first, Sides sides) {
-    Moves moves = {0, 0};
-    if (is_empty(content)) return moves;
-    decide_group(l, s, site, axis, content.word, 0, first, sides, moves);
-    NO_UNROLL for (int g = 1; g < GROUPS && particle_of(content.word, g, 0); ++g)
-        decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
+    Moves moves = decide_first(l, s, site, axis, content, first, sides);
+    decide_more(l, s, site, axis, content, sides, moves);
     return moves;
 }
 

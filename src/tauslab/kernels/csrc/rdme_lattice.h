@@ -20,7 +20,16 @@ struct Waiting {
 };
 
 // Words of `Lattice::work`, see kernels/rdme.py.
-enum WorkWord { WAITING_0 = 0, WAITING_1 = 1, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 4 };
+enum WorkWord {
+    WAITING_0 = 0,
+    WAITING_1 = 1,
+    SPILLS = 2,
+    LIST_FULL = 3,
+    BARRIER_CELL = 4,
+    STEPS_BEFORE = 5,  // added to every kernel's `step`: launches that are replayed go on from it
+    MESSAGES_BEFORE = 6,  // likewise for the numbers of messages, see halo.cc
+    MESSAGE_FULL = 7,
+};
 
 struct Lattice {
     Site *state, *moved;  // after a step; after its hops along x and y
@@ -45,6 +54,7 @@ struct Lattice {
     i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
     u64 seed, step;
     i64 replica;
+    const u32 *packing;  // see rdme_site.h
 };
 
 #define LATTICE_ARGUMENTS \
@@ -58,18 +68,47 @@ struct Lattice {
     Lattice { \
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
-            first_plane, wraps, own_begin, own_end, seed, step, replica \
+            first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
+            nullptr \
     }
+
+// Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
+constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
+constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
+constexpr int MOST_KEPT = 1024;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
+#ifdef SELECT_BYTES
+template <class T>
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
+    if (entries > MOST_KEPT) return table;
+    for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
+    return kept;
+}
+
+// Behind the first line of a kernel. The block has to meet before the tables are read.
+#define LATTICE_IN_BLOCK(l) \
+    SHARED u32 packing[PACKINGS]; \
+    SHARED u32 kept_bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES]; \
+    SHARED u16 kept_hops[HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES]; \
+    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
+        packing[set_] = packing_of((u32)set_); \
+    Lattice l = LATTICE; \
+    l.packing = packing; \
+    l.bounds = keep_in_block(kept_bounds, BOUND_ENTRIES, l.bounds); \
+    l.hop_high = keep_in_block(kept_hops, HOP_ENTRIES, l.hop_high)
+#else
+#define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
+#endif
+
 DEVICE int tiles_along_x(const Lattice &l) {
-    return (int)((l.nx + TILE_X - 1) / TILE_X);
+    return (int)((u32)(l.nx + TILE_X - 1) / TILE_X);
 }
 
 DEVICE int tiles_along_y(const Lattice &l) {
-    return (int)((l.ny + TILE_Y - 1) / TILE_Y);
+    return (int)((u32)(l.ny + TILE_Y - 1) / TILE_Y);
 }
 
 DEVICE int tiles_of_plane(const Lattice &l) {
@@ -96,9 +135,12 @@ DEVICE int type_at(const Lattice &l, i64 index) {
     return N_TYPES == 1 ? 0 : l.types[index];
 }
 
-// Whether this device keeps the plane, and does not only repeat what its owner does.
-DEVICE bool is_own(const Lattice &l, i64 plane) {
-    return plane >= l.own_begin && plane < l.own_end;
+// Whether this device owns the site, and does not only repeat what its owner does. No plane that is
+// kept beside a slab is also one of its own.
+DEVICE bool owns_site(const Lattice &l, u64 site) {
+    const i64 sites = l.ny * l.nx;
+    return site - (u64)((l.first_plane + l.own_begin) * sites) <
+           (u64)((l.own_end - l.own_begin) * sites);
 }
 
 // The stored plane below or above along z, or -1 where there is none.

@@ -14,7 +14,21 @@ struct PlaneWork {
     Site after_x[RIM_Y * TILE_X];
     u64 y_bits[RIM_Y * RIM_X];
     SlotMoves x_moves[RIM_Y * RIM_X], y_moves[RIM_Y * TILE_X];
+    // Sites with more than one group of slots, along x and along y: few, which threads share out
+    // anew, so that no warp waits for one of its sites.
+    u16 fuller[2][RIM_Y * RIM_X];
+    u32 n_fuller[2];
 };
+
+// Notes the site for `decide_fuller`, in any order.
+DEVICE void note_fuller(PlaneWork &work, int axis, int i) {
+    work.fuller[axis][add_in_block(&work.n_fuller[axis], 1)] = (u16)i;
+}
+
+DEVICE void add_moves(SlotMoves &all, Moves more) {
+    all.minus = (SlotBits)(all.minus | more.minus);
+    all.plus = (SlotBits)(all.plus | more.plus);
+}
 
 struct PlaneTile {
     i64 plane;
@@ -26,10 +40,10 @@ struct PlaneTile {
 
 DEVICE PlaneTile plane_tile(const Lattice &l, i64 number) {
     const int per_plane = tiles_of_plane(l), along_x = tiles_along_x(l);
-    const i64 plane = number / per_plane;
-    const int tile = (int)(number - plane * per_plane);
-    return {plane,     number,    tile % along_x * TILE_X,    tile / along_x * TILE_Y,
-            (int)l.nx, (int)l.ny, site_index(l, plane, 0, 0), site_number(l, plane, 0, 0)};
+    const int plane = (int)((u32)number / (u32)per_plane);  // fewer than 2^31 tiles have room
+    const int tile = (int)number - plane * per_plane, row = (int)((u32)tile / (u32)along_x);
+    return {plane,     number,    (tile - row * along_x) * TILE_X, row * TILE_Y,
+            (int)l.nx, (int)l.ny, site_index(l, plane, 0, 0),      site_number(l, plane, 0, 0)};
 }
 
 // Coordinate `c` of a rim, brought into 0 .. n - 1 where its axis is periodic; false where there is
@@ -66,17 +80,31 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
         make_empty(to);
         return 0;
     }
+#ifdef SELECT_BYTES
+    if (LIKELY(!held && in_pair(from_below | from_above) && is_pair(own))) {
+        const Packed stayed = packed(own, slots_of_pair(own) & ~leaving, l.packing);
+        const Packed first = packed(below, from_below, l.packing);
+        const Packed last = packed(above, from_above, l.packing);
+        const u32 two = stayed.bits + first.bits, total = two + last.bits;
+        if (LIKELY(total <= 64)) {
+            const u64 all =
+                stayed.particles | put_behind(stayed.bits, first) | put_behind(two, last);
+            make_empty(to);
+            to.word[0] = (u32)all;
+            to.word[1] = (u32)(all >> 32);
+            return (int)total / SLOT_BITS;
+        }
+    }
+#endif
     Site staying = own;
-    int n = particles_in(staying) - bits_set(leaving);
-    take_out(staying, leaving);
+    int n = take_out(staying, leaving, l.packing);
     to = staying;
-    Slot *slots = slots_of(to);
-    append(slots, n, slots_of(below), from_below, spill);
+    append(to, n, below, from_below, l.packing, spill);
     if (face_kind(face) == HELD && c == 0)
-        append_ghosts(l, s, site, face, type_at(l, index), slots, n, spill);
-    append(slots, n, slots_of(above), from_above, spill);
+        append_ghosts(l, s, site, face, type_at(l, index), slots_of(to), n, spill);
+    append(to, n, above, from_above, l.packing, spill);
     if (face_kind(face + 1) == HELD && c + 1 == n_sites)
-        append_ghosts(l, s, site, face + 1, type_at(l, index), slots, n, spill);
+        append_ghosts(l, s, site, face + 1, type_at(l, index), slots_of(to), n, spill);
     return n < SLOTS ? n : SLOTS;
 }
 
@@ -98,11 +126,27 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
                 const u64 site = t.first_site + (u64)in_plane;
                 const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 0, 0);
                 work.y_bits[i] = joined(bits.x2, bits.x3);
-                moves = decide(l, s, site, 0, work.before[i], joined(bits.x0, bits.x1),
-                               sides_of(l, index, x, t.nx, 1, 4));
+                moves = decide_first(l, s, site, 0, content, joined(bits.x0, bits.x1),
+                                     sides_of(l, index, x, t.nx, 1, 4));
+                if (has_more_groups(content)) note_fuller(work, 0, i);
             }
         }
         work.x_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
+    }
+}
+
+DEVICE_SHARED void decide_fuller_x(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                                   PlaneWork &work) {
+    for (int j = THREAD_ID; j < (int)work.n_fuller[0]; j += BLOCK_THREADS) {
+        const int i = work.fuller[0][j];
+        int y = t.y0 + i / RIM_X - 1, x = t.x0 + i % RIM_X - 1;
+        brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+        brought_inside(x, t.nx, face_kind(4) == PERIODIC);
+        const int in_plane = y * t.nx + x;
+        Moves moves = {0, 0};
+        decide_more(l, s, t.first_site + (u64)in_plane, 0, work.before[i],
+                    sides_of(l, t.first_index + in_plane, x, t.nx, 1, 4), moves);
+        add_moves(work.x_moves[i], moves);
     }
 }
 
@@ -120,19 +164,34 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
             const i64 index = t.first_index + in_plane;
             const u64 site = t.first_site + (u64)in_plane;
             const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
-            const SpillHere spill = {l, t.tile, site, SPILL_X, mine && is_own(l, t.plane)};
+            const SpillHere spill = {l, t.tile, site, SPILL_X, mine};
             const SlotMoves own = work.x_moves[at];
             gather(l, s, work.before[at], (u32)(own.minus | own.plus), work.before[at - 1],
                    work.x_moves[at - 1].plus, work.before[at + 1], work.x_moves[at + 1].minus, site,
                    index, x, t.nx, 4, spill, work.after_x[i]);
             if (!is_empty(work.after_x[i])) {
                 const bool drawn = DRAW_AHEAD || !is_empty(work.before[at]);
-                moves = decide(l, s, site, 1, work.after_x[i],
-                               drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
-                               sides_of(l, index, y, t.ny, l.nx, 2));
+                moves = decide_first(l, s, site, 1, work.after_x[i],
+                                     drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
+                                     sides_of(l, index, y, t.ny, l.nx, 2));
+                if (has_more_groups(work.after_x[i])) note_fuller(work, 1, i);
             }
         }
         work.y_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
+    }
+}
+
+DEVICE_SHARED void decide_fuller_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                                   PlaneWork &work) {
+    for (int j = THREAD_ID; j < (int)work.n_fuller[1]; j += BLOCK_THREADS) {
+        const int i = work.fuller[1][j], x = t.x0 + i % TILE_X;
+        int y = t.y0 + i / TILE_X - 1;
+        brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+        const int in_plane = y * t.nx + x;
+        Moves moves = {0, 0};
+        decide_more(l, s, t.first_site + (u64)in_plane, 1, work.after_x[i],
+                    sides_of(l, t.first_index + in_plane, y, t.ny, l.nx, 2), moves);
+        add_moves(work.y_moves[i], moves);
     }
 }
 
@@ -145,7 +204,7 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
         const int in_plane = y * t.nx + x;
         const i64 index = t.first_index + in_plane;
         const u64 site = t.first_site + (u64)in_plane;
-        const SpillHere spill = {l, t.tile, site, SPILL_Y, is_own(l, t.plane)};
+        const SpillHere spill = {l, t.tile, site, SPILL_Y, true};
         const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
         gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
@@ -181,14 +240,21 @@ DEVICE void empty_tile(const Lattice &l, const PlaneTile &t, Site *sites) {
 DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 number,
                                 PlaneWork &work) {
     const PlaneTile t = plane_tile(l, number);
-    if (THREAD_ID == 0 && is_own(l, t.plane)) *tile_head(l, (l.step + 1) & 1, number) = -1;
+    if (THREAD_ID == 0) {
+        *tile_head(l, (l.step + 1) & 1, number) = -1;
+        work.n_fuller[0] = work.n_fuller[1] = 0;
+    }
     if (!tile_is_reached(l, t)) {
         if (l.moved_stamps[number] == (u32)l.step) empty_tile(l, t, l.moved);
         return;
     }
     load_and_decide_x(l, s, t, work);
     BARRIER();
+    decide_fuller_x(l, s, t, work);
+    BARRIER();
     move_x_and_decide_y(l, s, t, work);
+    BARRIER();
+    decide_fuller_y(l, s, t, work);
     BARRIER();
     move_y(l, s, t, work);
     BARRIER();

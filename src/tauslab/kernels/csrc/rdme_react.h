@@ -87,9 +87,15 @@ DEVICE bool happens(u64 u, double x) {
 // with the fastest partner.
 DEVICE u64 bound_of(const u32 *bounds, const Slot *slots, int n) {
     u64 bound = bounds[0];  // zeroth order
-    for (int i = 0; i < n; ++i) {
+    const u32 others = (u32)n - 1;
+    UNROLL for (int i = 0; i < GROUP; ++i) {
+        if (i >= n) continue;
         const u32 *of = bounds + 2 * slots[i];
-        bound += of[0] + (u64)(n - 1) * of[1];
+        bound += of[0] + (u64)others * of[1];
+    }
+    NO_UNROLL for (int i = GROUP; i < n; ++i) {
+        const u32 *of = bounds + 2 * slots[i];
+        bound += of[0] + (u64)others * of[1];
     }
     return bound;
 }
@@ -108,6 +114,6 @@ DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int
         const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
         sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
     }
-    atomic_add(l.fired + sum.chosen, 1);
+    if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
     fire(l.tables, sum.chosen, slots, n, spilled, spill);
 }

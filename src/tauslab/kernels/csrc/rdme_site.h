@@ -10,6 +10,11 @@ constexpr int SITE_WORDS = SLOTS * (int)sizeof(Particle) / 4;
 constexpr int SITE_ALIGNMENT = SITE_WORDS < 4 ? 8 : 16;
 constexpr int GROUP = 4;  // slots whose hops share a draw
 constexpr int GROUPS = SLOTS / GROUP;
+constexpr int SLOT_BITS = 8 * (int)sizeof(Particle);
+constexpr int PER_WORD = 32 / SLOT_BITS;
+constexpr int PAIR_SLOTS =
+    2 * PER_WORD;  // of the first two words, which hold most sites' particles
+constexpr int PACKINGS = 1 << PER_WORD;
 
 typedef Particle MAY_ALIAS Slot;
 
@@ -34,22 +39,21 @@ DEVICE void make_empty(Site &site) {
 }
 
 DEVICE int particles_in(const Site &site) {
-    constexpr int BITS = 8 * (int)sizeof(Particle), PER_WORD = 32 / BITS, LOG = BITS == 8 ? 3 : 4;
+    constexpr int LOG = SLOT_BITS == 8 ? 3 : 4;
     u32 last = site.word[0];
     int before = 0;
     UNROLL for (int w = 1; w < SITE_WORDS; ++w) {
         before = site.word[w] ? w * PER_WORD : before;
         last = site.word[w] ? site.word[w] : last;
     }
-    return before + ((31 + BITS - leading_zeros(last)) >> LOG);
+    return before + ((31 + SLOT_BITS - leading_zeros(last)) >> LOG);
 }
 
 // Particle `s` of group `g`. For s known at compile time: a shift of a word.
 DEVICE u32 particle_of(const u32 *words, int g, int s) {
     constexpr u32 MASK = (Particle)~0u;
-    constexpr int PER_WORD = 4 / (int)sizeof(Particle);
     const u32 word = words[g * (int)sizeof(Particle) + s / PER_WORD];
-    return word >> (s % PER_WORD * 8 * (int)sizeof(Particle)) & MASK;
+    return word >> (s % PER_WORD * SLOT_BITS) & MASK;
 }
 
 // Which slots leave for the site below and above along an axis, a bit each.
@@ -62,30 +66,110 @@ struct alignas(2 * sizeof(SlotBits)) SlotMoves {
     SlotBits minus, plus;
 };
 
-// Takes the particles of `leaving` out; the others close ranks.
-DEVICE void take_out(Site &site, u32 leaving) {
-    constexpr int BITS = 8 * (int)sizeof(Particle);
+// Where bytes can be selected, slots of a site's first two words are moved together. `packing` has
+// for every set of a word's slots the selector that brings them to the front, and in its upper half
+// the bits that they take. A block keeps it in its memory.
+#ifdef SELECT_BYTES
+
+DEVICE u32 packing_of(u32 set) {
+    u32 selector = 0x4444, nibble = 0;
+    for (int b = 0; b < 4; ++b) {
+        if (!(set >> (b / (int)sizeof(Particle)) & 1)) continue;
+        selector ^= (4u ^ (u32)b) << nibble;
+        nibble += 4;
+    }
+    return selector | nibble << 17;
+}
+
+// Particles of up to two words, and how many bits they take.
+struct Packed {
+    u64 particles;
+    u32 bits;
+};
+
+// The given slots of the first two words, without gaps.
+DEVICE Packed packed(const Site &from, u32 slots, const u32 *packing) {
+    const u32 low = packing[slots % PACKINGS], high = packing[slots / PACKINGS];
+    const u64 after = SELECT_BYTES(from.word[1], high);
+    return {SELECT_BYTES(from.word[0], low) | after << (low >> 16), (low + high) >> 16};
+}
+
+// Whether slots lie in the first two words.
+DEVICE bool in_pair(u32 slots) {
+    return slots < 1u << PAIR_SLOTS;
+}
+
+// Whether a site has no particles beyond its first two words.
+DEVICE bool is_pair(const Site &site) {
+    return SITE_WORDS == 2 || site.word[2 % SITE_WORDS] == 0;
+}
+
+// The filled slots of such a site.
+DEVICE u32 slots_of_pair(const Site &site) {
+    constexpr int LOG = SLOT_BITS == 8 ? 3 : 4;
+    const u32 last = site.word[1] ? site.word[1] : site.word[0];
+    const int n = (31 + SLOT_BITS - leading_zeros(last)) >> LOG;
+    return low_bits(site.word[1] ? n + PER_WORD : n);
+}
+
+// Behind what takes `bits`; nothing can be put behind 64.
+DEVICE u64 put_behind(u32 bits, const Packed &more) {
+    return more.particles << (bits & 63);
+}
+
+#endif
+
+// Takes the particles of `leaving` out, and the others close ranks; returns their number.
+DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
+    const int n = particles_in(site);
+#ifdef SELECT_BYTES
+    if (LIKELY(n <= PAIR_SLOTS)) {
+        const Packed staying = packed(site, low_bits(n) & ~leaving, packing);
+        site.word[0] = (u32)staying.particles;
+        site.word[1] = (u32)(staying.particles >> 32);
+        return (int)staying.bits / SLOT_BITS;
+    }
+#else
+    static_cast<void>(packing);
+#endif
+    const int after = n - bits_set(leaving);
     NO_UNROLL while (leaving) {
         const int slot = 31 - leading_zeros(leaving);
         leaving ^= 1u << slot;
         UNROLL for (int w = 0; w < SITE_WORDS; ++w) {
-            const int before = slot * BITS - w * 32;
+            const int before = slot * SLOT_BITS - w * 32;
             const u32 kept = low_bits(before > 0 ? before : 0);
             const u32 next = w + 1 < SITE_WORDS ? site.word[w + 1] : 0;
-            const u32 moved = site.word[w] >> BITS | next << (32 - BITS);
+            const u32 moved = site.word[w] >> SLOT_BITS | next << (32 - SLOT_BITS);
             site.word[w] = (site.word[w] & kept) | (moved & ~kept);
         }
     }
+    return after;
 }
 
 // Appends the particles of `from` whose bits are set. `n` counts also those beyond the last slot,
 // which go to `spill(particle, number)`, the first such particle of the pass being number 0.
 template <class Spill>
-DEVICE void append(Slot *to, int &n, const Slot *from, u32 coming, const Spill &spill) {
+DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *packing,
+                   const Spill &spill) {
+#ifdef SELECT_BYTES
+    if (LIKELY(n + bits_set(coming) <= PAIR_SLOTS && in_pair(coming))) {
+        const Packed more = packed(from, coming, packing);
+        const u64 moved = put_behind((u32)(n * SLOT_BITS), more);
+        to.word[0] |= (u32)moved;
+        to.word[1] |= (u32)(moved >> 32);
+        n += (int)more.bits / SLOT_BITS;
+        return;
+    }
+#else
+    static_cast<void>(packing);
+#endif
+    Slot *slots = slots_of(to);
+    const Slot *coming_from = slots_of(from);
     NO_UNROLL for (; coming; coming &= coming - 1, ++n) {
-        const Particle particle = from[lowest_bit(coming)];
+        const Particle particle = coming_from[lowest_bit(coming)];
         if (n < SLOTS)
-            to[n] = particle;
+            slots[n] = particle;
         else
             spill(particle, (u32)(n - SLOTS));
     }

@@ -44,7 +44,7 @@ struct SpillHere {
 
     DEVICE_MEMBER void operator()(u32 particle, u32 number) const {
         if (!keep) return;
-        atomic_add(l.work + SPILLS, 1);
+        if (owns_site(l, site)) atomic_add(l.work + SPILLS, 1);
         add_waiting(l, l.step & 1, tile, site, l.step << 16 | (pass + number), particle);
     }
 };

@@ -1,0 +1,135 @@
+"""Edge planes to and from the slabs below and above: one interface for all ways to send them.
+
+A `Halo` numbers its messages 1, 2, ...; for each, `send` packs the slab's edge planes and gives
+them to the neighbours, and `wait` puts theirs into the planes that are kept beside the slab. How a
+message gets to a neighbour is a `Link`: see `halo_links.py` for how one is chosen. Both ends send
+in turn, so a message has room for the next but one when its answer came: two are under way at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tauslab.kernels.backends.base import Stream
+from tauslab.kernels.halo import HaloKernels
+
+BELOW, ABOVE = 0, 1
+SIDES = ("below", "above")
+
+
+class Ranks(Protocol):
+    """What is used of an mpi4py communicator; a rank has a slab, in the order of ranks."""
+
+    @property
+    def rank(self) -> int:
+        """Number of this rank."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def allgather(self, value: Any) -> list[Any]:
+        """Every rank's value on every rank."""
+
+    def Barrier(self) -> None:  # noqa: N802 - mpi4py's name
+        """Wait for all ranks."""
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Any:  # noqa: N802
+        """A persistent request to send."""
+
+    def Recv_init(self, buf: Any, source: int, tag: int = 0) -> Any:  # noqa: N802
+        """A persistent request to receive."""
+
+
+class Link(Protocol):
+    """The way to one neighbour and back.
+
+    `name` is the transport's. Memory that a message is packed into, or unpacked from, and the cells
+    that signal it complete are device buffers; signals are None where the host sees to it.
+    """
+
+    name: str
+
+    def post(self, number: int) -> None:
+        """Be ready for message `number`, before it is packed here or comes from there."""
+
+    def target(self, number: int) -> tuple[Any, Any]:
+        """Where to pack message `number`, and the cell to signal."""
+
+    def send(self, number: int, stream: Stream) -> None:
+        """Message `number` is what was packed on the stream; does not block."""
+
+    def depart(self, number: int) -> None:
+        """Hand message `number` over, if the host has to, when it is packed."""
+
+    def wait(self, number: int, stream: Stream) -> None:
+        """Let later work on the stream find message `number` in `source`, or its signal there."""
+
+    def source(self, number: int) -> tuple[Any, Any]:
+        """Where message `number` arrives, and the cell that is signalled."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class Halo:
+    """The messages of one slab.
+
+    Parameters
+    ----------
+    links
+        To the slabs below and above; None where there is none.
+    """
+
+    def __init__(
+        self,
+        kernels: HaloKernels,
+        links: Sequence[Link | None],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.kernels, self.links, self._close = kernels, tuple(links), close
+        self._there = [link for link in links if link is not None]
+        self.number = 0  # of the last message sent
+
+    @property
+    def transports(self) -> tuple[str | None, str | None]:
+        """Names of the transports to the slabs below and above."""
+        below, above = (None if link is None else link.name for link in self.links)
+        return below, above
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the host takes no part, so that launches can be recorded once."""
+        return all(link.source(0)[1] is not None for link in self._there)
+
+    def send(self, stream: Stream) -> None:
+        """Pack the edge planes as they are in stream order, and send them; does not block."""
+        self.number += 1
+        for link in self._there:
+            link.post(self.number)
+        targets, signals = self._cells(lambda link: link.target(self.number))
+        self.kernels.pack(self.number, targets, signals, stream)
+        for link in self._there:
+            link.send(self.number, stream)
+
+    def wait(self, stream: Stream) -> None:
+        """Let later work on the stream find the neighbours' planes of the last message."""
+        for link in self._there:
+            link.depart(self.number)
+        for link in self._there:
+            link.wait(self.number, stream)
+        sources, signals = self._cells(lambda link: link.source(self.number))
+        if any(signal is not None for signal in signals):
+            self.kernels.wait(self.number, signals, stream)
+        self.kernels.unpack(sources, stream)
+
+    def _cells(self, of: Callable[[Link], tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+        both = [(None, None) if link is None else of(link) for link in self.links]
+        return [memory for memory, _ in both], [signal for _, signal in both]
+
+    def close(self) -> None:
+        """Give everything back; collective."""
+        for link in self._there:
+            link.close()
+        self._close()

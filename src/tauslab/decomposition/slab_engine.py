@@ -1,0 +1,307 @@
+"""A lattice engine for one slab: its steps, and messages that travel while they are computed.
+
+With one plane from each neighbour a step is, on the *main* stream (left) and the *edge* stream::
+
+    hops along x, y in own planes  |  wait for the neighbours' planes, take them in
+             |                     |  hops along x, y in those
+             +-------------------->|  finish the edge planes
+    finish the planes between      |  send the edge planes
+             |<--------------------+  (finished, not sent)
+
+so a message has from the middle of a step to the middle of the next. With d planes a message
+serves d steps; the planes beside the slab are computed too, one less on each side in each step,
+and particles that wait for room there travel with the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.decomposition.halo import Halo, Ranks
+from tauslab.decomposition.halo_links import open_halo
+from tauslab.decomposition.slab import neighbours, slab_of
+from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
+from tauslab.kernels.halo import HaloKernels
+from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.kernels.rdme import FULL, MESSAGE_FULL, LatticeEngine
+from tauslab.model.errors import DecompositionError
+
+_LEAST_ROOM = 1024
+_SITES_PER_ENTRY = 16  # room at first for waiting particles in a message
+_GROWTH = 4
+_RECORDED_STEPS = 8  # at least; launches of so many steps are recorded once
+
+
+@dataclass(frozen=True)
+class HaloOptions:
+    """How slabs keep in touch; no choice changes a result.
+
+    Attributes
+    ----------
+    transport
+        See `tauslab.decomposition.halo_links.open_halo`.
+    depth
+        Planes that travel at once, for that many steps.
+    record
+        Whether launches may be recorded and replayed where host and device both can.
+    capacity, room
+        Particles that can wait for a slot, in the slab and in a message, before a batch of steps
+        is done again with more room; by default in proportion to the sites.
+    """
+
+    transport: str = "auto"
+    depth: int = 1
+    record: bool = True
+    capacity: int | None = None
+    room: int | None = None
+
+
+_USUAL = HaloOptions()
+
+
+class SlabEngine(LatticeEngine):
+    """The slab of one rank; all ranks call the same methods with the same steps.
+
+    `load`, `load_start`, `run`, `run_sampled`, `save` and `count` are those of `LatticeEngine`, for
+    the slab's own planes: sums over ranks are the caller's, and so is to let all ranks change
+    particles at the same step. Results do not depend on the number of ranks, the cut, the
+    transport, the depth, or whether launches are recorded.
+
+    Parameters
+    ----------
+    comm
+        An mpi4py communicator of the ranks that share the lattice, in the order of slabs; None for
+        one rank.
+    bounds
+        Planes at which slabs begin, and nz: see `tauslab.decomposition.slab.cut_planes`.
+    options
+        See `HaloOptions`.
+
+    Raises
+    ------
+    DecompositionError
+        The ranks do not fit the cut, a slab is thinner than `depth`, or the transport is not
+        possible.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        lattice: LoweredLattice,
+        comm: Ranks | None,
+        bounds: Sequence[int],
+        *,
+        seed: int,
+        replica: int = 0,
+        options: HaloOptions = _USUAL,
+    ) -> None:
+        rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
+        depth, capacity = options.depth, options.capacity
+        _check(bounds, size, lattice.shape[0], depth)
+        periodic = lattice.boundary[0] == "periodic"
+        slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
+        super().__init__(backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity)
+        self.depth, self._options, self._comm = depth, options, comm
+        self._neighbours = neighbours(rank, size, periodic=periodic)
+        self.edge_stream: Stream = backend.stream(urgent=True)
+        self.trace: list[tuple[str, int, Event]] | None = None
+        self._graphs: dict[int, tuple[list[Any], Graph]] = {}
+        self.halo: Halo | None = None
+        if comm is not None and size > 1:
+            sites = depth * lattice.shape[1] * lattice.shape[2]
+            room = options.room or max(_LEAST_ROOM, sites // _SITES_PER_ENTRY)
+            self._open_halo(comm, 0 if depth == 1 else room)
+
+    def _open_halo(self, comm: Ranks, room: int) -> None:
+        kernels = HaloKernels(self, self.depth, room)
+        self.halo = open_halo(
+            kernels, self.backend, comm, self._neighbours, self._options.transport
+        )
+
+    @property
+    def transports(self) -> tuple[str | None, str | None]:
+        """Transports to the slabs below and above; ``self`` for a lattice that is not cut."""
+        return ("self", "self") if self.halo is None else self.halo.transports
+
+    def close(self) -> None:
+        """Give memory and requests of messages back; collective."""
+        self.synchronize()
+        if self.halo is not None:
+            self.halo.close()
+
+    # ---------------------------------------------------------------- steps
+
+    def run(self, steps: int) -> None:
+        """Put steps on the streams; collective. The neighbours' planes are asked for at first."""
+        if self.halo is None:
+            super().run(steps)
+            return
+        if steps <= 0:
+            return
+        self.edge_stream.wait_for(self.stream.record())
+        self.halo.send(self.edge_stream)
+        left = self._replay(self.halo, steps)
+        for index in range(left):
+            self._step(self.halo, index % self.depth, last=index == left - 1)
+        self.stream.wait_for(self.edge_stream.record())
+
+    def _step(self, halo: Halo, turn: int, *, last: bool) -> None:
+        """Step `turn` after a message came; the next message is sent unless it is the last."""
+        slab = self.slab
+        own = (slab.below, slab.below + slab.end - slab.begin)
+        # Planes whose state is known, and after the step.
+        known = self._with_neighbours(own, self.depth - turn)
+        finished = self._with_neighbours(own, self.depth - turn - 1)
+        sends = turn == self.depth - 1 and not last
+        edge = self.edge_stream
+
+        self._mark("plane", 0)
+        if turn == 0:
+            self.hop_in_planes(*own)
+            hopped = self.stream.record()
+            self._mark("plane", 1)
+            halo.wait(edge)
+            self._mark("arrived", 1, edge)
+            self.hop_in_planes(*known, own, opens=False, stream=edge)
+        else:
+            self.hop_in_planes(*known)
+            hopped = self.stream.record()
+            self._mark("plane", 1)
+        between = (own[0] + self.depth, own[1] - self.depth)
+        if not sends or between[0] >= between[1]:
+            self.stream.wait_for(edge.record())
+            self._mark("column", 0)
+            self.finish_planes(*finished)
+            self._mark("column", 1)
+            edge.wait_for(self.stream.record())
+            self.step += 1
+            if sends:
+                halo.send(edge)
+                self.stream.wait_for(edge.record())
+            return
+        edge.wait_for(hopped)
+        self._mark("edges", 0, edge)
+        self.finish_planes(*finished, between, stream=edge)
+        self._mark("edges", 1, edge)
+        self._mark("column", 0)
+        self.finish_planes(*between)
+        self._mark("column", 1)
+        finished_edges = edge.record()
+        self.step += 1
+        halo.send(edge)
+        self._mark("sent", 1, edge)
+        # Particles that come to wait in the next step must not get into this message.
+        self.stream.wait_for(finished_edges if self.depth == 1 else edge.record())
+
+    def _with_neighbours(self, own: tuple[int, int], planes: int) -> tuple[int, int]:
+        """`own` and as many planes on either side, where a neighbour is."""
+        below, above = min(planes, self.slab.below), min(planes, self.slab.above)
+        return own[0] - below, own[1] + above
+
+    # ---------------------------------------------------------------- recorded launches
+
+    def _replay(self, halo: Halo, steps: int) -> int:
+        """Run most steps by launches that were recorded once; returns how many are left.
+
+        Recorded launches keep their arguments: numbers of steps and messages count from words in
+        device memory. The places of messages take turns, so a recording begins with an odd or an
+        even message, and holds an even number of them.
+        """
+        messages = 2 * -(-_RECORDED_STEPS // (2 * self.depth))
+        length = messages * self.depth
+        usable = self._options.record and self.trace is None and halo.on_device
+        if not usable or steps <= length + self.depth:
+            return steps
+        if not self._graphs:  # no kernel is launched for the first time while it is recorded
+            for turn in range(self.depth):
+                self._step(halo, turn, last=False)
+            steps -= self.depth
+        recorded = self._recorded(halo, length)
+        if recorded is None:
+            return steps
+        odd = halo.number & 1
+        base_step, base_message = self.step, halo.number - odd
+        self.stream.wait_for(self.edge_stream.record())
+        halo.kernels.advance(base_step, base_message, self.stream)
+        while steps > length:
+            recorded.launch(self.stream)
+            steps -= length
+            self.step += length
+            halo.number += messages
+        halo.kernels.advance(-self.step, -(halo.number - odd), self.stream)
+        self.edge_stream.wait_for(self.stream.record())
+        return steps
+
+    def _recorded(self, halo: Halo, length: int) -> Graph | None:
+        """A recording of `length` steps, which take in and send an even number of messages."""
+        odd = halo.number & 1
+        arguments = self.arguments()
+        buffers = [x for x in arguments if hasattr(x, "shape") and x.shape]
+        if odd in self._graphs:
+            before, graph = self._graphs[odd]
+            if len(before) == len(buffers) and all(map(_same, before, buffers)):
+                return graph
+        step, number = self.step, halo.number
+        self.step, halo.number = 0, odd
+
+        def launch_all() -> None:
+            self.edge_stream.wait_for(self.stream.record())
+            for index in range(length):
+                self._step(halo, index % self.depth, last=False)
+            self.stream.wait_for(self.edge_stream.record())
+            halo.kernels.advance(length, length // self.depth, self.stream)
+
+        recorded = self.backend.record_launches(launch_all, self.stream)
+        self.step, halo.number = step, number
+        if recorded is not None:
+            self._graphs[odd] = (buffers, recorded)
+        return recorded
+
+    def forget_recordings(self) -> None:
+        """Record launches anew: after `halo` was changed."""
+        self._graphs.clear()
+
+    # ---------------------------------------------------------------- doing a batch again
+
+    def _must_repeat(self) -> bool:
+        """Whether any rank's list was full, or had no room in a message; collective."""
+        if self._comm is None or self.halo is None:
+            return super()._must_repeat()
+        work = self.host(self.work)
+        told = self._comm.allgather((bool(work[FULL]), bool(work[MESSAGE_FULL])))
+        if any(message for _, message in told):
+            self.synchronize()
+            self.halo.close()
+            self.forget_recordings()
+            self._open_halo(self._comm, _GROWTH * self.halo.kernels.room)
+        return any(full or message for full, message in told)
+
+    # ---------------------------------------------------------------- what took how long
+
+    def _mark(self, name: str, end: int, stream: Stream | None = None) -> None:
+        """Note when `name` began (0) or ended (1), if `trace` is a list."""
+        if self.trace is not None:
+            self.trace.append((name, end, (stream or self.stream).record()))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _check(bounds: Sequence[int], size: int, nz: int, depth: int) -> None:
+    """Refuse a cut that is not one, or too thin."""
+    planes = np.diff(np.asarray(bounds))
+    if len(planes) != size or bounds[0] != 0 or bounds[-1] != nz or (planes < 1).any():
+        raise DecompositionError(
+            f"slabs that begin at planes {list(bounds[:-1])} and end at {bounds[-1]} do not share "
+            f"{nz} planes among {size} rank(s)"
+        )
+    if size > 1 and planes.min() < depth:
+        raise DecompositionError(
+            f"a slab of {planes.min()} plane(s) is thinner than the halo, which is {depth} deep: "
+            f"use at most {max(1, nz // depth)} rank(s), or a halo of {planes.min()}"
+        )

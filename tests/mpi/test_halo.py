@@ -1,0 +1,107 @@
+"""A lattice over ranks: the same bits on any number, with any cut, halo and transport (T14)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+PROGRAM = Path(__file__).with_name("halo_program.py")
+MARKS = [10, 40, 70]  # steps of a batch: 120 together
+NAMES = ("crowded", "absorbing", "typed", "held", "sparse")
+PERIODIC = ("crowded", "sparse")
+DEEP = ("crowded", "typed", "held")
+UNEVEN = {1: [0, 12], 2: [0, 3, 12], 3: [0, 1, 9, 12], 4: [0, 1, 2, 9, 12]}  # of 12 planes
+THICK = {1: [0, 12], 2: [0, 8, 12], 3: [0, 3, 8, 12], 4: [0, 3, 6, 9, 12]}
+
+
+def case(model, **more):
+    return {"model": model, "marks": MARKS, **more}
+
+
+@pytest.fixture
+def told(mpirun):
+    """What rank 0 tells of cases: ``told(3, cases)``."""
+
+    def run(ranks, cases, device="cpu"):
+        done = mpirun(ranks, [PROGRAM, json.dumps(cases), device])
+        lines = [line for line in done.stdout.splitlines() if line.startswith("told ")]
+        return json.loads(lines[0].removeprefix("told "))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """Digest, counts and spills of each model on one rank, as they are first found."""
+    return {}
+
+
+def results(row):
+    return {key: row[key] for key in ("digest", "counts", "spills")}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
+    cases = [case(name, bounds=UNEVEN[ranks]) for name in NAMES]
+    cases += [case(name, bounds=THICK[ranks], options={"depth": 3}) for name in DEEP]
+    found = told(ranks, cases)
+    for name, row in zip((*NAMES, *DEEP), found, strict=True):
+        assert results(row) == expected.setdefault(name, results(row)), name
+    for name, one in zip(NAMES, found, strict=False):
+        periodic = name in PERIODIC
+        ways = [way for pair in one["transports"] for way in pair]
+        if ranks > 1:
+            assert ways.count("host") == 2 * (ranks - (not periodic))
+            assert ways.count(None) == 2 * (not periodic)
+        else:
+            assert ways == ["self", "self"]
+    assert expected["crowded"]["spills"][-1] > 10_000
+
+
+def test_full_lists_and_transports_do_not_matter(told, expected):
+    tight = {"capacity": 64, "room": 4, "depth": 2}
+    direct = case("crowded", options={"transport": "mpi"}, pretend=True)
+    roomy, found, other = told(3, [case("crowded"), case("crowded", options=tight), direct])
+    first = expected.setdefault("crowded", results(roomy))
+    assert results(roomy) == first
+    assert results(found) == first
+    assert results(other) == first
+    assert other["transports"] == [["mpi", "mpi"]] * 3
+    assert min(found["capacities"]) > 64
+    assert len(set(found["capacities"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"transport": "peer"}, "--halo peer: rank 0 cannot reach the device memory of rank 1"),
+        ({"transport": "mpi"}, "--halo mpi: this MPI does not say"),
+        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, host, mpi"),
+        ({"depth": 7}, "a slab of 6 plane(s) is thinner than the halo, which is 7 deep"),
+    ],
+)
+def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence):
+    cases = json.dumps([case("sparse", options=options)])
+    done = mpirun(2, [PROGRAM, cases, "cpu"], check=False)
+    assert done.returncode != 0
+    assert done.stderr.count(f"DecompositionError: {sentence}") == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("transport", ["peer", "host"])
+def test_devices_and_transports_do_not_matter(told, transport):
+    """Two processes, on two GPUs where there are as many; recorded launches and deep halos too."""
+    (first,) = told(1, [case("crowded")])
+    options = [{}, {"record": False}, {"depth": 2}, {"capacity": 64}]
+    cases = [case("crowded", options={"transport": transport, **more}) for more in options]
+    cases += [case(name, options={"transport": transport}) for name in ("typed", "held")]
+    found = told(2, cases, "cuda")
+    for row in found[: len(options)]:
+        assert results(row) == results(first)
+        assert row["transports"] == [[transport] * 2] * 2
+    others = told(1, [case("typed"), case("held")])
+    assert [results(row) for row in found[len(options) :]] == [results(row) for row in others]
