@@ -50,6 +50,11 @@ KINDS = (
     ("kill -9", "lattice"),
 )
 SPOILED_BYTES = 20
+EXPLAINED = (
+    "Seconds count from a kill -9 at any moment, else from the start of the job.\n"
+    "Marked blocks are compared where they lie in the result's own file; those in parts are what\n"
+    "a resume takes over, so a wrong one would show in the digest."
+)
 EARLY = 0.2  # part of the kills that need not wait for a file
 MODEL = """
 [species]
@@ -362,8 +367,8 @@ def left_on_disk(case: Case, rows: dict[str, Any]) -> tuple[str, int]:
 
 def clean_up() -> None:
     """Remove the result and its parts."""
-    Path("a.h5").unlink(missing_ok=True)
-    Path("a.h5.tauslab-tmp").unlink(missing_ok=True)
+    for name in ("a.h5", "a.h5.tauslab-tmp"):
+        Path(name).unlink(missing_ok=True)
     shutil.rmtree("a.h5.parts", ignore_errors=True)
 
 
@@ -384,7 +389,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
         "# Faults injected",
         "",
         f"{len(rows)} faults on {machine}: `scripts/fault_injection.py`. Every row is in",
-        f"[{path.name}]({path.name}).",
+        f"[{path.name}]({path.name}). {EXPLAINED}",
         "",
         f"| {' | '.join(head)} |",
         "|---" * len(head) + "|",

@@ -89,13 +89,15 @@ def test_results_grow_with_this_writer(mpirun, parallel_h5py, tmp_path):
     assert digests(path) == digests(tmp_path / "one.h5")
 
 
-def test_compressed_by_all_ranks(mpirun, parallel_h5py, tmp_path):
-    path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "-n", "200", "--block", "20"]
+@pytest.mark.parametrize("sweep", [[], SWEEP])
+def test_compressed_by_all_ranks(mpirun, parallel_h5py, tmp_path, sweep):
+    path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "-n", "200", "--block", "25", *sweep]
     mpirun(3, [*common, "--compress", "5", "-o", path], env=parallel_h5py)
     mpirun(1, [*common, "-o", tmp_path / "one.h5"])
     with h5py.File(path) as file:
         assert file["counts"].compression == "gzip"
     assert digests(path) == digests(tmp_path / "one.h5")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "one.h5"]
 
 
 @pytest.mark.skipif(h5py.get_config().mpi, reason="this h5py has MPI")

@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.compressed import CompressedWriter
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout
 from tauslab.runner.output.memory import MemoryWriter
@@ -156,9 +157,11 @@ def open_writer(
     fits = existing is None or existing.storage == "plain"
     if comm.size == 1 and fits and not how.compress and not parts_folder(path).is_dir():
         return SingleWriter(path, layout, disk, existing, run)
-    if together and (existing is None or (fits and existing.shared)):
+    if together and not how.compress and (existing is None or (fits and existing.shared)):
         return MpioWriter(path, layout, comm, disk, existing, run, how.hints)
     parts = replace(parts or PartsOptions(), compress=how.compress)
+    if together and how.compress:
+        return CompressedWriter(path, layout, comm, disk, existing, run, parts)
     return PartsWriter(path, layout, comm, disk, existing, run, parts)
 
 
@@ -172,4 +175,4 @@ def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> boo
             f"--writer mpio: {reason}; use --writer parts, or an h5py built with MPI "
             "(scripts/build_parallel_h5py)"
         )
-    return comm.size > 1 and reason is None and not how.compress
+    return comm.size > 1 and reason is None

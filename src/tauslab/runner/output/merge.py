@@ -76,23 +76,31 @@ def publish_compressed(
     """
     import h5py
 
+    def build(temporary: Path) -> None:
+        create_compressed(temporary, layout, contents, attributes, level)
+        with h5py.File(temporary, "r+") as file:
+            for array, start, values in rows:
+                if disk.free_bytes(path.parent) < values.nbytes + _SPARE_BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                put_rows(file[array.name], layout, start, values)
+
+    publish(path, disk, build)
+
+
+def create_compressed(
+    path: Path, layout: Layout, contents: Contents, attributes: dict[str, Any], level: int
+) -> None:
+    """Make a file that lacks nothing but the rows."""
+    import h5py
+
     names = row_names(layout)
     specs = [
         replace(spec, compress=level) if spec.name in names and spec.chunks is not None else spec
         for spec in file_specs(layout, len(contents["profile/device"]), contents=contents)
     ]
-
-    def build(temporary: Path) -> None:
-        with h5py.File(temporary, "w", libver=("v110", "v110")) as file:
-            made = {spec.name: create_dataset(file, spec) for spec in specs}
-            attach_scales(made, specs)
-            file.attrs.update(attributes)
-            for array, start, values in rows:
-                if disk.free_bytes(path.parent) < values.nbytes + _SPARE_BYTES:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                put_rows(made[array.name], layout, start, values)
-
-    publish(path, disk, build)
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
+        file.attrs.update(attributes)
 
 
 def put_rows(dataset: Any, layout: Layout, start: int, values: npt.NDArray[Any]) -> None:

@@ -57,6 +57,29 @@ def why_not(comm: Communicator) -> str | None:
     return None
 
 
+def write_together(target: Any, box: Selection | None, data: npt.NDArray[Any] | None) -> None:
+    """Write a box of a dataset, rows of it, together with all ranks; None for nothing."""
+    from h5py import h5fd, h5p, h5s
+
+    dataset = target.id
+    transfer = h5p.create(h5p.DATASET_XFER)
+    transfer.set_dxpl_mpio(h5fd.MPIO_COLLECTIVE)
+    space = dataset.get_space()
+    if box is None or data is None:
+        space.select_none()
+        memory = h5s.create_simple((1,))
+        memory.select_none()
+        data = np.zeros(1, np.dtype(target.dtype))
+    else:
+        shape = space.get_simple_extent_dims()
+        start = [side.start for side in box] + [0] * (len(shape) - len(box))
+        count = [side.stop - side.start for side in box] + list(shape[len(box) :])
+        space.select_hyperslab(tuple(start), tuple(count))
+        memory = h5s.create_simple((data.size,))
+        data = data.reshape(-1)
+    dataset.write(memory, space, data, mtype=dataset.get_type(), dxpl=transfer)
+
+
 @dataclass
 class _Request:
     """A chunk that a thread waits for to be written."""
@@ -220,26 +243,7 @@ class MpioWriter(PartsWriter):
         self._write(MARKS, (slice(first, end),), np.ones(end - first, np.uint8))
 
     def _write(self, name: str, box: Selection | None, data: npt.NDArray[Any] | None) -> None:
-        """Write a box of a dataset together with all ranks; None for nothing."""
-        from h5py import h5fd, h5p, h5s
-
-        dataset = self._datasets[name].id
-        transfer = h5p.create(h5p.DATASET_XFER)
-        transfer.set_dxpl_mpio(h5fd.MPIO_COLLECTIVE)
-        space = dataset.get_space()
-        if box is None or data is None:
-            space.select_none()
-            memory = h5s.create_simple((1,))
-            memory.select_none()
-            data = np.zeros(1, np.dtype(self._datasets[name].dtype))
-        else:
-            shape = space.get_simple_extent_dims()
-            start = [side.start for side in box] + [0] * (len(shape) - len(box))
-            count = [side.stop - side.start for side in box] + list(shape[len(box) :])
-            space.select_hyperslab(tuple(start), tuple(count))
-            memory = h5s.create_simple((data.size,))
-            data = data.reshape(-1)
-        dataset.write(memory, space, data, mtype=dataset.get_type(), dxpl=transfer)
+        write_together(self._datasets[name], box, data)
 
     # --- the writer
 
