@@ -36,6 +36,7 @@ BLOCK = 2500  # a mebibyte
 LAUNCH = 64  # blocks
 WRITERS = {
     "mpio": Storage("mpio"),
+    "mpio, romio_cb_write=disable": Storage("mpio", {"romio_cb_write": "disable"}),
     "mpio + gzip": Storage("mpio", compress=4),
     "parts + virtual": Storage("parts"),
     "parts + gzip": Storage("parts", compress=4),

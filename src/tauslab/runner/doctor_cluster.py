@@ -16,7 +16,7 @@ from tauslab.runner.output.mpio import why_not
 Facts = dict[str, Any]
 
 _ROUNDS = 9  # of meetings that compare clocks
-_WRITTEN_BYTES = 32 << 20  # by each rank
+_WRITTEN_BYTES = 16 << 20  # by each rank
 _MIB = 1 << 20
 
 
