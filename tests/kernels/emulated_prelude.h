@@ -18,13 +18,14 @@
 #undef BLOCK_ID
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
+#undef BLOCKS
 
 constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;
     bool done;
-    u64 warp_operations, block_operations;
+    u64 warp_operations, block_operations, group_operations;
     u64 value[2];
     bool vote[2];
     char *stack;
@@ -91,6 +92,16 @@ static int block_operation() {
     return slot;
 }
 
+static void group_operation(int group, int threads) {
+    ++fibers[current].group_operations;
+    if (current % FIBERS_OF_BLOCK / threads != group) {
+        fprintf(stderr, "a thread waits for a group that is not its own\n");
+        abort();
+    }
+    const int begin = current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK + group * threads;
+    wait_for(begin, begin + threads, [](const Fiber &fiber) { return fiber.group_operations; });
+}
+
 template <class T>
 static T warp_read(T value, int lane) {
     u64 bits = 0;
@@ -136,6 +147,11 @@ static void wait_a_little() {
 #define WARP_BALLOT(condition) warp_ballot(condition)
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
+#define GROUP_BARRIER(group, threads) group_operation((group), (threads))
+#define BLOCK_MEMORY(type, name, count) \
+    static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
+    type *const name = name##_of_blocks[BLOCK_ID]
+#define BLOCKS ((i64)FIBER_BLOCKS)
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS
@@ -159,6 +175,7 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
         fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
+        fiber.group_operations = 0;
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;

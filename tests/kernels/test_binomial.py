@@ -14,7 +14,7 @@ from scipy import stats
 
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ssa import _philox_keys
+from tauslab.kernels.ssa import philox_keys
 
 from .test_cuda_compile import compile_usage
 from .test_poisson import CpuProbe, CudaProbe
@@ -41,7 +41,7 @@ FALSE_ALARM = 1e-6  # of every statistical check; there are 35 + 32: together 7e
 def numbers(probe, trials, p, n, first=0):
     """`n` binomial numbers."""
     out = np.empty(n, dtype=np.int64)
-    return probe.run("probe_binomial", out, _philox_keys(SEED), int(trials), float(p), first, n)
+    return probe.run("probe_binomial", out, philox_keys(SEED), int(trials), float(p), first, n)
 
 
 def numbers_of_bits(probe, trials, p, u, v):
@@ -236,7 +236,7 @@ def digests(probe, n) -> dict[str, str]:
     """SHA-256 of `n` numbers a case, as little-endian int64; and of `n` cases all over."""
     drawn = {f"{trials}:{p:.17g}": numbers(probe, trials, p, n) for trials, p in CASES}
     out = np.empty(n, dtype=np.int64)
-    drawn["spread"] = probe.run("probe_binomial_spread", out, _philox_keys(SEED), 0, n)
+    drawn["spread"] = probe.run("probe_binomial_spread", out, philox_keys(SEED), 0, n)
     assert drawn["spread"].min() >= 0
     return {
         name: hashlib.sha256(values.astype("<i8").tobytes()).hexdigest()

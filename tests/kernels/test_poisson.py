@@ -17,7 +17,7 @@ from scipy import stats
 from tauslab.kernels.backends.compilers import STRICT, Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
 from tauslab.kernels.cache import CSRC, csrc_texts
-from tauslab.kernels.ssa import _philox_keys
+from tauslab.kernels.ssa import philox_keys
 
 from .test_cuda_compile import compile_usage
 
@@ -89,7 +89,7 @@ class CudaProbe:
 def numbers(probe, mean, n, first=0, seed=SEED):
     """`n` Poisson numbers."""
     out = np.empty(n, dtype=np.int64)
-    return probe.run("probe_poisson", out, _philox_keys(seed), float(mean), first, n)
+    return probe.run("probe_poisson", out, philox_keys(seed), float(mean), first, n)
 
 
 def numbers_of_bits(probe, means, u, v):
@@ -247,7 +247,7 @@ def philox4x32_10(counter: list[int], seed: int) -> list[int]:
 def test_address_of_the_bits(probe, leap, reaction, attempt) -> None:
     trajectory, point, seed = 2**40 - 3, 2**24 - 5, 2**63 + 11
     out = np.empty(4, dtype=np.uint32)
-    arguments = (_philox_keys(seed), trajectory, point, leap, reaction, attempt)
+    arguments = (philox_keys(seed), trajectory, point, leap, reaction, attempt)
     probe.run("probe_leap_bits", out, *arguments)
     draw = (leap % 2**16) * 2**32 + reaction * ATTEMPTS + attempt
     stream = 0x4000 + leap // 2**16
@@ -260,7 +260,7 @@ def digests(probe, n) -> dict[str, str]:
     """SHA-256 of `n` numbers a mean, as little-endian int64; and of `n` means all over."""
     drawn = {f"{mean:.17g}": numbers(probe, mean, n) for mean in MEANS}
     out = np.empty(n, dtype=np.int64)
-    drawn["spread"] = probe.run("probe_poisson_means", out, _philox_keys(SEED), 0, n)
+    drawn["spread"] = probe.run("probe_poisson_means", out, philox_keys(SEED), 0, n)
     return {
         name: hashlib.sha256(values.astype("<i8").tobytes()).hexdigest()
         for name, values in drawn.items()

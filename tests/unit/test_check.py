@@ -80,7 +80,7 @@ def test_report() -> None:
         "fixed species: Sink",
         "initial amounts that are rounded: Y = 1.5 -> 2",
         "end time in the file: 50",
-        "event E1: events (it changes the state), refused by ssa, tau",
+        "event E1: events (it changes the state), refused by ssa, tau, ode",
         "note: 2 constraints are ignored",
         "methods that can run it: none",
     ]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.model.equations import parse_equation
 from tauslab.model.lattice_values import lattice_values
-from tauslab.model.network import parse_equation
 from tauslab.model.readers import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

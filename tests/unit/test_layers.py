@@ -115,6 +115,8 @@ def test_no_kernel_text_outside_the_generator(path):
         "kernels/codegen.py",
         "kernels/lattice_codegen.py",
         "kernels/leap_codegen.py",
+        "kernels/ode_codegen.py",
+        "kernels/ode_parts_codegen.py",
     }:
         return
     source = re.compile(

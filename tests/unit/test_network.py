@@ -7,10 +7,11 @@ import warnings
 
 import pytest
 
+from tauslab.model.equations import mass_action_law, parse_equation
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Symbol, call, parse
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network, mass_action_law, parse_equation, round_counts
+from tauslab.model.network import Network, round_counts
 
 
 def _network() -> Network:

@@ -13,7 +13,7 @@ from tauslab.model.sbml import read_sbml, read_sbml_text
 
 DATA = Path(__file__).parents[1] / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))
-REFUSED = {"00028": "event", "00032": "event", "00041": "package"}
+REFUSED = {"00028": "timed event", "00032": "timed event", "00041": "package"}
 
 
 @pytest.mark.parametrize("path", DSMTS, ids=lambda path: path.stem)
@@ -96,7 +96,7 @@ def test_classical_models(
 @pytest.mark.parametrize(
     ("name", "kind", "element"),
     [
-        ("BIOMD0000000188", "event", "event stressCell"),
+        ("BIOMD0000000188", "timed event", "event stressCell"),
         ("BIOMD0000000025", "delay", "rule for dClkF_tau1"),
         ("BIOMD0000000010", "mole", "model"),
         ("BIOMD0000000039", "stoichiometry", "reaction v1"),

@@ -18,7 +18,8 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expression import Call, Expression, Number, Symbol, substitute, symbols, walk
 from tauslab.model.host_math import evaluate
 from tauslab.model.mass_action import recognise
-from tauslab.model.network import Network, Reaction, unfold
+from tauslab.model.network import Network, Reaction
+from tauslab.model.unfolding import unfold
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -30,7 +30,7 @@ class SampleBuffers:
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
     int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[5]`` as
     `WORK` names it; scratch is the state of trajectories in flight, for networks that are not
-    unrolled.
+    unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws.
     """
 
     counts: Any
@@ -40,6 +40,7 @@ class SampleBuffers:
     row_counter: Any
     work: Any
     scratch: Any = None
+    drawn: Any = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class ExactSsa:
         arguments = [
             self._key(seed), launch.per_point, launch.before, launch.first, launch.rows,
             self._times, self._n_times,
-            launch.initial, _stride(launch.initial), launch.constants, _stride(launch.constants),
+            launch.initial, stride_of(launch.initial),
+            launch.constants, stride_of(launch.constants),
             np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
             buffers.final, buffers.status, buffers.work, *self._own_arguments(launch.rows, buffers),
         ]  # fmt: skip
@@ -179,17 +181,17 @@ class ExactSsa:
     def _key(self, seed: int) -> Any:
         """The seed as the kernel takes it: `PhiloxKeys` on the device."""
         if seed not in self._round_keys:
-            self._round_keys = {seed: self.backend.upload(_philox_keys(seed))}
+            self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
         return self._round_keys[seed]
 
 
-def _philox_keys(seed: int) -> npt.NDArray[np.uint32]:
+def philox_keys(seed: int) -> npt.NDArray[np.uint32]:
     """`PhiloxKeys` of csrc/philox.h, uint32 ``[2, 10]``: low and high word of every round's key."""
     rounds = np.arange(10, dtype=np.uint32)
     low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
 
 
-def _stride(rows: Any) -> int:
+def stride_of(rows: Any) -> int:
     """Elements from one row to the next; 0 where all trajectories share one row."""
     return int(rows.shape[1]) if rows.shape[0] > 1 else 0

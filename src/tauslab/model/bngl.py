@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tauslab.model.bngl_functions import BARE, FUNCTIONS, balanced_sum
+from tauslab.model.equations import falling_product, power_product
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import (
     Builder,
@@ -23,7 +24,7 @@ from tauslab.model.expression import (
     substitute,
     symbols,
 )
-from tauslab.model.network import Feature, Network, Reaction, Rule, Species, falling_product
+from tauslab.model.network import Feature, Network, Reaction, Rule, Species
 
 Lines = list[tuple[int, str]]
 
@@ -268,8 +269,11 @@ class _Reader:
                 raise ModelError(f"line {number}: reaction {index} is defined twice")
             names.add(index)
             reactants, products = self._side(left, number), self._side(right, number)
-            law = falling_product(self._rate(text, number, index), reactants)
-            self._network.reactions.append(Reaction(f"R{index}", reactants, products, law))
+            rate = self._rate(text, number, index)
+            law = falling_product(rate, reactants)
+            repeated = any(count > 1 for count in reactants.values())
+            limit = power_product(rate, reactants) if repeated else None
+            self._network.reactions.append(Reaction(f"R{index}", reactants, products, law, limit))
 
     def _side(self, text: str, number: int) -> dict[str, int]:
         """Stoichiometries of ``1,2,2``; ``0`` is nothing."""

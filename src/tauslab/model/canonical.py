@@ -19,21 +19,26 @@ from tauslab.model.network import Network
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-def canonical_text(network: Network) -> str:
+def canonical_text(network: Network, *, limits: bool = True) -> str:
     """Normal form of `network`, as TOML.
 
     Two networks with the same normal form are the same process.  Where the network cannot say all
     that its source says (it has `features`), a digest of the source stands for the rest.
+
+    Parameters
+    ----------
+    limits
+        Whether to tell the limits of laws for large counts, which only ``ode`` uses.
     """
-    return "\n".join(_lines(network)) + "\n"
+    return "\n".join(_lines(network, limits=limits)) + "\n"
 
 
 def model_sha256(network: Network) -> str:
-    """SHA-256 of `canonical_text`, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_text(network).encode()).hexdigest()
+    """SHA-256 of `canonical_text` without limits, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_text(network, limits=False).encode()).hexdigest()
 
 
-def _lines(network: Network) -> Iterator[str]:
+def _lines(network: Network, *, limits: bool) -> Iterator[str]:
     if network.t_end is not None:
         yield f"t_end = {float(network.t_end)!r}"
     if network.features:
@@ -48,11 +53,21 @@ def _lines(network: Network) -> Iterator[str]:
     for name, rule in network.rules.items():
         text = expression_toml(rule.expression)
         yield f"{name} = {text if rule.recorded else f'{{expression = {text}, recorded = false}}'}"
+    for name, tree in network.rates.items():
+        yield f"{name} = {expression_toml(tree)}"
     for reaction in network.reactions:
         yield "[[reactions]]"
         yield f"name = {quoted(reaction.name)}"
         yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
         yield f"law = {expression_toml(reaction.law)}"
+        if limits and reaction.limit is not None:
+            yield f"limit = {expression_toml(reaction.limit)}"
+    for event in network.events:
+        yield "[[events]]"
+        yield f"name = {quoted(event.name)}"
+        yield f"time = {expression_toml(event.time)}"
+        pairs = (f"{name} = {expression_toml(tree)}" for name, tree in event.assignments.items())
+        yield f"assignments = {{{', '.join(pairs)}}}"
     for feature in network.features:
         yield "[[features]]"
         yield f"kind = {quoted(feature.kind)}"

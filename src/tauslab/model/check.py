@@ -13,11 +13,19 @@ from tauslab.model.mass_action import MassAction, recognise
 from tauslab.model.network import Feature, Network, Reaction
 
 # Kinds of feature (see `tauslab.model.network.Feature`) that each method can honour.
-SUPPORTED: Mapping[str, frozenset[str]] = {"ssa": frozenset(), "tau": frozenset()}
+SUPPORTED: Mapping[str, frozenset[str]] = {
+    "ssa": frozenset(),
+    "tau": frozenset(),
+    "ode": frozenset(
+        ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
+         "concentration")
+    ),
+}  # fmt: skip
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
     "event": "events",
+    "timed event": "events",
     "rate rule": "rate rules",
     "algebraic rule": "algebraic rules",
     "delay": "delays",

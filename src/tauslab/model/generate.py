@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.model.equations import continuous_law, mass_action_law
 from tauslab.model.errors import ConfigError
 from tauslab.model.expression import Number
-from tauslab.model.network import Network, Reaction, Species, mass_action_law
+from tauslab.model.network import Network, Reaction, Species
 from tauslab.model.random_words import FloatArray, IndexArray, RandomWords
 
 MOST = 2**31 - 1
@@ -259,7 +260,8 @@ def _network(
     for j, ((left, right), rate) in enumerate(zip(sides, rates, strict=True)):
         reactants, products = _amounts(names, left), _amounts(names, right)
         law = mass_action_law(Number(rate), reactants)
-        reactions.append(Reaction(f"R{j + 1}", reactants, products, law))
+        limit = continuous_law(Number(rate), reactants)
+        reactions.append(Reaction(f"R{j + 1}", reactants, products, law, limit))
     return Network(name, species=species, reactions=reactions)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.equations import parse_equation
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, as_expression
 from tauslab.model.lattice_parts import (
@@ -35,7 +36,7 @@ from tauslab.model.lattice_parts import (
     face_names,
     positive,
 )
-from tauslab.model.network import Network, parse_equation
+from tauslab.model.network import Network
 from tauslab.model.site_map import ArraySites, SiteMap
 
 

@@ -7,10 +7,12 @@ The page ``docs/model-toml.md`` is its schema.  Propensities written as ``rate``
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ModelError
+from tauslab.model.expression import as_expression
 from tauslab.model.network import Feature, Network
 from tauslab.model.toml_values import (
     Naming,
@@ -25,10 +27,12 @@ from tauslab.model.toml_values import (
     tables_of,
 )
 
-_TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "reactions", "features")
+_TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "reactions", "events",
+        "features")  # fmt: skip
 _SPECIES = ("initial", "fixed", "compartment", "label")
 _RULE = ("expression", "recorded")
-_REACTION = ("name", "equation", "rate", "law", "parameters")
+_REACTION = ("name", "equation", "rate", "law", "limit", "parameters")
+_EVENT = ("name", "time", "assignments")
 _FEATURE = ("kind", "element", "message")
 
 
@@ -83,12 +87,14 @@ def _network(data: dict[str, Any], stem: str) -> Network:
         _add_rule(network, name, value)
     for index, table in enumerate(tables_of(data, "reactions"), start=1):
         _add_reaction(network, table, f"[[reactions]] number {index}")
+    for index, table in enumerate(tables_of(data, "events"), start=1):
+        _add_event(network, table, f"[[events]] number {index}")
+    listed: list[Feature] = []
     for index, table in enumerate(tables_of(data, "features"), start=1):
         where = f"[[features]] number {index}"
         only_keys(table, _FEATURE, where)
-        network.features.append(
-            Feature(*(as_text(table.get(k), f"{where}, {k}") for k in _FEATURE))
-        )
+        listed.append(Feature(*(as_text(table.get(k), f"{where}, {k}") for k in _FEATURE)))
+    network.features = [*listed, *(f for f in network.features if f not in listed)]
     if not network.features:
         network.validate()
     return network
@@ -118,6 +124,12 @@ def _add_rule(network: Network, name: str, value: object) -> None:
     only_keys(table, _RULE, where)
     if "expression" not in table:
         raise ModelError(f"{where}: the key expression is missing")
+    if name in network.species:  # a bare equation: dx/dt
+        if "recorded" in table:
+            raise ModelError(f"{where}: {name} is a species, so recorded has no meaning here")
+        with Naming(where):
+            network.add_rate(name, as_value(table["expression"], f"{where}, expression"))
+        return
     with Naming(where):
         network.add_rule(
             name,
@@ -146,4 +158,27 @@ def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
             law=None if law is None else as_value(law, f"{where}, law"),
             parameters={k: as_value(v, f"{where}, parameters.{k}") for k, v in own.items()},
             name=name,
+        )
+    if "limit" in table:
+        if "law" not in table:
+            raise ModelError(f"{where}: limit goes with law; rate has its own")
+        with Naming(where):
+            limit = as_expression(as_value(table["limit"], f"{where}, limit"))
+        network.reactions[-1] = replace(network.reactions[-1], limit=limit)
+
+
+def _add_event(network: Network, table: dict[str, Any], where: str) -> None:
+    only_keys(table, _EVENT, where)
+    for key in ("time", "assignments"):
+        if key not in table:
+            raise ModelError(f"{where}: the key {key} is missing")
+    name = as_text(table.get("name", f"E{len(network.events) + 1}"), f"{where}, name")
+    assignments = table["assignments"]
+    if not isinstance(assignments, dict):
+        raise ModelError(f"{where}, assignments: {shown(assignments)} where a table is expected")
+    with Naming(where):
+        network.add_event(
+            name,
+            as_value(table["time"], f"{where}, time"),
+            {k: as_value(v, f"{where}, assignments.{k}") for k, v in assignments.items()},
         )

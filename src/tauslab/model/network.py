@@ -7,25 +7,24 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from tauslab.model.equations import continuous_law, mass_action_law, parse_equation
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import (
     Expression,
     Number,
     Symbol,
     as_expression,
-    call,
     check_depth,
     depth,
     substitute,
     symbols,
 )
 from tauslab.model.host_math import evaluate
+from tauslab.model.unfolding import dependency_order, unfold
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_TERM = re.compile(r"(?:(\d+)\s*\*?\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,15 @@ class Reaction:
     """One irreversible reaction.
 
     `reactants` and `products` map species to whole stoichiometries.  `law` is the propensity
-    (events per unit time) as an expression of species counts, parameters and rules.
+    (events per unit time) as an expression of species counts, parameters and rules; `limit` its
+    limit for large counts, which ordinary differential equations use, where that differs.
     """
 
     name: str
     reactants: Mapping[str, int]
     products: Mapping[str, int]
     law: Expression
+    limit: Expression | None = None
 
     def net_change(self) -> dict[str, int]:
         """Change of each count when the reaction fires once; zero changes are left out."""
@@ -76,6 +77,18 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class TimedEvent:
+    """At `time`, an expression of parameters, the named species get new amounts, all at once.
+
+    A time of 0 or before never comes.
+    """
+
+    name: str
+    time: Expression
+    assignments: Mapping[str, Expression]
+
+
+@dataclass(frozen=True)
 class Feature:
     """Something in the model file that not every engine can honour, named for the error message.
 
@@ -92,9 +105,11 @@ class Feature:
 class Network:
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
-    `labels` gives species a longer name (the pattern in a .net file).  `source_digest` stands for
-    what the source says beyond `features`, in a network that was read from a normal form.  Two
-    networks are equal if they describe the same process, wherever they were read.
+    `rates` are bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change
+    such a species; `events` change amounts at given times, also for ``ode`` alone.  `labels` gives
+    species a longer name (the pattern in a .net file).  `source_digest` stands for what the source
+    says beyond `features`, in a network that was read from a normal form.  Two networks are equal
+    if they describe the same process, wherever they were read.
 
     >>> net = Network("decay")
     >>> net.add_species("X", 250)
@@ -108,6 +123,8 @@ class Network:
     parameters: dict[str, Expression] = field(default_factory=dict)
     reactions: list[Reaction] = field(default_factory=list)
     rules: dict[str, Rule] = field(default_factory=dict)
+    rates: dict[str, Expression] = field(default_factory=dict)
+    events: list[TimedEvent] = field(default_factory=list)
     features: list[Feature] = field(default_factory=list)
     t_end: float | None = None
     source_path: Path | None = field(default=None, compare=False)
@@ -143,6 +160,38 @@ class Network:
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression), recorded)
 
+    def add_rate(self, name: str, expression: float | str | Expression) -> None:
+        """Give species `name` the equation dx/dt = `expression`, in place of reactions."""
+        if name not in self.species:
+            raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
+        if name in self.rates:
+            raise ModelError(f"rate of {name!r} is defined twice")
+        self.rates[name] = as_expression(expression)
+        self.add_feature(Feature("rate rule", f"rate rule for {name}", f"it moves {name} in time"))
+        self._note_time(self.rates[name], f"rate rule for {name}")
+
+    def add_event(
+        self,
+        name: str,
+        time: float | str | Expression,
+        assignments: Mapping[str, float | str | Expression],
+    ) -> None:
+        """Let species get new amounts at a time."""
+        trees = {target: as_expression(value) for target, value in assignments.items()}
+        self.events.append(TimedEvent(name, as_expression(time), trees))
+        self.add_feature(Feature("timed event", f"event {name}", "it changes the state"))
+        for tree in trees.values():
+            self._note_time(tree, f"event {name}")
+
+    def add_feature(self, feature: Feature) -> None:
+        """List what not every engine can honour, once."""
+        if feature not in self.features:
+            self.features.append(feature)
+
+    def _note_time(self, tree: Expression, where: str) -> None:
+        if "time" in symbols(tree) and "time" not in {**self.species, **self.parameters}:
+            self.add_feature(Feature("time", where, "it uses the time"))
+
     def add_reaction(
         self,
         equation: str,
@@ -172,16 +221,20 @@ class Network:
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         reactants, products = parse_equation(equation, f"reaction {name}")
+        limit = None
         if rate is not None:
             tree = mass_action_law(as_expression(rate), reactants)
+            limit = continuous_law(as_expression(rate), reactants)
         else:
             assert law is not None
             tree = as_expression(law)
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)
-        tree = substitute(tree, {key: Symbol(full) for key, full in local.items()})
-        self.reactions.append(Reaction(name, reactants, products, tree))
+        full_names = {key: Symbol(full) for key, full in local.items()}
+        tree = substitute(tree, full_names)
+        limit = None if limit is None else substitute(limit, full_names)
+        self.reactions.append(Reaction(name, reactants, products, tree, limit))
         self._reaction_names.add(name)
 
     def _claim(self, name: str) -> None:
@@ -209,9 +262,22 @@ class Network:
                 if species not in self.species:
                     raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
             self._check_expression(reaction.law, where, deep)
+        for name, tree in self.rates.items():
+            self._check_expression(tree, f"rate rule for {name}", deep)
+        for event in self.events:
+            self._check_event(event, deep)
         for species_ in self.species.values():
             self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
         self.parameter_values()
+
+    def _check_event(self, event: TimedEvent, deep: Mapping[str, int]) -> None:
+        where = f"event {event.name}"
+        for name, tree in event.assignments.items():
+            if name not in self.species:
+                raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
+            self._check_expression(tree, where, deep)
+        for name in symbols(event.time) - self.parameters.keys():
+            raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
 
     def _check_expression(self, tree: Expression, where: str, deep: Mapping[str, int]) -> None:
         unknown = [
@@ -219,6 +285,8 @@ class Network:
             for name in symbols(tree)
             if name not in self.species and name not in self.parameters and name not in self.rules
         ]
+        if any(feature.kind == "time" for feature in self.features):
+            unknown = [name for name in unknown if name != "time"]
         if unknown:
             name = min(unknown)
             kind = "explicit time is not supported" if name == "time" else "is not defined"
@@ -229,7 +297,7 @@ class Network:
         """Depth of every rule with the rules in it; checks them on the way."""
         trees = {name: rule.expression for name, rule in self.rules.items()}
         deep: dict[str, int] = {}
-        for name in _dependency_order(trees, "rule"):
+        for name in dependency_order(trees, "rule"):
             self._check_expression(trees[name], f"rule for {name}", deep)
             deep[name] = depth(trees[name], deep)
         return deep
@@ -259,7 +327,7 @@ class Network:
                 raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
         trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
         values: dict[str, float] = {}
-        for name in _dependency_order(trees, "parameter"):
+        for name in dependency_order(trees, "parameter"):
             left = symbols(trees[name]) - values.keys()
             if left:
                 raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter")
@@ -292,7 +360,7 @@ class Network:
         unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
         amounts = {name: evaluate(tree, values) for name, tree in unfolded.items()}
         for name, amount in amounts.items():
-            if not (math.isfinite(amount) and amount >= 0):
+            if not (math.isfinite(amount) and (amount >= 0 or name in self.rates)):
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "
                     "it must be 0 or more"
@@ -319,58 +387,6 @@ def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
             stacklevel=2,
         )
     return counts
-
-
-def mass_action_law(rate: Expression, reactants: Mapping[str, int]) -> Expression:
-    """Propensity `rate` times the combinations of reactant molecules (Gillespie 1977)."""
-    law = falling_product(rate, reactants)
-    divisor = math.prod(math.factorial(count) for count in reactants.values())
-    return law if divisor == 1 else call("div", law, divisor)
-
-
-def falling_product(rate: Expression, reactants: Mapping[str, int]) -> Expression:
-    """`rate` times x (x - 1) ... (x - c + 1) for every species x that takes part c times."""
-    law = rate
-    for name, count in reactants.items():
-        for taken in range(count):
-            left = Symbol(name) if taken == 0 else call("sub", Symbol(name), taken)
-            law = call("mul", law, left)
-    return law
-
-
-def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Reactants and products of ``"A + 2 B -> C"``; an empty side or ``0`` means nothing."""
-    sides = equation.split("->")
-    if len(sides) != 2:
-        raise ModelError(f"{where}: {equation!r} must have exactly one '->'")
-    parsed: list[dict[str, int]] = []
-    for side in sides:
-        amounts: dict[str, int] = {}
-        for term in side.split("+") if side.strip() not in ("", "0") else ():
-            match = _TERM.match(term.strip())
-            if match is None:
-                raise ModelError(f"{where}: cannot read {term.strip()!r} in {equation!r}")
-            amounts[match[2]] = amounts.get(match[2], 0) + int(match[1] or 1)
-        parsed.append({name: count for name, count in amounts.items() if count})
-    return parsed[0], parsed[1]
-
-
-def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
-    """Replace names of `trees` inside each other until none is left."""
-    done: dict[str, Expression] = {}
-    for name in _dependency_order(trees, what):
-        done[name] = substitute(trees[name], done)
-    return {name: done[name] for name in trees}
-
-
-def _dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:
-    """Names of `trees`, each after those that its tree uses."""
-    uses = {name: sorted(symbols(tree) & trees.keys()) for name, tree in trees.items()}
-    try:
-        return list(TopologicalSorter(uses).static_order())
-    except CycleError as error:
-        circle = " -> ".join(error.args[1])
-        raise ModelError(f"{what} {error.args[1][0]} depends on itself ({circle})") from None
 
 
 def _some(names: Mapping[str, object], limit: int = 8) -> str:

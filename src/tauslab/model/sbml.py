@@ -26,6 +26,7 @@ from tauslab.model.sbml_document import (
     shorten,
     substance_features,
 )
+from tauslab.model.sbml_dynamics import add_dynamics, moved_values
 from tauslab.model.sbml_math import MathReader
 from tauslab.model.sbml_reactions import add_reactions
 
@@ -74,6 +75,7 @@ class _Reader:
         rules = list(each(model.getListOfRules()))
         self._ruled = {rule.getVariable(): rule for rule in rules if rule.isAssignment()}
         self._moving = [rule for rule in rules if not rule.isAssignment()]
+        self._moved = moved_values(model)
         self._references = {
             reference.getId(): reference
             for reaction in self._reactions.values()
@@ -104,6 +106,7 @@ class _Reader:
                 self._add_species(name, species)
         for name, rule in self._ruled.items():
             self._add_rule(name, rule)
+        add_dynamics(self._model, network, self._math, self._size)
         laws = {name: self._law(name) for name in self._reactions}
         self._settle_values()
         add_reactions(self._model, network, laws, self._math, self._refuse)
@@ -139,6 +142,10 @@ class _Reader:
         self._used.add(compartment.getId())
         return Symbol(compartment.getId())
 
+    def _size(self, name: str) -> Expression | None:
+        """As `_volume`; None for what is no species of the model."""
+        return self._volume(name) if name in self._species else None
+
     def _refuse(self, kind: str, element: str, detail: str) -> None:
         feature = Feature(kind, element, detail)
         if feature not in self._refused:
@@ -150,13 +157,10 @@ class _Reader:
     def _list_features(self) -> None:
         model, network = self._model, self._network
         network.features += package_features(self._document)
-        for i, event in enumerate(each(model.getListOfEvents())):
-            self._refuse("event", f"event {event.getId() or i + 1}", "it changes the state")
         for rule in self._moving:
-            if rule.isRate():
-                name = rule.getVariable()
-                self._refuse("rate rule", f"rate rule for {name}", f"it moves {name} in time")
-            else:
+            if rule.isRate() and rule.getVariable() in self._references:
+                self._refuse("stoichiometry", f"rate rule for {rule.getVariable()}", "it varies")
+            elif not rule.isRate():
                 text = self._libsbml.formulaToL3String(rule.getMath()) or "nothing"
                 self._refuse("algebraic rule", "algebraic rule", f"it demands 0 = {text}")
         network.features += substance_features(self._libsbml, model)
@@ -175,7 +179,10 @@ class _Reader:
         tree: Expression = Number(float(given))
         if name in self._assignments:
             tree = self._math.read(self._assignments[name].getMath(), where)
-        self._network.parameters[name] = tree
+        if name in self._moved:
+            self._network.species[name] = Species(name, tree, fixed=True)
+        else:
+            self._network.parameters[name] = tree
 
     def _add_species(self, name: str, species: Any) -> None:
         where = f"species {name}"

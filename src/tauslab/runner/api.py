@@ -21,9 +21,11 @@ from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.mpi import Communicator, world
+from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network
+from tauslab.runner.sampling import Sampling
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
@@ -179,6 +181,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     team: int = 0,
     presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
+    ode_solver: str | None = None,
+    substeps: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    precision: str | None = None,
+    sample: Sequence[str] | str = (),
     device: str = "auto",
     threads: int = 0,
     block: int | None = None,
@@ -206,7 +214,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     method
         ``ssa``, exact; ``tau``, tau-leaping with step control: approximate, and faster where many
         molecules react often; ``auto`` leaps only where that clearly pays, judged by a pilot that
-        counts events and leaps: `Result.method` is what it chose.
+        counts events and leaps: `Result.method` is what it chose; ``ode``, ordinary differential
+        equations, whose amounts are real numbers.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     post_leap_check
@@ -244,6 +253,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
+    ode_solver, substeps, rtol, atol, precision
+        Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
+        ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
+        ``double`` or ``single`` precision. See docs/ode.md.
+    sample
+        Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.
     device
         ``auto``, ``cpu`` or ``cuda``.
     threads
@@ -304,6 +319,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         team=team,
         presimulation=presimulation,
         max_steps=max_steps,
+        integration=integration(
+            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+        ),
+        sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,
         block=block,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
+from tauslab.kernels.ode import LAYOUTS, SOLVERS
+from tauslab.kernels.ode_codegen import PRECISIONS
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
@@ -76,7 +78,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument(
         "--method",
         choices=METHODS,
-        help="ssa: exact; tau: leaping; auto (default): tau where it pays",
+        help="ssa: exact; tau: leaping; auto (default): tau where it pays; ode: equations",
     )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument(
@@ -85,6 +87,7 @@ def _run(subparsers: Commands) -> None:
         default=None,
         help="shorten leaps that changed too much",
     )
+    _integration(run)
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
     run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
@@ -130,6 +133,24 @@ def _run(subparsers: Commands) -> None:
     )
     run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _integration(run: argparse.ArgumentParser) -> None:
+    """Options of ``ode``."""
+    run.add_argument("--ode-solver", choices=SOLVERS, help="dopri5, or rk4 with --substeps")
+    run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
+    run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
+    run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
+    run.add_argument("--ode-layout", choices=LAYOUTS, help="how rk4 uses a GPU (auto)")
+    run.add_argument("--precision", choices=sorted(PRECISIONS), help="of ode: double or single")
+    run.add_argument(
+        "--sample",
+        action="append",
+        default=[],
+        metavar="NAME=FORM",
+        help="drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)",
+    )
 
 
 def _rdme(subparsers: Commands) -> None:

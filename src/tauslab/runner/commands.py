@@ -34,10 +34,12 @@ from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
+from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
 from tauslab.runner.run import run_network, with_seed
+from tauslab.runner.sampling import Sampling
 from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
@@ -119,6 +121,11 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
             ("post_leap_check", stored.get("post_leap_check")),
             ("record", stored.get("record")),
             ("max_steps", stored.get("max_steps")),
+            ("precision", stored.get("precision")),
+            ("ode_solver", stored.get("ode_solver")),
+            ("substeps", stored.get("substeps")),
+            ("rtol", stored.get("rtol")),
+            ("atol", stored.get("atol")),
         ):
             if getattr(arguments, name) is None:
                 setattr(arguments, name, value)
@@ -126,6 +133,8 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
             arguments.selector = stored.get("selector")
             if arguments.presimulation is None:
                 arguments.presimulation = stored.get("presimulation", 0)
+        if not arguments.sample and "sample" in stored:
+            arguments.sample = str(stored["sample"]).split("; ")
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
         grid = stored.get("grid")
@@ -169,6 +178,8 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         compress=arguments.compress,
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
+        integration=told_integration(vars(arguments)),
+        sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
 
@@ -200,6 +211,8 @@ def summary(result: Result) -> list[str]:
     where = f" at each of {result.n_points} points" if result.swept else ""
     what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.continuous:
+        lines = [lines[0].replace("events", "steps")]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
@@ -239,7 +252,8 @@ def _leaps(result: Result) -> str:
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
     """Means at the end, where they cost nothing: a large file is not read again for them."""
-    small = "counts" in result.data and result.data["counts"].nbytes <= _READ_AGAIN
+    samples = "amounts" if result.continuous else "counts"
+    small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
     if "statistics/sum" not in result.data and not small:
         return []

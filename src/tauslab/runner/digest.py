@@ -37,6 +37,7 @@ _COVERED = (
     "statistics/sum",
     "statistics/sumsq_hi",
     "statistics/sumsq_lo",
+    "statistics/amounts/",
     "statistics/observables/",
     "statistics/histogram",
     "final",
@@ -51,7 +52,7 @@ _PER_SPECIES = {
     "statistics/sumsq_lo",
 }
 # Axes of the arrays with a row per trajectory, without the points of a sweep.
-_AXES = {"status": 1, "counts": 3, "observables": 3, "final": 2}
+_AXES = {"status": 1, "counts": 3, "amounts": 3, "observables": 3, "final": 2}
 _OBSERVABLES = ("observables", "statistics/observables/")
 _DERIVED = ("mean", "variance")
 

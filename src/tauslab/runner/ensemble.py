@@ -17,7 +17,8 @@ import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ssa import WORK, ExactSsa
+from tauslab.kernels.engine import Engine
+from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.lane import LANES, Lane, Reductions, add_sums, lane_rows
 from tauslab.runner.mpi import Communicator, host_name
@@ -94,7 +95,7 @@ class Ensemble:
         self,
         task: Task,
         layout: Layout,
-        engine: ExactSsa,
+        engine: Engine,
         reductions: Reductions,
         comm: Communicator,
         writer: Writer,

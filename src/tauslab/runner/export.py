@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SUMMARIES = "summary/"
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
+    "amounts": ("trajectory", "time", "species"),
     "observables": ("trajectory", "time", "observable"),
     "final": ("trajectory", "species"),
     "status": ("trajectory",),

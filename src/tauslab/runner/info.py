@@ -119,7 +119,12 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def _recorded(result: Result) -> list[str]:
-    known = (("counts", "trajectories"), ("final", "final"), ("statistics/n", "statistics"))
+    known = (
+        ("counts", "trajectories"),
+        ("amounts", "trajectories"),
+        ("final", "final"),
+        ("statistics/n", "statistics"),
+    )
     found = [option for name, option in known if name in result.data]
     prefix = "statistics/histogram/"
     names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.large import TEAMS
+from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.layout import HistogramSpec
+from tauslab.runner.output.layout import SAMPLED, HistogramSpec
+from tauslab.runner.sampling import Sampling
 from tauslab.runner.summary import PREFIX, SummarySpec
 from tauslab.runner.sweep import Design, Sweep
 
@@ -23,23 +25,24 @@ FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
-METHODS = ("auto", "ssa", "tau")
+METHODS = ("auto", "ssa", "tau", "ode")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
 WRITERS = ("auto", "parts", "mpio")
-_WORDS = ("trajectories", "statistics", "final")
+_WORDS = ("trajectories", "statistics", "final", SAMPLED)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps: samples of all trajectories, sums over them, histograms, summaries."""
+    """What a run keeps: samples, sums over them, histograms, summaries, what ``--sample`` drew."""
 
     trajectories: bool = False
     statistics: bool = False
     final: bool = False
     histograms: tuple[HistogramSpec, ...] = ()
     summaries: tuple[SummarySpec, ...] = ()
+    sampled: bool = False
 
     @classmethod
     def parse(cls, text: str | Sequence[str]) -> Record:
@@ -133,7 +136,8 @@ class Options:
     record
         What to keep; None decides by size.
     method
-        ``ssa``, ``tau``, or ``auto``, which chooses one of them by a pilot that counts work.
+        ``ssa``, ``tau``, ``ode``, or ``auto``, which chooses ``ssa`` or ``tau`` by a pilot that
+        counts work.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     post_leap_check
@@ -149,6 +153,10 @@ class Options:
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
+    integration
+        Of ``ode``: how equations are integrated.
+    sample
+        Of ``ode``: distributions of parameters and initial amounts.
     threads
         CPU threads of this rank; 0 for all it may use.
     block
@@ -186,6 +194,8 @@ class Options:
     team: int = 0
     presimulation: int | None = None
     max_steps: int = MAX_STEPS
+    integration: OdeSettings = field(default_factory=OdeSettings)
+    sample: Sampling = field(default_factory=Sampling)
     device: str = "auto"
     threads: int = 0
     block: int | None = None
@@ -218,6 +228,8 @@ class Options:
             raise ConfigError("--resume needs the output file of the run to go on with")
         _one_of("--writer", self.writer, WRITERS)
         _within("--compress", self.compress, 0, 9)
+        if self.method == "ode" and (self.append is not None or self.until is not None):
+            raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
         if self.append is not None:
             self._check_append(self.append)
         for name, values in self.set.items():
@@ -245,16 +257,22 @@ class Options:
         _one_of("--method", self.method, METHODS)
         if not 0 < self.epsilon <= 1:
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
-        if self.post_leap_check and self.method == "ssa":
+        if self.post_leap_check and self.method in ("ssa", "ode"):
             raise ConfigError(
-                "--post-leap-check has nothing to check with --method ssa: use it with tau or auto"
+                f"--post-leap-check has nothing to check with --method {self.method}: "
+                "use it with tau or auto"
             )
         if self.selector is not None:
             _one_of("--selector", self.selector, SELECTORS)
-            if self.method == "tau":
+            if self.method in ("tau", "ode"):
                 raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
         if self.presimulation is not None:
             _within("--presimulation", self.presimulation, 0, 2**31 - 1)
+        if self.sample.names and self.method != "ode":
+            raise ConfigError("--sample needs --method ode")
+        for name in self.sample.names:
+            if name in self.set or (self.sweep is not None and name in self.sweep.names):
+                raise ConfigError(f"{name} is drawn by --sample and also set or swept: choose one")
         if self.team not in (0, *TEAMS):
             raise ConfigError(
                 f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
-from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.engine import Engine
+from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, WORK, Launch, SampleBuffers
 from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
@@ -40,7 +41,7 @@ class Reductions:
 def build_reductions(task: Task, backend: Backend, scales: tuple[int, ...]) -> Reductions:
     """Kernels for the sums, histograms and summaries that are recorded.
 
-    `scales` holds the exponent s of every observable: statistics add round(y * 2^s).
+    `scales` holds the exponent s of every real quantity: statistics add round(y * 2^s).
     """
     return Reductions(_statistics(task, backend, scales), _summaries(task, backend))
 
@@ -49,7 +50,7 @@ def _statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> Statis
     record = task.record
     if not record.statistics and not record.histograms:
         return None
-    shape = (len(task.options.times), len(task.species), len(task.observables))
+    shape = (len(task.options.times), len(task.counted), len(task.reals))
     histograms = {h.species: (task.species.index(h.species), h.edges) for h in record.histograms}
     factors = [2.0**s for s in scales]
     return Statistics(backend, shape, histograms, factors, counts=record.statistics)
@@ -59,9 +60,9 @@ def _summaries(task: Task, backend: Backend) -> Summaries | None:
     specs = task.record.summaries
     if not specs:
         return None
-    times, names = task.options.times, (task.species, task.observables)
+    times, names = task.options.times, (task.counted, task.reals)
     wanted = {f"summary/{spec.name}": spec.summary(times, *names) for spec in specs}
-    return Summaries(backend, times, (len(task.species), len(task.observables)), wanted)
+    return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
 
 
 def lane_rows(task: Task, backend: Backend, block: int) -> int:
@@ -100,7 +101,7 @@ class Lane:
     """
 
     def __init__(
-        self, task: Task, engine: ExactSsa, reductions: Reductions, rows: int, copies: Stream
+        self, task: Task, engine: Engine, reductions: Reductions, rows: int, copies: Stream
     ) -> None:
         self._task, self._engine = task, engine
         statistics, summaries = reductions.statistics, reductions.summaries
@@ -110,24 +111,25 @@ class Lane:
         times, record = len(task.options.times), task.record
         sampled = record.trajectories or reductions
         summed = record.trajectories or record.statistics
-        with_observables = task.observables and (
-            summed or (summaries is not None and summaries.of_observables)
-        )
+        with_reals = task.reals and (summed or (summaries is not None and summaries.of_observables))
         self._buffers = SampleBuffers(
-            counts=backend.empty((rows, times, len(task.species)), np.int32) if sampled else None,
-            observables=backend.empty((rows, times, len(task.observables)), np.float64)
-            if with_observables
+            counts=backend.empty((rows, times, len(task.counted)), np.int32) if sampled else None,
+            observables=backend.empty((rows, times, len(task.reals)), np.float64)
+            if with_reals
             else None,
-            final=backend.empty((rows, len(task.species)), np.int32) if record.final else None,
+            final=backend.empty((rows, len(task.species)), task.final_type)
+            if record.final
+            else None,
             status=backend.empty((rows,), np.uint8),
             row_counter=backend.empty((1,), np.uint64),
             work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
+            drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
         )
         points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "status", "work"]
+        wanted += [*(["final"] if record.final else []), "drawn", "status", "work"]
         held = {name: getattr(self._buffers, name) for name in wanted}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
@@ -189,6 +191,8 @@ class Lane:
         self._marks[-1].wait()
         rows = self._launch.rows
         arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "work"}
+        if self._task.system is not None:
+            arrays = _divided(self._task, arrays)
         work = self._copied["work"][1].copy()
         chunk = Chunk(self._launch.first, arrays)
         held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
@@ -202,6 +206,21 @@ class Lane:
         """When the last launch computed and copied, in seconds since `origin`."""
         begun, computed, copying, copied = (mark.seconds_since(origin) for mark in self._marks)
         return (begun, computed), (copying, copied)
+
+
+def _divided(task: Task, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Real quantities as the arrays that are stored: amounts, observables, what was drawn."""
+    arrays.pop("counts", None)
+    drawn = arrays.pop("drawn", None)
+    if drawn is not None:
+        numbers = enumerate(task.drawn)
+        arrays |= {f"summary/{name}": np.ascontiguousarray(drawn[:, j]) for j, name in numbers}
+    reals = arrays.pop("observables", None)
+    if reals is None:
+        return arrays
+    species = len(task.species)
+    parts = {"amounts": reals[..., :species], "observables": reals[..., species:]}
+    return arrays | {k: np.ascontiguousarray(v) for k, v in parts.items() if v.shape[-1]}
 
 
 def add_sums(

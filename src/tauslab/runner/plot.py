@@ -126,7 +126,9 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
 
 def _default_names(result: Result) -> tuple[str, ...]:
     """The first few of what there is something to draw of."""
-    sampled = any(key in result.data for key in ("counts", "observables", "statistics/n"))
+    sampled = any(
+        key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
+    )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
     quantities = result.species + result.observables
     return (quantities if sampled or histograms else result.summaries or quantities)[

@@ -22,15 +22,13 @@ _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``[point, time]``, stored or from samples."""
-    whole = name in result.species
-    names = result.species if whole else result.observables
-    group = "statistics" if whole else "statistics/observables"
+    _, group, names = result.place_of(name)
     if f"{group}/mean" in result.data and result.complete:
         found = [result.data[f"{group}/{key}"] for key in ("mean", "variance")]
         index = names.index(name)
         mean, variance = (np.asarray(values[..., index], np.float64) for values in found)
         return mean, variance
-    if whole:
+    if result.is_whole(name):
         return _count_moments(result, name)
     each = [columns.real_moments(result.column(name, point)) for point in range(result.n_points)]
     return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])

@@ -58,6 +58,23 @@ class Recorded:
         return str(self.attributes["method"])
 
     @property
+    def continuous(self) -> bool:
+        """Whether species are real amounts, of ordinary differential equations, not counts."""
+        return self.method == "ode"
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a quantity is a count."""
+        return name in self.species and not self.continuous
+
+    def place_of(self, name: str) -> tuple[str, str, tuple[str, ...]]:
+        """Dataset of a quantity's samples, group of its statistics, names on its axis."""
+        if name not in self.species:
+            return "observables", "statistics/observables", self.observables
+        if self.continuous:
+            return "amounts", "statistics/amounts", self.species
+        return "counts", "statistics", self.species
+
+    @property
     def seed(self) -> int:
         """The 64-bit seed."""
         return int(self.attributes["seed"])
@@ -137,7 +154,7 @@ class Recorded:
         dataset, index = self._samples(name)
         part = slice(point * self.n, (point + 1) * self.n)
         pieces = partial(self._pieces, dataset, index, part)
-        return Column(pieces, len(self.times), name in self.species)
+        return Column(pieces, len(self.times), self.is_whole(name))
 
     def numbered(self, name: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """All recorded samples ``[trajectories, time]``, with the number of the first trajectory.
@@ -149,7 +166,7 @@ class Recorded:
     def has_samples(self, name: str) -> bool:
         """Whether every sample of a species or observable was recorded."""
         self._check(name)
-        return ("counts" if name in self.species else "observables") in self.data
+        return self.place_of(name)[0] in self.data
 
     def require_samples(self) -> None:
         """Refuse a run of several ranks that was broken off: the file itself has no samples yet."""
@@ -171,9 +188,8 @@ class Recorded:
     def _samples(self, name: str) -> tuple[Any, int]:
         """Flat dataset that holds a species or observable, and its place there."""
         self._check(name)
-        whole = name in self.species
-        names = self.species if whole else self.observables
-        dataset = self._flat(self._recorded("counts" if whole else "observables", "trajectories"))
+        stored, _, names = self.place_of(name)
+        dataset = self._flat(self._recorded(stored, "trajectories"))
         if not self.completed_blocks.any():
             raise InputFileError(f"{self.name} is unfinished and holds no completed block yet")
         return dataset, names.index(name)

@@ -73,12 +73,27 @@ class Result(Recorded):
         chosen = self._with_sentinels(chosen.reshape(*shape, len(indices)))
         return chosen[..., 0] if isinstance(species, str) else chosen
 
-    def final(self, name: str) -> npt.NDArray[np.int32]:
-        """Counts of a species at the last sample time, int32 ``[trajectory]``."""
+    def amounts(self, species: str | Sequence[str] | None = None) -> FloatArray:
+        """Recorded amounts of ordinary differential equations, in the model's unit.
+
+        Returns
+        -------
+        f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
+        end of a trajectory that met a NaN or reached its limit of steps.
+        """
+        values = np.asarray(self._recorded("amounts", "trajectories")[()], np.float64)
+        if species is None:
+            return values
+        if isinstance(species, str):
+            return values[..., self._index(species, self.species)]
+        return values[..., [self._index(name, self.species) for name in species]]
+
+    def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
+        """Counts or amounts of a species at the last sample time ``[trajectory]``."""
         index = self._index(name, self.species)
         if "final" in self.data:
             return np.asarray(self.data["final"][..., index])
-        return np.asarray(self._recorded("counts", "final")[..., -1, index])
+        return np.asarray(self._recorded(self.place_of(name)[0], "final")[..., -1, index])
 
     def summary(self, name: str) -> FloatArray:
         """A recorded number per trajectory, f64 ``[trajectory]``.
@@ -330,16 +345,14 @@ class Result(Recorded):
         sums = self._stored_sums(name)
         if sums is None and not self.has_samples(name):
             raise self._missing("statistics")
-        if sums is None and name in self.species:
+        if sums is None and self.is_whole(name):
             sums = columns.count_sums(self.column(name))
         if sums is None:
             return columns.real_moments(self.column(name))
         return sums.mean(), sums.variance()
 
     def _stored_sums(self, name: str) -> Sums | None:
-        whole = name in self.species
-        group = "statistics" if whole else "statistics/observables"
-        names = self.species if whole else self.observables
+        _, group, names = self.place_of(name)
         if f"{group}/n" not in self.data:
             return None
         return columns.stored_sums(self.data, group, names.index(name))

@@ -22,7 +22,9 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.engine import Engine
 from tauslab.kernels.leaping import leaper_of, leaping_engine
+from tauslab.kernels.ode import Ode
 from tauslab.kernels.presimulation import presimulate
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
@@ -32,6 +34,7 @@ from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator
+from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -84,7 +87,7 @@ class Setup:
     """
 
     task: Task
-    engine: ExactSsa
+    engine: Engine
     reductions: Reductions
     scales: tuple[int, ...]
     compiled: float
@@ -94,7 +97,8 @@ class Setup:
 def ready(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
     """Check and compile, and give the device back in the end. Collective."""
     options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
-    task = agree(comm, lambda: prepare(network, options))
+    prepared = prepare_ode if options.method == "ode" else prepare
+    task = agree(comm, lambda: prepared(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
@@ -102,6 +106,8 @@ def ready(network: Network, options: Options, comm: Communicator) -> Iterator[Se
         task = with_method(task, backend, comm)
         weights = on_root(comm, lambda: _presimulated(task, backend))
         engine = in_turn(comm, lambda: _engine(task, backend, weights))
+        if comm.rank == 0 and isinstance(engine, Ode) and not options.quiet:
+            tell_choice(engine)
         scales = options.portion.scales
         if scales is None:
             scales = on_root(comm, lambda: _observable_scales(task, engine))
@@ -144,7 +150,12 @@ def with_seed(options: Options, comm: Communicator) -> Options:
 def _with_check(options: Options, comm: Communicator) -> Options:
     """The options with the check after leaps that the run to resume has."""
     output = options.output
-    if not options.resume or output is None or options.post_leap_check or options.method == "ssa":
+    if (
+        not options.resume
+        or output is None
+        or options.post_leap_check
+        or options.method in ("ssa", "ode")
+    ):
         return options
     stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
     return replace(options, post_leap_check=stored is not None)
@@ -155,7 +166,7 @@ def _with_choices(options: Options, comm: Communicator) -> Options:
     output = options.output
     if options.method == "auto" and options.selector is not None:
         options = replace(options, method="ssa")  # the only method that has selectors
-    if options.method == "tau" or not options.resume or output is None:
+    if options.method in ("tau", "ode") or not options.resume or output is None:
         return options
     selector = on_root(comm, lambda: existing_text(output, "selector"))
     events = on_root(comm, lambda: existing_text(output, "presimulation"))
@@ -175,9 +186,12 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> ExactSsa:
+def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
+    if task.system is not None:
+        priors = options.sample.priors
+        return Ode(backend, task.system, times, options.integration, priors=priors)
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
@@ -210,23 +224,25 @@ def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
     return get_backend(name, BackendOptions(index=index, threads=own))
 
 
-def _observable_scales(task: Task, engine: ExactSsa) -> tuple[int, ...]:
-    """Exponent s of every observable, so that y * 2^s uses 47 bits well.
+def _observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
+    """Exponent s of every real quantity, so that y * 2^s uses 47 bits well.
 
     From the largest value in the first trajectories, which are the same bits on every machine; in
     a sweep, from the first of each of some points.
     """
-    if not task.observables or not task.record.statistics:
+    if not task.reals or not task.record.statistics:
         return ()
     pilot = replace(task, record=Record(trajectories=True))
     n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
     chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
     rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
     lane = Lane(pilot, engine, Reductions(), rows, engine.backend.stream())
-    largest = np.zeros(len(task.observables))
+    largest = np.zeros(len(task.reals))
     for point in chosen.tolist():
         lane.start(point * n, point * n + rows)
-        values = np.abs(lane.wait().chunk.arrays["observables"].astype(np.float64))
+        arrays = lane.wait().chunk.arrays
+        found = [arrays[name] for name in ("amounts", "observables") if name in arrays]
+        values = np.abs(np.concatenate(found, axis=-1))
         valid = np.where(np.isfinite(values), values, 0.0)
         largest = np.maximum(largest, valid.max(axis=(0, 1)))
     exponents = np.frexp(largest)[1]
@@ -244,8 +260,10 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
     if block is None and options.resume and options.output is not None:
         output: Path = options.output
         block = on_root(comm, lambda: existing_attribute(output, "block"))
-    recorded_bytes = task.sample_bytes if record.trajectories else 4 * len(task.species)
-    recorded_bytes += 8 * len(record.summaries)
+    recorded_bytes = (
+        task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
+    )
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
     block = min(block or _block_size(task, recorded_bytes), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
@@ -258,7 +276,9 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
     }
     if task.method_choice is not None:
         attributes["method_choice"] = task.method_choice
-    if options.method == "tau":
+    if task.system is not None:
+        attributes |= ode_attributes(options)
+    elif options.method == "tau":
         attributes["epsilon"] = options.epsilon
         attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
@@ -279,8 +299,9 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries),
+        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         observable_scale=scales,
+        amounts=task.system is not None,
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,
@@ -352,11 +373,15 @@ def _simulate(
 
 
 def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
-    """Say which observables have samples that their sums cannot hold: means lack these."""
+    """Say which real quantities have samples that their sums cannot hold: means lack these."""
     if "obs_n" not in totals:
         return
-    samples = totals["n"] if layout.species else np.full_like(totals["obs_n"][..., 0], layout.n)
-    for index, name in enumerate(layout.observables):
+    if layout.amounts:  # a trajectory that ended early lacks all of them, and its status says so
+        samples = totals["obs_n"].max(axis=-1)
+    else:
+        full = np.full_like(totals["obs_n"][..., 0], layout.n)
+        samples = totals["n"] if layout.species else full
+    for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
             limit = math.ldexp(1.0, 47 - layout.observable_scale[index])

@@ -12,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.selectors import pilot_events, selector_of
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates, require_support
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, Number, symbols
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Feature, Network, round_counts, unfold
+from tauslab.model.network import Feature, Network, round_counts
+from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
+from tauslab.runner.output.layout import SAMPLED
 from tauslab.runner.sweep import Design, Sweep
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -33,7 +36,8 @@ class Task:
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
-    the method was chosen, if it was not given.
+    the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
+    is empty, and `constants` are the system's inputs.
     """
 
     network: Network
@@ -45,16 +49,42 @@ class Task:
     stored_model: str
     sha256: str
     method_choice: str | None = None
+    system: OdeSystem | None = None
 
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
+        if self.system is not None:
+            return self.system.names[: self.system.species]
         return tuple(self.lowered.species[i] for i in self.lowered.recorded)
 
     @property
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
+        if self.system is not None:
+            return self.system.names[self.system.species :]
         return tuple(name for name, _ in self.lowered.observables)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the recorded species that are whole numbers."""
+        return self.species if self.system is None else ()
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        """Names of the recorded quantities that are real numbers."""
+        return self.observables if self.system is None else self.system.names
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of the datasets of what every trajectory draws, where it is recorded."""
+        names = self.options.sample.names if self.record.sampled else ()
+        return tuple(f"{SAMPLED}:{name}" for name in names)
+
+    @property
+    def final_type(self) -> np.dtype[np.generic]:
+        """Of the last state of a species."""
+        return np.dtype(np.int32 if self.system is None else np.float64)
 
     @cached_property
     def selector(self) -> str:
@@ -96,7 +126,7 @@ class Task:
     @property
     def sample_bytes(self) -> int:
         """Bytes of the samples of one trajectory."""
-        per_time = 4 * len(self.species) + 8 * len(self.observables)
+        per_time = 4 * len(self.counted) + 8 * len(self.reals)
         return per_time * len(self.options.times)
 
 
@@ -110,8 +140,8 @@ def prepare(network: Network, options: Options) -> Task:
     ConfigError
         A name in the options that the model does not have.
     """
-    _check_names(network, options)
-    network, options, rows, n_rows = _choose_values(network, options)
+    check_names(network, options)
+    network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
     check_rates(network, values)
@@ -125,7 +155,7 @@ def prepare(network: Network, options: Options) -> Task:
             if name in columns:
                 initial[:, index] = columns[name]
                 varying[name] = columns[name].astype(np.float64)
-    recorded = _recorded_names(network, options)
+    recorded = recorded_names(network, options)
     lowered = lower(
         network,
         parameters=values,
@@ -140,7 +170,7 @@ def prepare(network: Network, options: Options) -> Task:
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
     )
     canonical = canonical_text(network)
-    digest = hashlib.sha256(canonical.encode())
+    digest = hashlib.sha256(canonical_text(network, limits=False).encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
@@ -154,10 +184,10 @@ def prepare(network: Network, options: Options) -> Task:
     task = Task(
         network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
     )
-    return replace(task, record=_checked_record(task))
+    return replace(task, record=checked_record(task))
 
 
-def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
+def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
     """Species and observables to sample; where samples are only reduced, those that this needs."""
     if options.species is not None or options.record is None or not options.record.reduced:
         return options.species
@@ -171,7 +201,8 @@ def _recorded_names(network: Network, options: Options) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
 
 
-def _check_names(network: Network, options: Options) -> None:
+def check_names(network: Network, options: Options) -> None:
+    """Refuse what the method cannot honour, and species that the model does not have."""
     require_support(network, "ssa" if options.method == "auto" else options.method)
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
@@ -183,34 +214,42 @@ def _check_names(network: Network, options: Options) -> None:
             )
 
 
-def _checked_record(task: Task) -> Record:
+def checked_record(task: Task) -> Record:
+    """What to record, by default chosen by size; a ConfigError says what cannot be."""
     record = task.options.record or _default_record(task)
     if record.statistics and not task.species:
         raise ConfigError(
             "--species needs a species, not observables only, for --record statistics"
         )
     for histogram in record.histograms:
+        if task.system is not None:
+            raise ConfigError(
+                f"--record histogram of {histogram.species}: histograms are of counts, not of the "
+                "amounts of ode; record trajectories"
+            )
         if histogram.species not in task.species:
             raise ConfigError(
                 f"--record histogram of {histogram.species}: not a recorded species; "
                 f"recorded are {_some(task.species)}"
             )
+    if record.sampled and not task.options.sample.names:
+        raise ConfigError("--record sampled needs --sample: nothing is drawn")
     for spec in record.summaries:
-        spec.summary(task.options.times, task.species, task.observables)
+        spec.summary(task.options.times, task.counted, task.reals)
     return record
 
 
-def _choose_values(
+def choose_values(
     network: Network, options: Options
 ) -> tuple[Network, Options, dict[str, FloatArray], int]:
     """Values put into the network, points drawn; rows of what varies by name, and their number."""
-    network = _with_settings(network, options.set)
+    network = with_settings(network, options.set)
     if isinstance(options.sweep, Design):
         assert options.seed is not None
         options = replace(options, sweep=options.sweep.draw(options.seed))
     if isinstance(options.sweep, Sweep):
         rows = options.sweep.columns()
-        network = _with_settings(network, rows, options.sweep.origin)
+        network = with_settings(network, rows, options.sweep.origin)
         return network, options, rows, options.sweep.points
     rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
     return network, options, rows, options.n
@@ -221,7 +260,7 @@ def _default_record(task: Task) -> Record:
     return Record(trajectories=True) if small else Record(statistics=True, final=True)
 
 
-def _with_settings(
+def with_settings(
     network: Network, settings: Mapping[str, float | FloatArray], option: str = "--set"
 ) -> Network:
     """A copy in which parameters and initial amounts have the values that were set.
@@ -236,7 +275,7 @@ def _with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            if np.min(given) < 0:
+            if np.min(given) < 0 and name not in network.rates:
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )

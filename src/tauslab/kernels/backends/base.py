@@ -27,13 +27,14 @@ class KernelSource:
 
     `file` is its name in ``csrc``; `entries` are its kernels; `generated` maps header names (for
     instance ``model.h``) to their text; `lane_bytes` is the fast memory that a work item needs
-    where the device has such.
+    where the device has such; `block_bytes` the same of a block, for `Program.launch_blocks`.
     """
 
     file: str
     entries: tuple[str, ...]
     generated: Mapping[str, str] = field(default_factory=dict)
     lane_bytes: int = 0
+    block_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,10 @@ class CudaProgram:
         self._entries = {name: module.get_function(name) for name in source.entries}
         self._processors = processors
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
-        if self._shared:
+        self._of_blocks = source.block_bytes
+        if self._shared or self._of_blocks:
             for function in self._entries.values():
-                function.max_dynamic_shared_size_bytes = self._shared
+                function.max_dynamic_shared_size_bytes = max(self._shared, self._of_blocks)
 
     def launch(
         self, entry: str, items: int, arguments: Sequence[Argument], stream: CudaStream
@@ -117,7 +118,7 @@ class CudaProgram:
         function = self._entries[entry].kernel
         with stream.stream:
             function(
-                (max(1, blocks),), (grid.threads,), values,
+                (max(1, blocks),), (grid.threads,), values, shared_mem=self._of_blocks,
                 enable_cooperative_groups=grid.together,
             )  # fmt: skip
 
@@ -126,7 +127,9 @@ class CudaProgram:
         from cupy.cuda import driver
 
         kernel = self._entries[entry].kernel
-        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, threads, 0)
+        blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            kernel.ptr, threads, self._of_blocks
+        )
         return int(blocks) * self._processors
 
 

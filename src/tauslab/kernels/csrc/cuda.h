@@ -40,6 +40,15 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define WARP_BALLOT(condition) __ballot_sync(0xffffffffu, (condition))
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
+// Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
+// most 15 groups; barrier 0 is the block's.
+#define GROUP_BARRIER(group, threads) \
+    asm volatile("bar.sync %0, %1;" ::"r"((group) + 1), "r"(threads) : "memory")
+// Shared memory of a block; the backend gives it as much as the source says.
+#define BLOCK_MEMORY(type, name, count) \
+    extern __shared__ double block_memory_[]; \
+    static_assert((count) >= 0); \
+    type *const name = (type *)block_memory_
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
 // Registers are worth more than draws in store.
@@ -50,6 +59,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
+#define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would

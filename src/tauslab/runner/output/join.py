@@ -64,30 +64,29 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
     How a wide sum was cut into two words does not matter: only what they add up to.
     """
     found: Accumulators = {}
-    get = {name: np.asarray(data[f"statistics/{name}"][()]) for name in _stored_names(layout)}
-    if layout.statistics:
-        high, low = get["sumsq_hi"], get["sumsq_lo"]
-        found |= {"n": get["n"], "sum": get["sum"].view(np.uint64)}
+
+    def get(name: str) -> npt.NDArray[np.uint64]:
+        return np.asarray(data[f"statistics/{name}"][()]).view(np.uint64)
+
+    if layout.statistics and layout.counted:
+        high, low = get("sumsq_hi"), get("sumsq_lo")
+        found |= {"n": get("n"), "sum": get("sum")}
         found |= {"sq_low": low & _LOW, "sq_high": (high << _HALF) | (low >> _HALF)}
-    if layout.statistics and layout.observables:
-        own = {name: get[f"observables/{name}"].view(np.uint64) for name in _WIDE}
+    if layout.statistics and layout.reals:
+        own = {
+            name: np.concatenate([get(f"{g.name}/{name}") for g in layout.real_groups], axis=-1)
+            for name in _WIDE
+        }
         found |= {"obs_n": own["n"], "obs_sum_low": own["sum_lo"] & _LOW}
         found["obs_sum_high"] = (own["sum_hi"] << _HALF) | (own["sum_lo"] >> _HALF)
         found |= {"obs_sq0": own["sumsq_lo"] & _LOW, "obs_sq1": own["sumsq_lo"] >> _HALF}
         found["obs_sq2"] = own["sumsq_hi"]
     for spec in layout.histograms:
-        found[f"histogram/{spec.species}"] = get[f"histogram/{spec.species}"]
-    return {name: np.ascontiguousarray(values, np.uint64) for name, values in found.items()}
+        found[f"histogram/{spec.species}"] = get(f"histogram/{spec.species}")
+    return found
 
 
 _WIDE = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
-
-
-def _stored_names(layout: Layout) -> list[str]:
-    names = ["n", "sum", "sumsq_hi", "sumsq_lo"] if layout.statistics else []
-    if layout.statistics and layout.observables:
-        names += [f"observables/{name}" for name in _WIDE]
-    return names + [f"histogram/{spec.species}" for spec in layout.histograms]
 
 
 def joined_contents(

@@ -24,6 +24,7 @@ Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
+SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
 OBSERVABLE_SUMS = ("obs_n", "obs_sum_low", "obs_sum_high", "obs_sq0", "obs_sq1", "obs_sq2")
 
 
@@ -69,6 +70,16 @@ class RowArray:
 
 
 @dataclass(frozen=True)
+class RealGroup:
+    """Real quantities stored in one array: its name, theirs, the axis, their place among all."""
+
+    name: str
+    names: tuple[str, ...]
+    axis: str
+    where: slice
+
+
+@dataclass(frozen=True)
 class Layout:
     """Axes, record settings and attributes of a result.
 
@@ -83,7 +94,7 @@ class Layout:
     trajectories, final, statistics, histograms, summaries
         What is recorded; of a summary its name, such as ``amplitude:X:500``.
     observable_scale
-        An exponent s per observable: statistics add round(y * 2^s).
+        An exponent s per real quantity (`reals`): statistics add round(y * 2^s).
     block
         Trajectories in a storage block; blocks cut the flat order, in which points follow each
         other.
@@ -97,6 +108,8 @@ class Layout:
         Root attributes: method, seed, model_sha256, command, choices.
     model_name, model_source, model_canonical
         The model's file name, its text as given, and its normal form.
+    amounts
+        Whether species are real amounts, of ordinary differential equations, not counts.
 
     Raises
     ------
@@ -122,6 +135,7 @@ class Layout:
     grid: tuple[int, ...] | None = None
     summaries: tuple[str, ...] = ()
     group: int = 0
+    amounts: bool = False
 
     def __post_init__(self) -> None:
         """Check the names of the histograms' datasets, and that the sums fit into memory."""
@@ -145,6 +159,26 @@ class Layout:
                     f"histogram of {spec.species}: its dataset {min(names & wanted)} is taken"
                 )
             names |= wanted
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the species that are whole numbers: all or none."""
+        return () if self.amounts else self.species
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        """Names of the quantities that are real numbers."""
+        return (*self.species, *self.observables) if self.amounts else self.observables
+
+    @property
+    def real_groups(self) -> tuple[RealGroup, ...]:
+        """The arrays in which real quantities are stored; of those without any, none."""
+        species = len(self.species) if self.amounts else 0
+        groups = (
+            RealGroup("amounts", self.species, "species", slice(0, species)),
+            RealGroup("observables", self.observables, "observable", slice(species, None)),
+        )
+        return tuple(g for g in groups if g.names and (self.amounts or g.axis == "observable"))
 
     @property
     def points(self) -> int:
@@ -181,7 +215,9 @@ class Layout:
         """What is recorded, as the option ``--record`` spells it."""
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
-        wanted += [f"summary:{name}" for name in self.summaries]
+        drawn = [name for name in self.summaries if name.startswith(f"{SAMPLED}:")]
+        wanted += [f"summary:{name}" for name in self.summaries if name not in drawn]
+        wanted += [SAMPLED] if drawn else []
         return ",".join(wanted)
 
     @property
@@ -200,15 +236,16 @@ class Layout:
 
     def row_arrays(self) -> Iterator[RowArray]:
         """The arrays with a row per trajectory, in the order in which they are written."""
-        times, species, observables = len(self.times), len(self.species), len(self.observables)
+        times, species = len(self.times), len(self.species)
         count, real = np.dtype("<i4"), np.dtype("<f8")
-        if self.trajectories:
+        if self.trajectories and not self.amounts:
             yield RowArray("counts", (times, species), ("time", "species"), count, -1)
-            if observables:
-                axes = ("time", "observable")
-                yield RowArray("observables", (times, observables), axes, real, math.nan)
+        for group in self.real_groups if self.trajectories else ():
+            shape = (times, len(group.names))
+            yield RowArray(group.name, shape, ("time", group.axis), real, math.nan)
         if self.final:
-            yield RowArray("final", (species,), ("species",), count, -1)
+            dtype, fill = (real, math.nan) if self.amounts else (count, -1)
+            yield RowArray("final", (species,), ("species",), dtype, fill)
         for name in self.summaries:
             yield RowArray(f"summary/{name}", (), (), real, math.nan)
         yield RowArray("status", (), (), np.dtype("u1"), 255)
@@ -219,9 +256,9 @@ class Layout:
         shapes: dict[str, tuple[int, ...]] = {}
         if self.statistics:
             shapes["n"] = (times,)
-            shapes |= {name: (times, len(self.species)) for name in COUNT_SUMS}
-            if self.observables:
-                shapes |= {name: (times, len(self.observables)) for name in OBSERVABLE_SUMS}
+            shapes |= {name: (times, len(self.counted)) for name in COUNT_SUMS}
+            if self.reals:
+                shapes |= {name: (times, len(self.reals)) for name in OBSERVABLE_SUMS}
         for spec in self.histograms:
             shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
         return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}
@@ -236,8 +273,9 @@ class Layout:
 class Chunk:
     """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``, flat.
 
-    ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]``,
-    observables f64 ``[m, time, observable]``, final i32 ``[m, species]``, summary/NAME f64 ``[m]``.
+    ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]`` or
+    amounts f64 of the same shape, observables f64 ``[m, time, observable]``, final (as counts or
+    amounts) ``[m, species]``, summary/NAME f64 ``[m]``.
     """
 
     start: int

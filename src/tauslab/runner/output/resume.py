@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # Root attributes that decide the numbers of a run.
 _IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
-             "presimulation", "post_leap_check", "leaper", "before", "group")  # fmt: skip
+             "presimulation", "post_leap_check", "leaper", "ode_solver", "substeps", "rtol", "atol",
+             "sample", "before", "group")  # fmt: skip
 
 _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
 
@@ -164,9 +165,10 @@ def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, An
         found = tuple(v.decode() for v in file[key][()]) if key in file else ()
         if found != names:
             yield f"list of {key}", ", ".join(found), ", ".join(names)
-    key = "statistics/observables/scale"
-    if key in file and tuple(file[key][()].tolist()) != layout.observable_scale:
-        yield "scale of the observables", file[key][()].tolist(), list(layout.observable_scale)
+    for group in layout.real_groups:
+        key, scale = f"statistics/{group.name}/scale", list(layout.observable_scale[group.where])
+        if key in file and file[key][()].tolist() != scale:
+            yield f"scale of the {group.name}", file[key][()].tolist(), scale
 
 
 def _sweep_differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:

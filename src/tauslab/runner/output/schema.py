@@ -212,7 +212,11 @@ def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
     along its first axis, or its last. None (contiguous) for arrays that are small per trajectory,
     for a file of one block, and in a sweep for blocks that neither divide nor hold whole points.
     """
-    if array.name not in ("counts", "observables") or layout.n_blocks == 1 or not array.row_bytes:
+    if (
+        array.name not in ("counts", "amounts", "observables")
+        or layout.n_blocks == 1
+        or not array.row_bytes
+    ):
         return None
     most_rows = MOST_CHUNK_BYTES // array.row_bytes
     columns = array.inner[-1]
@@ -278,20 +282,22 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
 
 
 def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
-    times, species, observables = len(layout.times), len(layout.species), len(layout.observables)
+    times, species = len(layout.times), len(layout.species)
     lead, before = layout.sum_lead, _sum_axes(layout)
     if layout.statistics:
         yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
+    if layout.statistics and not layout.amounts:
         shape, axes = (*lead, times, species), (*before, "time", "species")
         for name, dtype in (("sum", "<i8"), ("sumsq_hi", "<u8"), ("sumsq_lo", "<u8")):
             yield DatasetSpec(f"statistics/{name}", shape, dtype, axes)
         for name in ("mean", "variance"):
             yield DatasetSpec(f"statistics/{name}", shape, "<f8", axes, math.nan)
-    if layout.statistics and layout.observables:
-        shape, axes = (*lead, times, observables), (*before, "time", "observable")
-        group = "statistics/observables"
-        scale = np.asarray(layout.observable_scale, "<i8")
-        yield DatasetSpec(f"{group}/scale", (observables,), "<i8", ("observable",), data=scale)
+    for reals in layout.real_groups if layout.statistics else ():
+        columns = len(reals.names)
+        shape, axes = (*lead, times, columns), (*before, "time", reals.axis)
+        group = f"statistics/{reals.name}"
+        scale = np.asarray(layout.observable_scale[reals.where], "<i8")
+        yield DatasetSpec(f"{group}/scale", (columns,), "<i8", (reals.axis,), data=scale)
         for name in ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo"):
             dtype = "<i8" if name == "sum_hi" else "<u8"
             yield DatasetSpec(f"{group}/{name}", shape, dtype, axes)

@@ -203,7 +203,7 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     if not layout.needs_checkpoint:
         for run in find_runs(layout, sources):
             for start, samples in _samples(layout, run):
-                where = layout.points_of(start, start + len(samples["counts"]))
+                where = layout.points_of(start, start + len(next(iter(samples.values()))))
                 add_accumulators(totals, accumulate(layout, samples, start), where)
         return Progress(marked, totals, 0)
     taken = np.zeros(layout.n_blocks, np.bool_)
@@ -221,7 +221,7 @@ def _samples(layout: Layout, run: Run) -> Iterator[tuple[int, dict[str, npt.NDAr
     """Recorded samples of a run of blocks, some rows at a time, with the first one's trajectory."""
     import h5py
 
-    arrays = [a for a in layout.row_arrays() if a.name in ("counts", "observables")]
+    arrays = [a for a in layout.row_arrays() if a.name in ("counts", "amounts", "observables")]
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
     start, stop = layout.block_rows(run.block, run.block + run.count)
     shift = run.slot * layout.block - start

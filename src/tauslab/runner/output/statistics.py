@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.runner.output.layout import Accumulators, HistogramSpec, Layout
+from tauslab.runner.output.layout import Accumulators, HistogramSpec, Layout, RealGroup
 
 FloatArray = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -36,13 +36,15 @@ def statistics_contents(layout: Layout, totals: Accumulators) -> dict[str, npt.N
     divides by n - 1. They are NaN where n is 0, or below 2.
     """
     contents: dict[str, npt.NDArray[Any]] = {}
-    if layout.statistics:
+    if layout.statistics and layout.amounts:
+        contents["n"] = totals["obs_n"].max(axis=-1)
+    elif layout.statistics:
         n, total = totals["n"], totals["sum"]
         high, low = _wide(totals["sq_low"], totals["sq_high"], np.zeros_like(total))
         contents |= {"n": n, "sum": total.view(np.int64), "sumsq_hi": high, "sumsq_lo": low}
         contents["mean"], contents["variance"] = count_moments(n[..., None], total, high, low)
-    if layout.statistics and layout.observables:
-        contents |= _observables(layout, totals)
+    for group in layout.real_groups if layout.statistics else ():
+        contents |= _reals(layout, group, totals)
     for spec in layout.histograms:
         contents[f"histogram/{spec.species}"] = totals[f"histogram/{spec.species}"]
     return {f"statistics/{name}": values for name, values in contents.items()}
@@ -68,7 +70,10 @@ def count_moments(n: Words, total: Words, high: Words, low: Words) -> tuple[Floa
     return mean, variance
 
 
-def _observables(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
+def _reals(
+    layout: Layout, group: RealGroup, all_totals: Accumulators
+) -> dict[str, npt.NDArray[Any]]:
+    totals = {k: v[..., group.where] for k, v in all_totals.items() if k.startswith("obs_")}
     n = totals["obs_n"]
     rest = totals["obs_sum_high"]
     sign = (rest.view(np.int64) >> 63).view(np.uint64)
@@ -76,7 +81,7 @@ def _observables(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[
     square_high, square_low = _wide(totals["obs_sq0"], totals["obs_sq1"], np.zeros_like(n))
     square_high = square_high + totals["obs_sq2"]
     signed = sum_high.view(np.int64)
-    scale = np.asarray(layout.observable_scale, np.int64)
+    scale = np.asarray(layout.observable_scale[group.where], np.int64)
     mean, variance = _exact_moments(n, (signed, sum_low), (square_high, square_low))
     arrays = {
         "n": n,
@@ -87,7 +92,7 @@ def _observables(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[
         "mean": np.ldexp(mean, -scale),
         "variance": np.ldexp(variance, -2 * scale),
     }
-    return {f"observables/{name}": values for name, values in arrays.items()}
+    return {f"{group.name}/{name}": values for name, values in arrays.items()}
 
 
 def _wide(low: Words, middle: Words, top: Words) -> tuple[Words, Words]:
@@ -124,8 +129,8 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     Parameters
     ----------
     arrays
-        ``counts`` i32 ``[m, time, species]``; ``observables`` f64 ``[m, time, observable]`` where
-        there are any.
+        ``counts`` i32 ``[m, time, species]`` or ``amounts`` f64; ``observables`` f64
+        ``[m, time, observable]`` where there are any.
     start
         Trajectory of the first row, which tells the points of a sweep.
 
@@ -133,13 +138,14 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     -------
     Those of the layout; in a sweep of the points only that the rows belong to.
     """
-    counts = arrays["counts"]
-    cuts = _point_cuts(layout, start, len(counts))
+    rows = len(arrays["amounts" if layout.amounts else "counts"])
+    cuts = _point_cuts(layout, start, rows)
+    counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}
     if layout.statistics:
         valid = counts >= 0
         values = np.where(valid, counts, 0).astype(np.uint64)
-        if layout.species:
+        if layout.counted:
             sums["n"] = _sum(valid[:, :, 0], cuts)
         else:
             sums["n"] = np.zeros((len(cuts), len(layout.times)), np.uint64)
@@ -147,9 +153,10 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
         values *= values
         sums["sq_low"] = _sum(values & _LOW, cuts)
         sums["sq_high"] = _sum(values >> _HALF, cuts)
-    if layout.statistics and layout.observables:
+    if layout.statistics and layout.reals:
         scale = np.asarray(layout.observable_scale, np.int64)
-        sums |= _add_reals(arrays["observables"], scale, cuts)
+        reals = np.concatenate([arrays[group.name] for group in layout.real_groups], axis=-1)
+        sums |= _add_reals(reals, scale, cuts)
     for spec in layout.histograms:
         column = counts[:, :, layout.species.index(spec.species)]
         sums[f"histogram/{spec.species}"] = _cells(column, spec, cuts)

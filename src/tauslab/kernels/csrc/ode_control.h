@@ -1,0 +1,77 @@
+// Steps that adapt: the size of an error, the next step, the walk through a span.
+#pragma once
+
+#include "ode.h"
+
+struct Tolerance {
+    double relative, absolute;
+};
+
+// Root mean square of errors in units of what is allowed; in double whatever the precision.
+struct ErrorNorm {
+    Tolerance allowed;
+    double sum;
+
+    DEVICE_MEMBER void add(Real error, Real before, Real after) {
+        const double size = tl_max(tl_abs((double)before), tl_abs((double)after));
+        const double scaled = (double)error / FMA(allowed.relative, size, allowed.absolute);
+        sum = FMA(scaled, scaled, sum);
+    }
+    DEVICE_MEMBER double value() const {
+        return N_VARIABLES > 0 ? SQRT(sum / (double)(N_VARIABLES > 0 ? N_VARIABLES : 1)) : 0.0;
+    }
+};
+
+// By what the step is multiplied after an error of size `error` (1 is just allowed) of a method
+// whose error grows with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4.
+DEVICE double step_factor(double error, double order) {
+    if (!(error > 1e-10)) return is_nan(error) ? 0.2 : 5.0;
+    const double factor = 0.9 * tl_exp(tl_log(error) / -order);
+    return tl_min(5.0, tl_max(0.2, factor));
+}
+
+// A first step that changes no variable by more than about a hundredth.
+DEVICE double first_step(const Real *x, const Real *d, Tolerance allowed, double span) {
+    ErrorNorm size = {allowed, 0}, speed = {allowed, 0};
+    for (int i = 0; i < N_VARIABLES; ++i) size.add(x[i], x[i], x[i]), speed.add(d[i], x[i], x[i]);
+    const double ratio = 0.01 * tl_max(size.value(), 1e-3) / tl_max(speed.value(), 1e-300);
+    return ratio < span ? ratio : span;
+}
+
+// Walks from `from` to `to`; the last step ends there exactly. `Method::attempt(x, c, t, h)` makes
+// a step if its error, which it returns, is at most 1.
+template <class Method>
+DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
+    double t = from;
+    if (!(method.step > 0)) method.step = method.begin(x, c, from, to - from);
+    for (;;) {
+        const double left = to - t;
+        const bool last = !(method.step < 0.999999 * left);
+        const double h = last ? left : method.step;
+        if (method.made + method.rejected - method.before >= method.most) return ODE_STEP_LIMIT;
+        const double error = method.attempt(x, c, t, h, t + h);
+        const bool good = error <= 1.0;
+        if (good)
+            ++method.made;
+        else
+            ++method.rejected;
+        const double next = h * step_factor(error, Method::ORDER);
+        // A step that was cut at the end says little of what the next may be.
+        if (!(good && last && next < method.step)) method.step = next;
+        if (good && last) return ODE_DONE;
+        if (good) t += h;
+        if (!(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
+    }
+}
+
+// Trajectories differ in steps: threads take the next when they are done.
+template <class Method>
+DEVICE void take_turns(const OdeJob &job, Method &method) {
+    Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
+    for (;;) {
+        const i64 row = (i64)atomic_add(job.next_row, 1);
+        if (row >= job.rows) break;
+        run_trajectory(job, row, method, x, c);
+    }
+    if (job.steps) atomic_add(job.steps, method.made), atomic_add(job.steps + 4, method.rejected);
+}

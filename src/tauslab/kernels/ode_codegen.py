@@ -1,0 +1,251 @@
+"""Writes `model.h` for the ODE kernels: sizes, constants of a trajectory, rates, events, records.
+
+Every node of the graph becomes one named value; a product that only one sum uses is fused into it
+by an explicit fma. Which are fused is decided for the whole system, so that however equations are
+spread over threads each is computed by the same operations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tauslab.kernels.codegen import literal
+from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
+from tauslab.kernels.ode_lowering import OdeSystem
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+          "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
+_HEADER = (
+    "// Generated from the model: its sizes, constants, rates, events and records.\n"
+    '#pragma once\n#include "ode_math.h"\n#include "prelude.h"\n'
+)
+PRECISIONS = {"double": "double", "single": "float"}
+
+
+def fused_products(graph: Graph, outputs: Sequence[int]) -> dict[int, int]:
+    """Sums that absorb a product, by node: which argument of the sum it is.
+
+    A product is absorbed where nothing else that `outputs` need uses it.
+    """
+    nodes = graph.reached(list(outputs))
+    uses = Counter(a for n in nodes for a in graph.nodes[n].arguments)
+    uses.update(outputs)
+    absorbed: dict[int, int] = {}
+    for number in nodes:
+        node = graph.nodes[number]
+        if node.kind not in ("add", "sub"):
+            continue
+        for place in (1, 0):
+            part = node.arguments[place]
+            moving = graph.stages[part] == RUNNING
+            if moving and graph.nodes[part].kind == "mul" and uses[part] == 1:
+                absorbed[number] = place
+                break
+    return absorbed
+
+
+@dataclass
+class Writer:
+    """Writes functions of a system; collects the constants that they read.
+
+    `constants` numbers nodes that are computed once a trajectory, in the order of first use.
+    """
+
+    graph: Graph
+    constants: dict[int, int] = field(default_factory=dict)
+
+    def body(
+        self,
+        outputs: Sequence[int],
+        absorbed: dict[int, int],
+        variable: Callable[[int], str] = "x[{}]".format,
+    ) -> tuple[list[str], list[str]]:
+        """Statements that compute `outputs` while a trajectory runs, and the text of each."""
+        inside = {self.graph.nodes[n].arguments[place] for n, place in absorbed.items()}
+        inside -= set(outputs)
+        writing = _Body(self, absorbed, variable, "Real", RUNNING)
+        lines = [
+            line
+            for number in self.graph.reached(list(outputs))
+            if number not in inside and (line := writing.statement(number))
+        ]
+        return lines, [writing.value(number) for number in outputs]
+
+    def setup(self, outputs: Sequence[int]) -> tuple[list[str], list[str]]:
+        """The same for what is computed from inputs at the start, in doubles."""
+        writing = _Body(self, {}, "x[{}]".format, "double", SETUP)
+        lines = [
+            line
+            for number in self.graph.reached(list(outputs), SETUP)
+            if (line := writing.statement(number))
+        ]
+        return lines, [writing.value(number) for number in outputs]
+
+
+@dataclass
+class _Body:
+    """Texts of nodes within one function."""
+
+    writer: Writer
+    absorbed: dict[int, int]
+    variable: Callable[[int], str]
+    real: str
+    stage: int
+
+    def statement(self, number: int) -> str:
+        node = self.writer.graph.nodes[number]
+        if not node.arguments:
+            return ""
+        kind = "bool" if node.kind in (*COMPARISONS, *LOGIC) else self.real
+        return f"    const {kind} v{number} = {self.operation(number)};\n"
+
+    def operation(self, number: int) -> str:
+        graph = self.writer.graph
+        name, arguments = graph.nodes[number].kind, graph.nodes[number].arguments
+        if number in self.absorbed:
+            return self.fused(name, arguments, self.absorbed[number])
+        if name in LOGIC or name == "if":
+            tests = [self.test(a) for a in arguments]
+            if name == "not":
+                return f"!{tests[0]}"
+            if name == "if":
+                return f"{tests[0]} ? {self.value(arguments[1])} : {self.value(arguments[2])}"
+            return f"{tests[0]} {_TESTS[name]} {tests[1]}"
+        values = [self.value(a) for a in arguments]
+        if name in _INFIX or name in _TESTS:
+            return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
+        if name == "neg":
+            return f"-{values[0]}"
+        return f"{'root' if name == 'sqrt' else f'tl_{name}'}({', '.join(values)})"
+
+    def fused(self, name: str, arguments: tuple[int, ...], place: int) -> str:
+        """A sum or difference with one product in it."""
+        a, b = (self.value(n) for n in self.writer.graph.nodes[arguments[place]].arguments)
+        other = self.value(arguments[1 - place])
+        if name == "sub":
+            a, other = (f"-{a}", other) if place else (a, f"-{other}")
+        return f"fused({a}, {b}, {other})"
+
+    def value(self, number: int) -> str:
+        """The node as a number."""
+        graph = self.writer.graph
+        node = graph.nodes[number]
+        if node.kind == "number":
+            text = literal(node.value)
+            return text if self.real == "double" else f"({self.real}){text}"
+        if graph.stages[number] < self.stage:
+            constants = self.writer.constants
+            return f"c[{constants.setdefault(number, len(constants))}]"
+        if node.kind == "input":
+            return f"p[{node.index}]"
+        if node.kind == "variable":
+            return self.variable(node.index)
+        if node.kind == "time":
+            return "t"
+        if node.kind in (*COMPARISONS, *LOGIC):
+            return f"({self.real})v{number}"
+        return f"v{number}"
+
+    def test(self, number: int) -> str:
+        """The node as a condition."""
+        graph = self.writer.graph
+        boolean = graph.nodes[number].kind in (*COMPARISONS, *LOGIC)
+        if boolean and graph.stages[number] == self.stage:
+            return f"v{number}"
+        return f"({self.value(number)} != 0)"
+
+
+ARGUMENTS = "[[maybe_unused]] const Constants &c, [[maybe_unused]] Real t"
+
+
+def ode_header(
+    system: OdeSystem,
+    *,
+    precision: str = "double",
+    wide: bool = True,
+    more: Callable[[OdeSystem, Writer], str] | None = None,
+) -> str:
+    """`model.h` for a system.
+
+    Parameters
+    ----------
+    precision
+        ``double`` or ``single``: of variables, constants and rates.
+    wide
+        Whether samples are doubles; otherwise they have the precision.
+    more
+        Writes what else a method needs.
+    """
+    writer = Writer(system.graph)
+    functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
+    if more is not None:
+        functions.append(more(system, writer))
+    # The constants are known when all functions that read them are written.
+    before = [_sizes(system, writer, precision, wide=wide), _setup(system, writer)]
+    return _HEADER + "\n".join(before + functions)
+
+
+def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> str:
+    """Types and sizes."""
+    real = PRECISIONS[precision]
+    return (
+        f"typedef {real} Real;\ntypedef {'double' if wide else real} Sampled;\n"
+        f"constexpr int N_VARIABLES = {len(system.variables)};\n"
+        f"constexpr int N_INPUTS = {len(system.inputs)};\n"
+        f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
+        f"constexpr int N_QUANTITIES = {len(system.quantities)};\n"
+    )
+
+
+def _setup(system: OdeSystem, writer: Writer) -> str:
+    """Constants of a trajectory and initial values, from inputs."""
+    lines, values = writer.setup(list(writer.constants))
+    constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
+    more, starts = writer.setup(list(system.initial))
+    initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
+    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Real *"
+    return (
+        f"DEVICE void ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
+        f"DEVICE void ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
+    )
+
+
+def _rates(system: OdeSystem, writer: Writer) -> str:
+    """All rates."""
+    lines, values = writer.body(system.rates, fused_products(system.graph, system.rates))
+    lines += [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
+    return (
+        "// dx/dt of every variable.\ntemplate <class State, class Constants>\n"
+        f"DEVICE_SHARED void ode_rates([[maybe_unused]] const State &x, {ARGUMENTS},\n"
+        f"                      [[maybe_unused]] Real *d) {{\n{''.join(lines)}}}\n"
+    )
+
+
+def _quantities(system: OdeSystem, writer: Writer) -> str:
+    nodes = [node for _, node in system.quantities]
+    lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+    lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    return (
+        "// What is recorded.\ntemplate <class State, class Constants, class Out>\n"
+        f"DEVICE_SHARED void ode_quantities([[maybe_unused]] const State &x, {ARGUMENTS},\n"
+        f"                           [[maybe_unused]] const Out &out) {{\n{''.join(lines)}}}\n"
+    )
+
+
+def _events(system: OdeSystem, writer: Writer) -> str:
+    cases = []
+    for number, event in enumerate(system.events):
+        nodes = [node for _, node in event.assignments]
+        lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+        lines += [f"    const Real to_{i} = {v};\n" for i, v in enumerate(values)]
+        lines += [f"    x[{v}] = to_{i};\n" for i, (v, _) in enumerate(event.assignments)]
+        body = "".join(f"    {line}" for line in lines)
+        cases.append(f"    if (event == {number}) {{\n{body}    }}\n")
+    return (
+        "// Event number `event` happens.\ntemplate <class State, class Constants>\n"
+        f"DEVICE_SHARED void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
+        f"                      {ARGUMENTS}) {{\n{''.join(cases)}}}\n"
+    )

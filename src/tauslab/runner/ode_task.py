@@ -1,0 +1,152 @@
+"""A model and the user's options made into an ensemble of ordinary differential equations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.model.canonical import canonical_text
+from tauslab.model.check import check_rates
+from tauslab.model.errors import ConfigError
+from tauslab.model.network import Feature, Network
+from tauslab.runner.job import FloatArray, Options, Record
+from tauslab.runner.task import (
+    Task,
+    check_names,
+    checked_record,
+    choose_values,
+    recorded_names,
+    with_settings,
+)
+
+_NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
+
+
+def prepare_ode(network: Network, options: Options) -> Task:
+    """Check a model against the options and make its equations.
+
+    Raises
+    ------
+    ModelError
+        A feature that equations cannot honour, a value that is not finite.
+    ConfigError
+        A name in the options that the model does not have.
+    """
+    check_names(network, options)
+    network, options, rows, _ = choose_values(network, options)
+    network = with_settings(network, options.sample.typical(), "--sample")
+    network.validate()
+    values = network.parameter_values()
+    check_rates(network, values)
+    network.initial_amounts(values)  # says which is not allowed
+    recorded = recorded_names(network, options)
+    varying = {*rows, *options.sample.names}
+    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded)
+    canonical = canonical_text(network)
+    digest = hashlib.sha256(canonical.encode())
+    if options.sweep is not None:
+        digest.update(b"sweep\0")
+    for name in sorted(rows):
+        digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    if options.sample.names:
+        digest.update(options.sample.digest())
+    # The file holds no values per trajectory, so it must not rerun without them.
+    if rows and options.sweep is None:
+        feature = Feature(
+            "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
+        )
+        canonical = canonical_text(replace(network, features=[feature]))
+    task = Task(
+        network,
+        options,
+        _NOTHING_LOWERED,
+        np.zeros((1, 1), np.int32),
+        _inputs(system.inputs, rows),
+        Record(),
+        canonical,
+        digest.hexdigest(),
+        system=system,
+    )
+    return replace(task, record=checked_record(task))
+
+
+def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArray:
+    """Inputs ``[1 or trajectory or point, name]``; zero where a trajectory draws its own."""
+    count = max((len(column) for column in rows.values()), default=1)
+    table = np.zeros((count, max(1, len(names))))
+    for index, name in enumerate(names):
+        if name in rows:
+            table[:, index] = rows[name]
+    bad = ~np.isfinite(table).all(axis=0)
+    if bad.any():
+        name = names[int(np.flatnonzero(bad)[0])]
+        raise ConfigError(f"{name}: values must be finite")
+    return table
+
+
+def integration(
+    *,
+    solver: str | None = None,
+    substeps: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    precision: str | None = None,
+    layout: str | None = None,
+) -> OdeSettings:
+    """Settings from what was given; ``rk4`` where `substeps` are, else ``dopri5``.
+
+    Raises
+    ------
+    ConfigError
+        A choice that is not allowed, or one that the solver does not have.
+    """
+    name = solver or ("dopri5" if substeps is None else "rk4")
+    if substeps is not None and name != "rk4":
+        raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
+    if name == "rk4" and (rtol is not None or atol is not None):
+        raise ConfigError("--rtol and --atol need steps that adapt: --ode-solver dopri5")
+    own = {"substeps": substeps, "rtol": rtol, "atol": atol, "precision": precision}
+    given: dict[str, Any] = {k: v for k, v in (own | {"layout": layout}).items() if v is not None}
+    return OdeSettings(name, **given)
+
+
+def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
+    """Settings from a command's arguments; for other methods nothing may be said of it."""
+    given = {name: arguments[name] for name in ("substeps", "rtol", "atol", "precision")}
+    given |= {"solver": arguments["ode_solver"], "layout": arguments["ode_layout"]}
+    if arguments["method"] == "ode":
+        return integration(**given)
+    for name, value in given.items():
+        if value is not None and (name, value) != ("precision", "double"):
+            option = f"ode-{name}" if name in ("solver", "layout") else name
+            raise ConfigError(f"--{option} needs --method ode")
+    return OdeSettings()
+
+
+def tell_choice(engine: Ode) -> None:
+    """Print how a device with warps is used, and what that was predicted to cost."""
+    if engine.choice is not None:
+        print(engine.choice, flush=True)
+
+
+def ode_attributes(options: Options) -> dict[str, str | int | float]:
+    """What a file tells of how equations were integrated."""
+    chosen = options.integration
+    attributes: dict[str, str | int | float] = {
+        "precision": chosen.precision,
+        "ode_solver": chosen.solver,
+    }
+    if chosen.solver == "rk4":
+        attributes["substeps"] = chosen.substeps
+    else:
+        attributes |= {"rtol": chosen.rtol, "atol": chosen.atol}
+    if options.sample.names:
+        attributes["sample"] = "; ".join(options.sample.texts)
+    return attributes

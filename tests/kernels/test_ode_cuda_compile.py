@@ -1,0 +1,69 @@
+"""The CUDA kernels of ODE ensembles compile without a GPU; what registers cannot hold is little."""
+
+from __future__ import annotations
+
+import pytest
+from ode_probe import CLOCK, DATA, system_of
+from test_cuda_compile import (
+    Usage,
+    compile_usage,
+    nvrtc_version,  # noqa: F401 - skips the module where there is no compiler
+)
+
+from tauslab.kernels.cache import csrc_texts
+from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_jacobian import jacobian
+from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
+from tauslab.kernels.ode_placement import place
+from tauslab.model.network import Network
+from tauslab.model.sbml import read_sbml
+
+
+def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, int, int, int]:
+    usage: Usage = compile_usage(file, csrc_texts() | {"model.h": header}, architecture)
+    numbers = usage[file.removesuffix(".cc")]
+    print(f"{file}: {numbers[3]} registers, {numbers[0]} bytes of local memory")
+    return numbers
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_steps_of_rk4_stay_in_registers(precision):
+    network = read_sbml(DATA / "sbml" / "BIOMD0000000033.xml")
+    header = ode_header(system_of(network), precision=precision)
+    stack, stores, loads, registers = usage_of("ode_rk4.cc", header)
+    assert (stack, stores, loads) == (0, 0, 0)
+    assert registers <= (144 if precision == "single" else 240)
+
+
+def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
+    system = system_of(CLOCK, varying=sorted(CLOCK.parameters)[:5])
+    stack, stores, _, _ = usage_of("ode_rk4.cc", ode_header(system, precision="single"), "sm_75")
+    assert stack <= 8 * (len(system.inputs) + 1) + 16
+    assert stores == 0
+
+
+@pytest.mark.parametrize("warps", [2, 4])
+def test_equations_spread_over_warps(warps):
+    system = system_of(CLOCK)
+    placement = place(system, warps, "double")
+    header = ode_header(
+        system, more=lambda s, writer: group_functions(s, placement.groups, writer, 2)
+    )
+    stack, stores, loads, registers = usage_of("ode_warps.cc", header)
+    assert (stack, stores, loads) == (0, 0, 0)
+    assert registers <= 128
+
+
+def test_steps_that_adapt():
+    network = Network("oscillator")
+    network.add_species("x", 1.0)
+    network.add_species("y", 0.0)
+    network.add_rate("x", "y + sqrt(1 + x * x)")
+    network.add_rate("y", "(1 - x * x) * y - x * time")
+    system = system_of(network)
+    found = jacobian(system)
+    header = ode_header(system, more=lambda _, writer: jacobian_functions(found, writer))
+    variables = len(system.variables)
+    for file, arrays in (("ode_dopri5.cc", 8), ("ode_rosenbrock.cc", 9)):
+        stack, *_ = usage_of(file, header)
+        assert stack <= 8 * (arrays + 4) * (variables + 1) + 512

@@ -1,0 +1,100 @@
+"""Equations of a trajectory spread over warps give the same bits as one trajectory per thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulation import EmulatedBackend
+from ode_probe import CLOCK, Course, integrate, system_of
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode_placement import Choice, choices, place, thread_choice, warps_choice
+from tauslab.model.network import Network
+
+TIMES = (0.0, 0.5, 2.0, 3.0)
+
+
+def network() -> Network:
+    """Eight variables that differ much in cost, a boundary value, an event, the time, a NaN."""
+    model = Network("mixed")
+    model.add_parameter("k", 0.7)
+    model.add_parameter("n", 2.5)
+    for i in range(6):
+        model.add_species(f"X{i}", 1.0 + 0.3 * i)
+    for i in range(6):
+        model.add_reaction(f"X{i} -> X{(i + 1) % 6}", law=f"k * X{i} / (0.5 + X{(i + 2) % 6})")
+    model.add_reaction("-> X0", law="k / (1 + X3) + X1 ^ 4 / (n + X1 ^ 4)")
+    model.add_species("Y", -0.2)
+    model.add_rate("Y", "time - Y * X0")
+    model.add_species("Z", 0.0)
+    model.add_rate("Z", "sqrt(1.3 - time * k) - Z")
+    model.add_rule("total", "X0 + X1 + X2 + X3 + X4 + X5")
+    model.add_event("push", "1.25", {"X2": "X2 + k", "Y": "X0"})
+    return model
+
+
+def both(
+    folder: Path, warps: int, groups: int, precision: str, order: int = 1, blocks: int = 1
+) -> tuple[Course, Course]:
+    """Courses by threads of the CPU and by emulated warps, with a varying parameter."""
+    settings = OdeSettings("rk4", substeps=7, precision=precision)
+    system = system_of(network(), varying=("k",))
+    inputs = np.linspace(0.2, 1.0, 45)[:, None]
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    one = integrate(cpu, system, TIMES, settings, inputs)
+    cpu.close()
+    placement = place(system, warps, precision)
+    size = warps_choice(system, warps, precision).bytes_of_a_block
+    choice = Choice(warps, groups, 0, 0.0, placement, size * groups)
+    emulated = EmulatedBackend(folder, 32 * warps * groups, order, blocks)
+    two = integrate(emulated, system, TIMES, settings, inputs, choice=choice)
+    emulated.close()
+    return one, two
+
+
+@pytest.mark.parametrize(
+    ("warps", "groups", "precision", "order", "blocks"),
+    [(2, 1, "double", 1, 2), (3, 2, "single", -1, 1), (8, 1, "double", -1, 1)],
+)
+def test_same_bits_as_one_trajectory_per_thread(tmp_path, warps, groups, precision, order, blocks):
+    one, two = both(tmp_path, warps, groups, precision, order, blocks)
+    assert one.status.tolist() == two.status.tolist()
+    assert set(one.status.tolist()) == {0, 4}  # the root of a negative number ends some
+    for a, b in zip(one.arrays, two.arrays, strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert np.isfinite(one.samples[one.status == 0]).all()
+    assert int(one.work[0]) == int(two.work[0])
+
+
+def test_equations_are_balanced_and_complete():
+    system = system_of(CLOCK)
+    for warps in (2, 4):
+        placement = place(system, warps, "single")
+        together = sorted(v for group in placement.groups for v in group)
+        assert together == list(range(len(system.variables)))
+        assert placement.balance > 0.8
+
+
+def test_a_cheap_equation_does_not_join_an_expensive_one():
+    model = Network("uneven")
+    for i in range(5):
+        model.add_species(f"X{i}", 1.0)
+        law = f"-X{i}" if i else "exp(X0) - pow(X0 + 0.5, 1.7) + sin(X0)"
+        model.add_rate(f"X{i}", law)
+    groups = place(system_of(model), 2, "double").groups
+    assert (0,) in groups
+
+
+def test_predictions_are_ordered_and_fit_the_device():
+    system = system_of(CLOCK)
+    found = choices(system, "single")
+    costs = [choice.cost for choice in found]
+    assert costs == sorted(costs)
+    assert {choice.warps for choice in found} == set(range(1, 17))
+    for choice in found:
+        assert 32 <= choice.trajectories <= 2048
+        assert choice.trajectories // 32 * choice.warps <= 64
+    assert thread_choice(system, "single").cost < thread_choice(system, "double").cost
