@@ -202,13 +202,7 @@ def time_links(bench: Bench, transport: str) -> None:
         engine = bench.engine(comm, (2 * comm.size * bench.options.depth, edge, edge), transport)
         if engine.halo is None:
             return
-        found = []
-        for _ in range(bench.options.repeat + 1):
-            engine.synchronize()
-            comm.Barrier()
-            seconds = exchange(bench.backend, engine, engine.halo)
-            found.append(max(comm.allgather(seconds)) / _EXCHANGES)
-        seconds = statistics.median(found[1:])
+        seconds = statistics.median(exchanges(bench, engine, engine.halo)) / _EXCHANGES
         size = 8 * engine.halo.kernels.message_words
         bench.keep({
             "part": "links", "transport": transport, "ranks": comm.size, "bytes": size,
@@ -217,34 +211,43 @@ def time_links(bench: Bench, transport: str) -> None:
         engine.close()
 
 
-def exchange(backend: Backend, engine: SlabEngine, halo: Halo) -> float:
-    """Seconds of some messages, recorded where possible."""
-    stream, kernels = engine.edge_stream, halo.kernels
+def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
+    """Seconds of some messages, of the slowest rank, again and again; recorded where possible."""
+    stream, kernels, comm = engine.edge_stream, halo.kernels, bench.world
+    odd = halo.number & 1
+    before = halo.number - odd
 
     def all_of_them() -> None:
         for _ in range(_EXCHANGES):
             halo.send(stream)
             halo.wait(stream)
 
-    odd = halo.number & 1
-    before = halo.number - odd
+    def and_again() -> None:
+        all_of_them()
+        kernels.advance(0, _EXCHANGES, stream)
+
     recorded = None
     if halo.on_device:
         halo.number = odd
-        recorded = backend.record_launches(all_of_them, stream)
+        recorded = bench.backend.record_launches(and_again, stream)
         halo.number = before + odd
     if recorded is not None:
         kernels.advance(0, before, stream)
-    stream.record().wait()
-    began = time.perf_counter()
-    if recorded is None:
-        all_of_them()
-    else:
-        recorded.launch(stream)
-        halo.number += _EXCHANGES
-        kernels.advance(0, -before, stream)
-    stream.record().wait()
-    return time.perf_counter() - began
+    found = []
+    for _ in range(bench.options.repeat + 1):
+        stream.record().wait()
+        comm.Barrier()
+        began = time.perf_counter()
+        if recorded is None:
+            all_of_them()
+        else:
+            recorded.launch(stream)
+            halo.number += _EXCHANGES
+        stream.record().wait()
+        found.append(max(comm.allgather(time.perf_counter() - began)))
+    if recorded is not None:
+        kernels.advance(0, odd - halo.number, stream)
+    return found[1:]  # a recording goes to the device with its first launch
 
 
 def trace(bench: Bench, shape: Shape, transport: str) -> None:
@@ -285,6 +288,8 @@ def spans_of(marks: list[Any], zero: Any) -> list[Row]:
 def main() -> None:
     """Run the parts that are asked for, or draw what was found."""
     options = parsed()
+    if options.blocks_each:
+        SlabEngine.blocks_each = options.blocks_each
     if options.plot:
         draw(options.plot)
         return
@@ -334,6 +339,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--fill", type=float, default=0.1)
     parser.add_argument("--seconds", type=float, default=0.25, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--blocks-each", type=int, help="see LatticeEngine.blocks_each")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     return parser.parse_args()

@@ -44,7 +44,7 @@ class Link:
 class Machine:
     """What the model knows of one; the numbers here are starting points, see docs/halo.md."""
 
-    site_seconds: float = 1.71e-3 / 256**3  # 16 slots 10 % full, frequent reactions, one H200
+    site_seconds: float = 1.10e-3 / 256**3  # 16 slots 10 % full, frequent reactions, one H200
     edge_planes: float = 3.0
     overhead: float = 2e-5
     gpus_of_a_node: int = 8
@@ -58,7 +58,7 @@ def step_seconds(
     """Seconds a step of the slowest slab.
 
     >>> round(1e3 * step_seconds(Machine(overhead=0), (256, 256, 256), 1), 2)
-    1.71
+    1.1
     """
     nz, ny, nx = shape
     planes, plane = -(-nz // gpus), ny * nx * machine.site_seconds

@@ -1,9 +1,11 @@
 """tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
 
+from tauslab import dbn as dbn
 from tauslab.model import geometry as geometry
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError
 from tauslab.model.errors import DeviceError as DeviceError
+from tauslab.model.errors import ExecutorError as ExecutorError
 from tauslab.model.errors import InputFileError as InputFileError
 from tauslab.model.errors import KernelCompileError as KernelCompileError
 from tauslab.model.errors import ModelError as ModelError

@@ -11,10 +11,11 @@ from test_cuda_compile import (
 )
 
 from tauslab.kernels.cache import csrc_texts
+from tauslab.kernels.ode import with_groups
 from tauslab.kernels.ode_codegen import ode_header
 from tauslab.kernels.ode_jacobian import jacobian
-from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
-from tauslab.kernels.ode_placement import place
+from tauslab.kernels.ode_parts_codegen import jacobian_functions
+from tauslab.kernels.ode_placement import warps_choice
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -42,13 +43,9 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
     assert stores == 0
 
 
-@pytest.mark.parametrize("warps", [2, 4])
-def test_equations_spread_over_warps(warps):
+def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    placement = place(system, warps, "double")
-    header = ode_header(
-        system, more=lambda s, writer: group_functions(s, placement.groups, writer, 2)
-    )
+    header = ode_header(system, more=with_groups(warps_choice(system, 4, "double")))
     stack, stores, loads, registers = usage_of("ode_warps.cc", header)
     assert (stack, stores, loads) == (0, 0, 0)
     assert registers <= 128

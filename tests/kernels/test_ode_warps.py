@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from ode_probe import CLOCK, Course, integrate, system_of
+from ode_probe import CLOCK, DATA, Course, integrate, system_of
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode import OdeSettings, with_groups
+from tauslab.kernels.ode_codegen import ode_header
 from tauslab.kernels.ode_placement import Choice, choices, place, thread_choice, warps_choice
 from tauslab.model.network import Network
+from tauslab.model.sbml import read_sbml
 
 TIMES = (0.0, 0.5, 2.0, 3.0)
 
@@ -98,3 +101,13 @@ def test_predictions_are_ordered_and_fit_the_device():
         assert 32 <= choice.trajectories <= 2048
         assert choice.trajectories // 32 * choice.warps <= 64
     assert thread_choice(system, "single").cost < thread_choice(system, "double").cost
+
+
+@pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])
+def test_a_block_has_memory_for_all_constants(name):
+    """Those of events and recorded quantities too."""
+    system = system_of(read_sbml(DATA / "sbml" / f"{name}.xml"))
+    choice = warps_choice(system, 3, "double")
+    header = ode_header(system, more=with_groups(choice))
+    constants = int(re.search(r"N_CONSTANTS = (\d+)", header)[1])
+    assert choice.bytes_of_a_block >= 8 * 32 * (2 * len(system.variables) + constants)

@@ -16,6 +16,10 @@ from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import lower
+from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_jacobian import jacobian
+from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.kernels.ode_parts_codegen import jacobian_functions
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import round_counts
@@ -34,6 +38,7 @@ def lowered(model):
 def headers():
     yield "statistics.cc", ""
     yield "summaries.cc", ""
+    yield "dbn_count.cc", ""
     for model in (
         "schlogl",
         "michaelis_menten",
@@ -69,6 +74,14 @@ def headers():
             "tau_leap_checked.cc",
             leap_header(network, Style(branches=True, warps=False), checked=True),
         )
+
+    network = read_sbml(SBML / "toggle_switch.xml")
+    values = network.parameter_values()
+    system = lower_ode(network, parameters=values, varying=tuple(values)[:2])
+    found = jacobian(system)
+    yield "ode_rk4.cc", ode_header(system, precision="single", wide=False)
+    yield "ode_dopri5.cc", ode_header(system)
+    yield "ode_rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
 
 
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)

@@ -17,6 +17,7 @@ from tauslab.model.errors import ConfigError, InputFileError, OutputError, Stopp
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_file import write_lattice
 from tauslab.runner import lattice as driver
+from tauslab.runner import lattice_loop
 from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_total
@@ -107,15 +108,24 @@ def test_threads_and_samples_do_not_change_the_frames(whole, tmp_path):
         assert np.array_equal(first["counts"][7], second["counts"][3])
 
 
-@pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 4), (0, 1), (0, 5), (17, 3)])
-def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after):
-    monkeypatch.setattr(driver, "_BATCH_SECONDS", 1e-9)  # a batch is a step
+def meddling(view):
+    """What a hook sets and notes outlives a stop."""
+    view.memory["calls"] = view.memory.get("calls", 0) + 1
+    view.set_rate("bind", 200.0 * view.memory["calls"], "gel")
+    view.add("A", [(1, 2, 3)] * view.memory["calls"])
+    view.paint("gel", where=np.indices((4, 6, 7))[2] < 3 + view.memory["calls"])
+
+
+@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
+@pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)])
+def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, hooks):
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
-    run(unbroken, frame_every=frame_every).close()
+    run(unbroken, frame_every=frame_every, hooks=hooks).close()
     asked = iter(range(1000))
     options = LatticeOptions(
         t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
-        output=path, quiet=True,
+        output=path, quiet=True, hooks=hooks,
     )  # fmt: skip
     with pytest.raises(StoppedEarly, match="--resume completes"):
         driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
@@ -127,7 +137,7 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
         reason = "unfinished, and its frames" if frame_every else "has no frames"
         with pytest.raises(ConfigError, match=reason):
             result.kymograph("A")
-    run(path, frame_every=frame_every, resume=True, seed=None).close()
+    run(path, frame_every=frame_every, resume=True, seed=None, hooks=hooks).close()
     assert digest(path) == digest(unbroken)
     run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
     assert digest(path) == digest(unbroken)
@@ -232,6 +242,74 @@ def test_hooks_see_and_change_the_lattice():
         assert (total[2] == total[1]) or len(total) == 4
         with h5py.File(result.path) as file:
             assert np.array_equal(file["reactions_fired"][2], file["reactions_fired"][3])
+
+
+def test_a_run_goes_on_from_a_frame_whose_hooks_were_not_called(tmp_path, monkeypatch):
+    """It ends in the hook itself: the last frame shows the lattice before the hook."""
+    unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
+    run(unbroken, hooks=[(10, meddling)]).close()
+
+    def failing(view):
+        if view.step == 30:
+            raise OutputError("the disk is full")
+
+    with pytest.raises(OutputError):
+        run(path, hooks=[(10, meddling), (10, failing)])
+    run(path, hooks=[(10, meddling)], resume=True).close()
+    assert digest(path) == digest(unbroken)
+
+
+def test_particles_that_hooks_add_to_a_full_site_all_wait():
+    """Twice in a hook: each has its own place in the order of those that wait."""
+
+    def hook(view):
+        before = view.count("C")
+        view.add("C", [(0, 0, 0)] * 12)
+        view.add("C", [(0, 0, 0)] * 7)
+        assert view.count("C") == before + 19
+
+    with run(hooks=[(20, hook)], frame_every=0, count_every=1) as result:
+        total = result.counts("A") + result.counts("B") + 2 * result.counts("C")
+        assert (np.diff(total)[[20, 40]] == 38).all()
+        assert (np.delete(np.diff(total), [20, 40]) == 0).all()
+
+
+def test_hooks_paint_sites():
+    """Particles are born where nothing was, by a reaction of the new site type."""
+    lattice = empty_lattice((9, 40, 50), {"A": 0.0}, slots=8)
+    lattice.add_site_type("water")
+    lattice.add_site_type("source", np.zeros((9, 40, 50), bool))
+    lattice.add_reaction("-> A", rate=2000, volume="site", site_types="source")
+    where = np.zeros((9, 40, 50), bool)
+    where[7, 33:36, 41:44] = True
+
+    def hook(view):
+        if view.step == 20:
+            assert view.paint("source", where=where) == 9
+            assert view.paint("source", where=where) == 0
+        elif view.step == 40:
+            assert view.paint("water") == 9
+
+    with run(lattice=lattice, hooks=[(20, hook)], frame_every=10, count_every=10) as result:
+        counts = result.counts("A")
+        assert (counts[:3] == 0).all()
+        assert counts[3] > 0
+        assert counts[4] > counts[3]
+        assert (counts[5:] == counts[4]).all()
+        assert (result.counts("A", "source")[:5] == counts[:5]).all()
+        assert (result.counts("A", "source")[5:] == 0).all()
+        painted = [(result.sites(frame) == 1) for frame in range(7)]
+        assert [bool(p.any()) for p in painted] == [False] * 3 + [True] * 2 + [False] * 2
+        assert np.array_equal(painted[3], where)
+        assert ((result.density("A", 4) > 0) <= where).all()
+
+
+def test_a_mask_of_another_shape_is_refused():
+    def hook(view):
+        view.remove("A", where=np.ones((3, 6, 7), bool))
+
+    with pytest.raises(ConfigError, match=r"a mask of \[3, 6, 7\] is neither"):
+        run(hooks=[(20, hook)])
 
 
 def test_a_parameter_of_the_command_takes_effect():

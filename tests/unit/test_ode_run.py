@@ -163,6 +163,8 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"rtol": 1e-3}, "--rtol and --atol need steps that adapt"),
         ({"precision": "half"}, "--precision 'half' is not known"),
         ({"substeps": None, "ode_solver": "euler"}, "--ode-solver 'euler' is not known"),
+        ({"method": "tau"}, "--substeps needs --method ode"),
+        ({"ode_layout": "blocks"}, "--ode-layout 'blocks' is not known"),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
         ({"record": "sampled"}, "needs --sample"),
         ({"species": ["Q"]}, "--species Q: not a species"),
@@ -203,6 +205,39 @@ def test_uniform_ranges_for_programs():
     assert Sampling.parse(["a=lognormal(3,0.1)"]).typical()["a"] == pytest.approx(3)
 
 
-def test_reading_amounts_of_counts_says_what_is_missing():
-    with pytest.raises(ConfigError, match="trajectories"):
+def test_amounts_are_not_counts():
+    with pytest.raises(ConfigError, match="holds counts, not amounts"):
         ts.run(decay(), n=2, times=TIMES, method="ssa", seed=1, device="cpu").amounts()
+    with pytest.raises(ConfigError, match="holds amounts, not counts"):
+        run().counts()
+
+
+def test_labelled_arrays_of_a_file(tmp_path):
+    path = tmp_path / "out.h5"
+    memory = run(record="trajectories,statistics").to_xarray()
+    with run(record="trajectories,statistics", output=path) as result:
+        dataset = result.to_xarray()
+        for name in ("amounts", "mean", "variance", "observables"):
+            assert np.array_equal(dataset[name].values, memory[name].values), name
+        assert result.to_dask("amounts").sum().compute() == pytest.approx(memory["amounts"].sum())
+        dataset.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"substeps": 20, "ode_layout": "thread"},
+        {"substeps": 20, "ode_layout": "warps", "precision": "single"},
+        {"ode_solver": "dopri5", "substeps": None},
+        {"ode_solver": "rosenbrock", "substeps": None},
+    ],
+)
+def test_devices_give_the_same_bits(options):
+    wanted = {
+        "n": 300,
+        "sample": ["start=lognormal(8,0.2)", "k=loguniform(0.1,10)"],
+        "record": "trajectories,statistics,final,sampled",
+        **options,
+    }
+    assert total(run(**wanted, device="cpu")) == total(run(**wanted, device="cuda"))

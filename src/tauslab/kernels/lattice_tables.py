@@ -48,6 +48,7 @@ class LatticeTables:
         ghosts = ghost_tables(lattice)
         self._ghost_rows = backend.upload(ghosts.rows)
         self._ghosts = backend.upload(ghosts.words) if ghosts.words.size else None
+        self._sites: Array | None = None  # on the host, where they are not those of the model
         one_type = len(lattice.site_types) == 1
         self.types = None if one_type else backend.upload(self._stored(lattice.sites))
         self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
@@ -65,6 +66,12 @@ class LatticeTables:
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site."""
         self.rates[reaction] = rates
+        self._use_rates()
+
+    def set_types(self, types: Array) -> None:
+        """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""
+        self._sites = np.ascontiguousarray(types, np.uint8)
+        self.types = self._backend.upload(self._sites)
         self._use_rates()
 
     def _stored(self, planes: Callable[[int, int], Array]) -> Array:
@@ -106,7 +113,8 @@ class LatticeTables:
 
     def _any_in_tile(self, chosen: Array) -> Array:
         """Tiles ``[plane, y, x]`` with a site of a chosen type."""
-        sites = chosen[self._stored(self._lattice.sites)]
+        changed = self._sites
+        sites = chosen[self._stored(self._lattice.sites) if changed is None else changed]
         for axis, size in ((1, self._tile.y), (2, self._tile.x)):
             starts = np.arange(0, sites.shape[axis], size)
             sites = np.logical_or.reduceat(sites, starts, axis=axis)

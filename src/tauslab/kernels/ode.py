@@ -146,7 +146,7 @@ class Ode:
             self.choice = choice or chosen(system, settings.precision, settings.layout)
             if self.choice.placement is not None:
                 self.entry, block_bytes = "ode_warps", self.choice.bytes_of_a_block
-                more = _with_groups(self.choice)
+                more = with_groups(self.choice)
         header = ode_header(system, precision=settings.precision, wide=wide, more=more)
         source = KernelSource(
             f"{self.entry}.cc", (self.entry,), {"model.h": header}, block_bytes=block_bytes
@@ -275,8 +275,12 @@ class Ode:
         return self._round_keys[seed]
 
 
-def _with_groups(choice: Choice) -> Callable[[OdeSystem, Writer], str]:
+def with_groups(choice: Choice) -> Callable[[OdeSystem, Writer], str]:
     """What the layout with warps needs in the header."""
     placement = choice.placement
     assert placement is not None
-    return lambda system, writer: group_functions(system, placement.groups, writer, choice.groups)
+    bytes_of_a_block = choice.bytes_of_a_block
+    return lambda system, writer: (
+        f"constexpr i64 BLOCK_BYTES = {bytes_of_a_block};\n"
+        + group_functions(system, placement.groups, writer, choice.groups)
+    )

@@ -188,6 +188,14 @@ def ode_header(
     return _HEADER + "\n".join(before + functions)
 
 
+def count_constants(system: OdeSystem) -> int:
+    """Constants that rates, quantities or events read: N_CONSTANTS of the header."""
+    writer = Writer(system.graph)
+    for function in (_rates, _quantities, _events):
+        function(system, writer)
+    return len(writer.constants)
+
+
 def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> str:
     """Types and sizes."""
     real = PRECISIONS[precision]

@@ -4,7 +4,7 @@ After Hagiescu and others (2013, ACM Transactions on Architecture and Code Optim
 equations are given, the most expensive first, to the group of equations that is cheapest with it;
 what a group's equations share is computed once in the group. Costs count issue slots of one of the
 four schedulers of a multiprocessor (compute capability 9.0): an operation of 32 lanes takes one in
-single precision, two in double; a read or write of shared memory takes four or eight, since the
+single precision, two in double; a read or write of shared memory takes eight or sixteen, since the
 schedulers share its port. Functions are counted by the operations they are made of.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tauslab.kernels.ode_codegen import fused_products
+from tauslab.kernels.ode_codegen import count_constants, fused_products
 from tauslab.kernels.ode_graph import RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem
 
@@ -33,7 +33,10 @@ SYSTEM_REGISTERS = 40
 TEMPORARIES, SHARED_TEMPORARIES = 8, 32
 BARRIER = 30.0  # slots that a warp loses at each of the four barriers of a step
 ENOUGH_WARPS = 4.0  # of a scheduler: fewer cannot hide the latency of arithmetic
-LOCAL_ACCESS = 8.0  # slots of a spilled register, stored and loaded once a stage
+# Slots of a spilled register, stored and loaded once a stage: the first-level cache holds them.
+# This, and what an access to shared memory takes, were set by three models on an H200
+# (docs/benchmarks/ode.md), where one trajectory per thread is the fastest of all layouts.
+LOCAL_ACCESS = 2.0
 
 # Operations that each function is made of; what is not named is one.
 _OPERATIONS = {
@@ -56,7 +59,7 @@ class Costs:
 
 def costs_of(precision: str) -> Costs:
     """Costs in a precision."""
-    return Costs(1.0, 4.0, 1) if precision == "single" else Costs(2.0, 8.0, 2)
+    return Costs(1.0, 8.0, 1) if precision == "single" else Costs(2.0, 16.0, 2)
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,8 @@ def _throughput(slots: float, warps: int) -> float:
 
 def group_bytes(system: OdeSystem, prices: _Prices) -> int:
     """Shared memory of the 32 trajectories of a group."""
-    constants = len(frozenset[int]().union(*prices.constants)) if prices.constants else 0
-    return LANES * 4 * prices.costs.words * (2 * len(system.variables) + constants)
+    numbers = 2 * len(system.variables) + count_constants(system)
+    return LANES * 4 * prices.costs.words * numbers
 
 
 def choices(system: OdeSystem, precision: str) -> list[Choice]:

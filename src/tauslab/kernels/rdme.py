@@ -29,7 +29,6 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 _SEGMENT = 16  # planes that a block of a large lattice climbs; two more are read for them
-_BLOCKS_EACH = 3  # blocks for each that runs at the same time: some columns are empty
 
 
 class LatticeEngine:
@@ -46,6 +45,8 @@ class LatticeEngine:
     together
         Whether a launch does many steps; by default up to `Backend.sites_together`.
     """
+
+    blocks_each = 3  # blocks of columns for each that runs at the same time: some are empty
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class LatticeEngine:
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: fewer where there would be too few blocks to share out evenly."""
-        wanted = _BLOCKS_EACH * self._resident
+        wanted = self.blocks_each * self._resident
         return int(min(_SEGMENT, max(1, -(-planes * self.tiles // wanted))))
 
     def run(self, steps: int) -> None:

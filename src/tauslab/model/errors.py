@@ -8,6 +8,7 @@
     |-- DecompositionError    work that cannot be cut over the ranks there are        (ValueError)
     |-- DeviceError           a device, compiler or driver that is not there          (RuntimeError)
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
+    |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
@@ -52,6 +53,10 @@ class DeviceError(TauslabError, RuntimeError):
 
 class DeviceFailed(TauslabError, RuntimeError):
     """A device reported an error while it worked; what is on disk can be resumed."""
+
+
+class ExecutorError(TauslabError, RuntimeError):
+    """Workers that run launches, or their scheduler, are gone."""
 
 
 class KernelCompileError(TauslabError, RuntimeError):

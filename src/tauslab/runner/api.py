@@ -16,15 +16,17 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.dask_executor import run_job
+from tauslab.runner.dask_options import dask_options
+from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
-from tauslab.runner.mpi import Communicator, world
+from tauslab.runner.mpi import Communicator, SerialCommunicator, under_launcher, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
-from tauslab.runner.run import run_network
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
@@ -50,13 +52,16 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
 
     Returns
     -------
-    A `Result`; a `LatticeResult` where the file is that of a lattice run.
+    A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
+    it is one that ``tauslab dbn`` made.
 
     Raises
     ------
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
+    if is_network(path):
+        return load(path)
     return LatticeResult(path) if is_lattice_result(path) else open_result(path)
 
 
@@ -64,6 +69,11 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
 def ranks() -> Communicator:
     """All ranks of this launch; MPI starts at the first call, if a launcher started us."""
     return world()
+
+
+def ranks_for(executor: str) -> Communicator:
+    """The ranks that run, or of which one leads Dask workers, which needs no MPI."""
+    return SerialCommunicator() if executor == "dask" and not under_launcher() else ranks()
 
 
 @overload
@@ -100,6 +110,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     seed: int | None = None,
     set: Mapping[str, float] | None = None,  # noqa: A002 - the option is called --set
     hooks: Sequence[tuple[int, Hook]] = (),
+    slabs: int | None = None,
+    halo: str = "auto",
+    halo_depth: int = 0,
+    rebalance_every: float | None = None,
+    checkpoint_every: float = 10.0,
+    checkpoint_steps: int = 0,
+    share_gpu: bool = False,
     device: str = "auto",
     threads: int = 0,
     output: str | os.PathLike[str] | None = None,
@@ -107,7 +124,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     resume: bool = False,
     quiet: bool = True,
 ) -> LatticeResult:
-    """Simulate particles that hop and react on a lattice.
+    """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
     Parameters
     ----------
@@ -117,7 +134,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Steps between counts (about a thousand counts by default) and between frames, which hold
         every particle (none by default).
     replicas
-        Independent runs, one after another.
+        Independent runs: one after another, or side by side on several ranks.
     max_hop
         Largest hop probability to one side: a longer step is divided into passes.
     seed
@@ -126,7 +143,19 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Values of parameters.
     hooks
         Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
-        steps, between two of them.
+        steps, between two of them; on every rank.
+    slabs
+        Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
+    halo, halo_depth
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
+        ``mpi``; and how many at a time (0: one). Changes no result.
+    rebalance_every
+        Seconds between new cuts into slabs, made where their times differ; 0: never. By default
+        with checkpoints.
+    checkpoint_every, checkpoint_steps
+        Minutes, and steps (0: none), between checkpoints; frames are checkpoints too.
+    share_gpu
+        Allow ranks to share a GPU.
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
 
@@ -149,6 +178,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         seed=seed,
         set=dict(set or {}),
         hooks=tuple(hooks),
+        slabs=slabs,
+        halo=halo,
+        halo_depth=halo_depth,
+        rebalance_every=rebalance_every,
+        checkpoint_every=checkpoint_every,
+        checkpoint_steps=checkpoint_steps,
+        share_gpu=share_gpu,
         device=device,
         threads=threads,
         output=None if output is None else Path(output),
@@ -182,6 +218,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     presimulation: int | None = None,
     max_steps: int = MAX_STEPS,
     ode_solver: str | None = None,
+    ode_layout: str | None = None,
     substeps: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -190,6 +227,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     device: str = "auto",
     threads: int = 0,
     block: int | None = None,
+    executor: str = "mpi",
+    scheduler: Any = None,
+    workers: int | str | None = None,
+    sbatch: str = "",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -253,7 +294,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
-    ode_solver, substeps, rtol, atol, precision
+    ode_solver, ode_layout, substeps, rtol, atol, precision
         Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
         ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
         ``double`` or ``single`` precision. See docs/ode.md.
@@ -265,6 +306,15 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         CPU threads per rank; 0 for all that the rank may use.
     block
         Trajectories in a storage block, the unit of writing and resuming.
+    executor
+        ``mpi``: the ranks of this launch, or this process alone; ``dask``: workers of Dask.
+    scheduler
+        Of ``dask``: ``local`` (default) starts workers on this machine, ``slurm`` as SLURM jobs;
+        or the address or file of a scheduler, or a `distributed.Client`.
+    workers
+        Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.
+    sbatch
+        Of ``slurm``: options for the workers' jobs, such as ``"--partition=gpu --gpus=1"``.
     output
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
@@ -320,12 +370,19 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         presimulation=presimulation,
         max_steps=max_steps,
         integration=integration(
-            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+            method,
+            solver=ode_solver,
+            substeps=substeps,
+            rtol=rtol,
+            atol=atol,
+            precision=precision,
+            layout=ode_layout,
         ),
         sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,
         block=block,
+        dask=dask_options(executor, scheduler, workers, sbatch),
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,
@@ -337,7 +394,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         quiet=quiet,
         command="tauslab.run",
     )
-    return run_network(network, options, ranks())
+    return run_job(network, options, ranks_for(executor))
 
 
 def _points(

@@ -14,7 +14,10 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
+from tauslab.runner.dask_options import EXECUTORS
+from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
+from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -58,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_run, _rdme, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench):
+    for add in (
+        _run, _rdme, _dbn, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench, _slurm,
+    ):  # fmt: skip
         add(subparsers)
     return parser
 
@@ -117,6 +122,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
+    _add_dask(run)
     run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
@@ -133,6 +139,21 @@ def _run(subparsers: Commands) -> None:
     )
     run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _add_dask(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--executor", choices=EXECUTORS, default="mpi", help="the ranks of this launch, or Dask"
+    )
+    run.add_argument(
+        "--scheduler", metavar="WHERE", help="of dask: local, slurm, an address or a .json file"
+    )
+    run.add_argument(
+        "--workers", metavar="N|A:B", help="of dask: how many to start, or fewest and most"
+    )
+    run.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="of slurm: for the jobs of Dask workers"
+    )
 
 
 def _integration(run: argparse.ArgumentParser) -> None:
@@ -160,6 +181,17 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
     rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
+    rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
+    rdme.add_argument("--halo", choices=HALOS, default="auto", help="how planes travel (auto)")
+    rdme.add_argument("--halo-depth", type=int, default=0, metavar="K", help="planes at a time")
+    rdme.add_argument(
+        "--rebalance-every", type=float, metavar="S", help="seconds between new cuts; 0: never"
+    )
+    rdme.add_argument(
+        "--checkpoint-every", type=float, default=10.0, metavar="M", help="minutes (10)"
+    )
+    rdme.add_argument("--checkpoint-steps", type=int, default=0, metavar="N", help="and steps")
+    rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     rdme.add_argument(
@@ -172,6 +204,37 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
     rdme.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
     rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _dbn(subparsers: Commands) -> None:
+    dbn = _command(subparsers, "dbn", "make a dynamic Bayesian network from an ODE ensemble")
+    dbn.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
+    dbn.add_argument("--unknown", metavar="A,B", help="parameters, or initial amounts of species")
+    for option, form, text in (
+        ("--range", "NAME=LO:HI", "where an unknown is drawn; what is cut into intervals"),
+        ("--intervals", "[NAME=]K", "intervals of all nodes (5), or of one"),
+        ("--edges", "NAME=a,b,c", "intervals of a node"),
+        ("--set", "NAME=VALUE", "value of a parameter, or initial amount of a species"),
+    ):
+        dbn.add_argument(option, action="append", default=[], metavar=form, help=text)
+    dbn.add_argument("--samples", metavar="N", help="trajectories (1e5)")
+    dbn.add_argument("--t-end", type=float, metavar="T", help="last time point")
+    dbn.add_argument("--points", type=int, metavar="K", help="time points from 0 to T (101)")
+    dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
+    _integration(dbn)
+    dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
+    dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
+    dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
+    dbn.add_argument(
+        "--block", type=int, metavar="N", help="trajectories that a rank takes at once"
+    )
+    dbn.add_argument(
+        "-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .dbn.h5"
+    )
+    dbn.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    dbn.add_argument("--resume", action="store_true", help="go on with a stopped build")
+    dbn.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
 def _info(subparsers: Commands) -> None:
@@ -198,12 +261,13 @@ def _plot(subparsers: Commands) -> None:
 
 
 def _export(subparsers: Commands) -> None:
-    export = _command(subparsers, "export", "write the frames of a lattice file for other programs")
+    export = _command(subparsers, "export", "write a lattice file or a network for other programs")
     export.add_argument("file", type=Path)
     export.add_argument("--species", metavar="A,B")
     export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
+    export.add_argument("--steps", metavar="A:B", help="time points of a network that is written")
     export.add_argument(
-        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); the stem + .vtkhdf"
+        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); .bif"
     )
     export.add_argument("--overwrite", action="store_true")
 
@@ -235,6 +299,32 @@ def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
     doctor.add_argument("--folder", type=Path, metavar="DIR", help="for results (this one)")
     doctor.add_argument("--json", action="store_true")
+
+
+def _slurm(subparsers: Commands) -> None:
+    slurm = _command(subparsers, "slurm", "write a batch script for SLURM")
+    for name, text in (
+        ("nodes", "nodes (1)"),
+        ("gpus-per-node", "GPUs, and ranks, of a node (0)"),
+        ("tasks-per-node", "ranks of a node (one per GPU)"),
+        ("cpus-per-task", "cores of a rank (8)"),
+        ("array", "jobs that share the rows of --table"),
+    ):
+        slurm.add_argument(f"--{name}", type=int, metavar="N", help=text)
+    slurm.add_argument("--time", metavar="LIMIT", help="of a job (04:00:00)")
+    slurm.add_argument(
+        "--requeue",
+        action="store_true",
+        default=None,
+        help="stop before the limit, go back into the queue, and go on there",
+    )
+    slurm.add_argument("--mpi", metavar="TYPE", help="of srun: pmix (default), pmi2")
+    slurm.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
+    )
+    slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
+    slurm.add_argument("--overwrite", action="store_true")
+    slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
 
 
 def _bench(subparsers: Commands) -> None:

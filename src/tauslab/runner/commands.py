@@ -8,7 +8,6 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,18 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_check import lattice_facts, lattice_report
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
-from tauslab.runner.api import ranks
+from tauslab.runner.api import ranks, ranks_for
 from tauslab.runner.bench import CASES, run_case, table
+from tauslab.runner.command_tools import (
+    assignment,
+    ignored,
+    mpi_hint,
+    warn_on_rank_0,
+)
+from tauslab.runner.dask_executor import run_job
+from tauslab.runner.dask_options import dask_options
+from tauslab.runner.dbn_commands import build_and_tell, export_file, plot_file, told_file
+from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
@@ -38,15 +47,22 @@ from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
-from tauslab.runner.run import run_network, with_seed
 from tauslab.runner.sampling import Sampling
+from tauslab.runner.settling import with_seed
+from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
+_DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
+_STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+_OF_THE_MACHINE = (
+    "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
+    "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
+)  # fmt: skip
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 
@@ -59,13 +75,12 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
-    comm = ranks()
+    comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0 if comm.rank == 0 else _no_warning
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
-        stop = stop_in_order(arguments.max_time)
-        result = run_network(network, options, comm, stop)
+        result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
@@ -73,31 +88,37 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        model, options = agree(comm, lambda: _lattice_job(arguments))
+        tell = ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop_in_order(arguments.max_time), tell)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
+    result.close()
+
+
+def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
     model = readers.read(arguments.model)
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
     # A result file reruns from itself: what the command does not say is as in the file.
     chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
-    names = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
-    given = {name: getattr(arguments, name) for name in names}
+    given = {name: getattr(arguments, name) for name in _STORED}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen["set"] = chosen.get("set", {}) | dict(_assignment(text) for text in arguments.set)
-    options = LatticeOptions(
+    chosen["set"] = chosen.get("set", {}) | dict(assignment(text) for text in arguments.set)
+    return model, LatticeOptions(
         **chosen,
-        device=arguments.device,
-        threads=arguments.threads,
+        **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
         output=arguments.output or Path(arguments.model.stem + ".h5"),
-        overwrite=arguments.overwrite,
-        resume=arguments.resume,
-        quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn_on_rank_0
-        result = run_lattice(model, options, ranks(), stop_in_order(arguments.max_time))
-    if not arguments.quiet:
-        print("\n".join(lattice_summary(result)))
-    result.close()
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    build_and_tell(arguments)
 
 
 def _from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -156,7 +177,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     return Options(
         times=times,
         seed=arguments.seed,
-        set=dict(_assignment(text) for text in arguments.set),
+        set=dict(assignment(text) for text in arguments.set),
         sweep=stored_sweep
         or choose_points(
             parse_sweep(arguments.sweep),
@@ -168,35 +189,18 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
+        dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         overwrite=arguments.overwrite,
         resume=arguments.resume,
-        append=arguments.append,
-        until=arguments.until,
-        writer=arguments.writer,
-        hints=dict(_hint(text) for text in arguments.mpi_hint),
-        compress=arguments.compress,
+        **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},
+        hints=dict(mpi_hint(text) for text in arguments.mpi_hint),
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
         integration=told_integration(vars(arguments)),
         sample=Sampling.parse(arguments.sample),
         **{k: v for k, v in own.items() if v is not None},
     )
-
-
-def _hint(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
-    return name, value
-
-
-def _assignment(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
 
 
 def summary(result: Result) -> list[str]:
@@ -275,6 +279,9 @@ def _span(values: FloatArray) -> str:
 
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
+    if is_network(arguments.file):
+        print(told_file(arguments.file, as_json=arguments.json))
+        return
     if is_lattice_result(arguments.file):
         with LatticeResult(arguments.file) as lattice:
             found = lattice_result_facts(lattice)
@@ -291,7 +298,9 @@ def process_info(arguments: argparse.Namespace) -> None:
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
     chosen = arguments.species.split(",") if arguments.species else None
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        lines = network_digest_lines(arguments.file)
+    elif is_lattice_result(arguments.file):
         lines = lattice_digest_lines(arguments.file, chosen)
     else:
         with open_result(arguments.file) as result:
@@ -314,7 +323,9 @@ def process_plot(arguments: argparse.Namespace) -> None:
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
     names = arguments.species.split(",") if arguments.species else []
-    if is_lattice_result(arguments.file):
+    if is_network(arguments.file):
+        plot_file(path, arguments)
+    elif is_lattice_result(arguments.file):
         with LatticeResult(arguments.file, arguments.replica) as frames:
             plot_lattice(frames, arguments.kind, names or None, arguments.t, arguments.axis, path)
     else:
@@ -325,7 +336,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 
 def process_export(arguments: argparse.Namespace) -> None:
-    """``tauslab export``: frames of a lattice run for ParaView or napari."""
+    """``tauslab export``: frames of a lattice run for ParaView or napari, or a network as BIF."""
+    if is_network(arguments.file):
+        print(export_file(arguments))
+        return
     path = arguments.output or arguments.file.with_suffix(".vtkhdf")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
@@ -339,7 +353,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
     if isinstance(model, Lattice):
-        given = dict(_assignment(text) for text in arguments.set)
+        given = dict(assignment(text) for text in arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)
@@ -383,11 +397,3 @@ def process_bench(arguments: argparse.Namespace) -> None:
     ]
     if comm.rank == 0:
         print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))
-
-
-def _warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"tauslab: warning: {message}", file=sys.stderr)
-
-
-def _no_warning(*_: Any, **__: Any) -> None:
-    """Rank 0 speaks for all."""

@@ -18,10 +18,12 @@ from tauslab.kernels.cache import cache_directory
 from tauslab.runner.doctor_cluster import (
     clock_lines,
     cluster_facts,
+    cuda_aware,
     peer_lines,
     storage_lines,
 )
-from tauslab.runner.mpi import Communicator, host_name, mpi_flavour
+from tauslab.runner.doctor_halo import halo_facts, halo_lines
+from tauslab.runner.mpi import Communicator, gpu_index, host_name
 
 Facts = dict[str, Any]
 
@@ -41,9 +43,9 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
     Returns
     -------
     Sections ``tauslab``, ``python``, ``packages``, ``cpu``, ``compilers``, ``cuda``, ``mpi``,
-    ``hdf5``, ``cache``, ``peers``, ``clocks``, ``storage``
-    and ``ranks`` (host, threads and GPU of each); a section that cannot be
-    had holds ``error``.
+    ``hdf5``, ``cache``, ``peers``, ``clocks``, ``storage``, ``ranks`` (host, threads and GPU of
+    each) and ``halo`` (how planes of a lattice get from each rank to the next); a section that
+    cannot be had holds ``error``.
     """
     facts: Facts = {name: _tried(section) for name, section in _SECTIONS.items()}
     facts["mpi"] = {**_tried(_mpi), "ranks": comm.size}
@@ -58,6 +60,7 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
     }
     ranks = comm.gather(mine)
     facts["ranks"] = [mine] if ranks is None else ranks
+    facts["halo"] = halo_facts(comm)
     return facts
 
 
@@ -72,7 +75,8 @@ def doctor_report(comm: Communicator, folder: Path | None = None) -> list[str]:
         found = [section["error"]] if "error" in section else describe(section)
         lines += [f"{label if k == 0 else '':10} {text}" for k, text in enumerate(found)]
     devices = len(facts["cuda"].get("devices", []))
-    return lines + [_rank_line(entry, devices) for entry in facts["ranks"]]
+    lines += [_rank_line(entry, devices) for entry in facts["ranks"]]
+    return lines + [f"{'halo':10} {text}" for text in halo_lines(facts["halo"])]
 
 
 def _rank_line(entry: Facts, devices: int) -> str:
@@ -92,9 +96,8 @@ def gpu_of_rank(local_rank: int, devices: int) -> int | None:
 
     A launcher may show each rank a GPU of its own, which then has index 0 everywhere.
     """
-    if devices == 1:
-        return 0
-    return local_rank if local_rank < devices else None
+    index = gpu_index(devices, local_rank)
+    return index if index < devices else None
 
 
 def _tried(section: Callable[[], Facts]) -> Facts:
@@ -189,11 +192,19 @@ def _mpi() -> Facts:
     }
     started = MPI.Is_initialized()
     return {
-        **(mpi_flavour() if started else {}),
+        **(_flavour() if started else {}),
         "mpi4py": mpi4py.__version__,
         "library": " ".join(MPI.Get_library_version().splitlines()[0].split()),
         "threads": levels[MPI.Query_thread()] if started else None,
     }
+
+
+def _flavour() -> dict[str, Any]:
+    """Name of the MPI that was started, and whether it takes device memory (None: not told)."""
+    from mpi4py import MPI
+
+    name, version = MPI.get_vendor()
+    return {"flavour": f"{name} {'.'.join(map(str, version))}", "cuda_aware": cuda_aware()}
 
 
 def _hdf5() -> Facts:

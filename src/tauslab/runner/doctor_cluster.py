@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -33,6 +35,20 @@ def cluster_facts(comm: Communicator, folder: Path) -> Facts:
         "clocks": _clocks(comm),
         "storage": _storage(comm, folder),
     }
+
+
+def cuda_aware() -> bool | None:
+    """What the MPI that this process has loaded says of itself; None where it does not say."""
+    maps = Path("/proc/self/maps")
+    text = maps.read_text() if maps.exists() else ""
+    for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):
+        try:
+            query = ctypes.CDLL(name).MPIX_Query_cuda_support
+        except (OSError, AttributeError):
+            continue
+        query.restype = ctypes.c_int
+        return bool(query())
+    return None
 
 
 def _peers(comm: Communicator) -> Facts:

@@ -6,6 +6,7 @@ thread waits for each launch, adds its sums and writes its samples.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -16,11 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
-from tauslab.kernels.backends import Backend
-from tauslab.kernels.engine import Engine
 from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
-from tauslab.runner.lane import LANES, Lane, Reductions, add_sums, lane_rows
+from tauslab.runner.lane import add_sums
+from tauslab.runner.lanes import LaneLike, Lanes
 from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.002
 
 
 @contextmanager
-def device_work(backend: Backend) -> Iterator[None]:
+def device_work() -> Iterator[None]:
     """Tell what a device reports, whatever its library raises, in one sentence."""
     try:
         yield
@@ -42,7 +42,7 @@ def device_work(backend: Backend) -> Iterator[None]:
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise DeviceFailed(
-            f"{backend.describe()} on {host_name()} failed: {first}; --resume completes the run"
+            f"the device of {host_name()} failed: {first}; --resume completes the run"
         ) from error
 
 
@@ -86,6 +86,8 @@ class Ensemble:
 
     Parameters
     ----------
+    lanes
+        Where launches run.
     stop
         Asked before every launch: True ends the run early, on all ranks, with what is complete on
         disk.
@@ -95,8 +97,7 @@ class Ensemble:
         self,
         task: Task,
         layout: Layout,
-        engine: Engine,
-        reductions: Reductions,
+        lanes: Lanes,
         comm: Communicator,
         writer: Writer,
         *,
@@ -107,29 +108,15 @@ class Ensemble:
         self._progress, self._stop = progress, stop
         self._todo = np.flatnonzero(~writer.completed)
         self._taken = 0
-        self._backend: Backend = engine.backend
-        block = layout.block
-        fill = -(-2 * engine.trajectories_in_flight(LANES) // LANES)  # two for each thread or team
-        self._smallest = -(-fill // block)
-        # A short job needs no more room than its launches, and pinned memory takes time to get.
-        share = -(-len(self._todo) // comm.size)
-        wanted = max(self._smallest * 3 // 2 + 1, -(-share // LANES))
-        self._room = max(1, min(lane_rows(task, self._backend, block) // block, share, wanted))
-        self._smallest = min(self._smallest, self._room)
-        self._largest = min(self._room, self._smallest * 3 // 2 + 1)
-        copies = self._backend.stream()
-        self._lanes = [
-            Lane(task, engine, reductions, self._room * block, copies) for _ in range(LANES)
-        ]
-        self._origin = copies.record()
-        self._free: queue.SimpleQueue[Lane | BaseException] = queue.SimpleQueue()
-        self._started: queue.SimpleQueue[Lane | None] = queue.SimpleQueue()
+        self._lanes = lanes
+        self._largest = min(lanes.room, lanes.smallest * 3 // 2 + 1)
+        self._free: queue.SimpleQueue[LaneLike | BaseException] = queue.SimpleQueue()
+        self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
+        self._launched = self._n_lanes = 0
         # What was restored is in rank 0's sums.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
         self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
-        for lane in self._lanes:
-            self._free.put(lane)
 
     def run(self) -> Tally:
         """Run until no block is left; raises what went wrong on the device or in the writer."""
@@ -138,22 +125,34 @@ class Ensemble:
         collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
         collector.start()
         counter = self._comm.counter()
+        awaited = 0  # after a failure the collector waits for nothing more
         try:
             while (blocks := self._take(counter.next)) is not None:
                 for first, end in runs(blocks):
                     lane = self._next_lane()
-                    with device_work(self._backend):
-                        lane.start(*self._layout.block_rows(first, end))
-                    self._started.put(lane)
+                    with device_work():
+                        self._lanes.launch(
+                            lane, *self._layout.block_rows(first, end), self._started.put
+                        )
+                    self._launched += 1
+            awaited = self._launched
         finally:
-            self._started.put(None)
-        while collector.is_alive():
-            collector.join(_POLL_SECONDS)
-            self._comm.poll()
+            self._started.put(awaited)
+        self._wait_for(collector)
         self._raise_failure()
         self.tally.wall = time.perf_counter() - began
         counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
         return self.tally
+
+    def _wait_for(self, collector: threading.Thread) -> None:
+        """Serve the lanes until the collector has ended."""
+        try:
+            while collector.is_alive():
+                collector.join(_POLL_SECONDS)
+                self._lanes.poll()
+        except BaseException:
+            self._started.put(0)
+            raise
 
     def _take(self, take: Callable[[int], int]) -> list[int] | None:
         """Numbers of the blocks of the next launches; None when there are no more."""
@@ -163,19 +162,23 @@ class Ensemble:
         if self._stop():
             take(len(self._todo))  # what nobody has taken stays for a resumed run
             return None
-        count = next_share(left, self._comm.size, LANES, self._smallest, self._largest)
+        lanes = self._lanes
+        count = next_share(left, lanes.sharers, lanes.each, lanes.smallest, self._largest)
         position = take(count)
         self._taken = position + count
         chosen = self._todo[position : position + count]
         return [int(b) for b in chosen] if len(chosen) else None
 
-    def _next_lane(self) -> Lane:
-        """Wait for a free lane, serving MPI meanwhile."""
+    def _next_lane(self) -> LaneLike:
+        """Wait for a free lane, serving the lanes meanwhile."""
         while True:
+            for fresh in self._lanes.fresh():
+                self._n_lanes += 1
+                self._free.put(fresh)
             try:
                 lane = self._free.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                self._comm.poll()
+                self._lanes.poll()
                 continue
             if isinstance(lane, BaseException):
                 self._free.put(lane)
@@ -191,15 +194,21 @@ class Ensemble:
     def _collect(self) -> None:
         """Body of the collector's thread."""
         try:
-            self._backend.use()
-            while (lane := self._started.get()) is not None:
+            self._lanes.use()
+            finished, awaited = 0, math.inf
+            while finished < awaited:
+                lane = self._started.get()
+                if isinstance(lane, int):
+                    awaited = lane
+                    continue
                 self._finish(lane)
+                finished += 1
                 self._free.put(lane)
         except BaseException as error:  # noqa: BLE001 - raised again by the main thread
             self._free.put(error)
 
-    def _finish(self, lane: Lane) -> None:
-        with device_work(self._backend):
+    def _finish(self, lane: LaneLike) -> None:
+        with device_work():
             delivery = lane.wait()
         tally, begun = self.tally, time.perf_counter()
         add_sums(tally.sums, delivery.sums, delivery.points)
@@ -211,7 +220,7 @@ class Ensemble:
             self.checkpoint()
             self._saved = time.perf_counter()
         tally.write += time.perf_counter() - begun
-        compute, copy = lane.intervals(self._origin)
+        compute, copy = self._lanes.intervals(lane)
         tally.computing.append(compute)
         tally.copying.append(copy)
         tally.rows += delivery.chunk.rows
@@ -235,8 +244,8 @@ class Ensemble:
     def _adapt(self) -> None:
         """Size launches by the rate so far; results do not depend on how blocks are cut."""
         rate = self.tally.rows / (time.perf_counter() - self._began)
-        blocks = int(rate * _LAUNCH_SECONDS / LANES / self._layout.block)
-        self._largest = min(self._room, max(self._smallest, blocks))
+        blocks = int(rate * _LAUNCH_SECONDS / self._n_lanes / self._layout.block)
+        self._largest = min(self._lanes.room, max(self._lanes.smallest, blocks))
 
     def _show(self) -> None:
         """Tell the progress bar; other ranks are taken to be as far as this one."""

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from tauslab.runner.result import Result
 
 _SUMMARIES = "summary/"
+_MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
     "amounts": ("trajectory", "time", "species"),
     "observables": ("trajectory", "time", "observable"),
     "final": ("trajectory", "species"),
     "status": ("trajectory",),
+    "statistics/amounts/mean": ("time", "species"),
+    "statistics/amounts/variance": ("time", "species"),
     "statistics/mean": ("time", "species"),
     "statistics/variance": ("time", "species"),
     "statistics/n": ("time",),
@@ -49,8 +52,8 @@ class FileArray:
             return np.asarray(file[self.name][index])
 
 
-def to_dask(result: Result, name: str) -> dask.array.Array:
-    """A dataset, a chunk per storage block of trajectories; see `Result.to_dask`."""
+def to_dask(result: Result, name: str, blocks: int | None = None) -> dask.array.Array:
+    """A dataset, `blocks` storage blocks of trajectories in a chunk; see `Result.to_dask`."""
     try:
         import dask.array
     except ImportError:
@@ -63,7 +66,9 @@ def to_dask(result: Result, name: str) -> dask.array.Array:
     shape: tuple[int, ...] = tuple(data.shape)
     chunks = shape
     if dimensions(name)[:1] == ("trajectory",):
-        rows = (result.block,) if not result.swept else _rows_of_chunk(result)
+        wanted = -(-len(result.completed_blocks) // _MOST_CHUNKS) if blocks is None else blocks
+        size = max(1, wanted) * result.block
+        rows = (size,) if not result.swept else _rows_of_chunk(result, size)
         chunks = (*rows, *shape[len(rows) :])
     from_array: Any = dask.array.from_array
     array: dask.array.Array
@@ -78,12 +83,12 @@ def to_dask(result: Result, name: str) -> dask.array.Array:
     return array
 
 
-def _rows_of_chunk(result: Result) -> tuple[int, int]:
-    """Points and trajectories of about a storage block."""
-    return max(1, result.block // result.n), min(result.block, result.n)
+def _rows_of_chunk(result: Result, size: int) -> tuple[int, int]:
+    """Points and trajectories that make about `size` trajectories."""
+    return max(1, size // result.n), min(size, result.n)
 
 
-def to_xarray(result: Result) -> xarray.Dataset:
+def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
     """All of a result with named dimensions; see `Result.to_xarray`."""
     import xarray
 
@@ -93,11 +98,16 @@ def to_xarray(result: Result) -> xarray.Dataset:
         coordinates["observable"] = list(result.observables)
     if result.path is not None:
         dataset = _open(result)
+        if chunked:
+            dataset = _in_chunks(dataset, result)
         known = {k: v for k, v in coordinates.items() if k in dataset.dims}
         return _with_points(dataset.assign_coords(known), result)
     lead = ("point",) if result.swept else ()
     variables = {
-        name.removeprefix("statistics/"): ((*lead, *dims), np.asarray(result.data[name]))
+        name.removeprefix("statistics/").removeprefix("amounts/"): (
+            (*lead, *dims),
+            np.asarray(result.data[name]),
+        )
         for name, dims in _DIMENSIONS.items()
         if name in result.data
     }
@@ -106,6 +116,18 @@ def to_xarray(result: Result) -> xarray.Dataset:
     }
     dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
     return _with_points(dataset, result)
+
+
+def _in_chunks(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+    """With dask arrays in place of those that have a row per trajectory."""
+    paths = [name for name, dims in _DIMENSIONS.items() if dims[0] == "trajectory"]
+    paths += [_SUMMARIES + name for name in result.summaries]
+    for path in paths:
+        name = path.removeprefix(_SUMMARIES)
+        if path in result.data:
+            variable = dataset[name].variable
+            dataset = dataset.assign({name: (variable.dims, to_dask(result, path), variable.attrs)})
+    return dataset
 
 
 def _with_points(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
@@ -126,7 +148,11 @@ def _open(result: Result) -> xarray.Dataset:
     options: dict[str, Any] = {"engine": "h5netcdf", "decode_cf": False, "phony_dims": "sort"}
     dataset = xarray.open_dataset(path, **options)
     merged, opened = dataset, [dataset]
-    wanted = {"statistics": ("n", "mean", "variance"), "summary": result.summaries}
+    wanted: dict[str, tuple[str, ...]] = {
+        "statistics": ("n", "mean", "variance"),
+        "statistics/amounts": ("mean", "variance"),
+        "summary": result.summaries,
+    }
     for group, names in wanted.items():
         present = [name for name in names if f"{group}/{name}" in result.data]
         if present:

@@ -29,7 +29,7 @@ from tauslab.runner.output.resume import existing_text, require_same_run
 from tauslab.runner.output.schema import root_attributes
 from tauslab.runner.output.single import remove_parts
 from tauslab.runner.result import Result
-from tauslab.runner.run import Setup, layout_of, ready, run_portion
+from tauslab.runner.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.task import Task
 from tauslab.runner.together import agree
 
@@ -69,7 +69,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     chosen = replace(
         options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
     )
-    with ready(network, chosen, comm) as setup:
+    with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm, setup.scales)
         layout = _whole(layout, base.n + added, base.block)
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
@@ -114,7 +114,7 @@ def _base(path: Path, options: Options) -> _Base:
 
 
 def _remove_joined(beside: Path, n: int) -> None:
-    """Remove a portion that was joined already, by a run that was killed right after that."""
+    """Remove a portion that was joined alopened, by a run that was killed right after that."""
     if beside.exists() and int(existing_text(beside, "before") or 0) < n:
         _remove(beside)
 
@@ -147,12 +147,12 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=first)
     limited = agree(comm, lambda: _refuse_varying(limited))
-    with ready(network, limited, comm) as wanted:
+    with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
         fixed = agree(comm, lambda: _with_sums(wanted, until))
         tests = Convergence(until)
         index = agree(comm, lambda: _time_index(until, fixed.task))
-    with ready(network, fixed.task.options, comm) as setup:
+    with opened(network, fixed.task.options, comm) as setup:
         pieces: list[Result] = []
         try:
             while not tests.met and tests.done < options.n:

@@ -16,6 +16,7 @@ from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError
+from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.output.layout import SAMPLED, HistogramSpec
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.summary import PREFIX, SummarySpec
@@ -161,6 +162,8 @@ class Options:
         CPU threads of this rank; 0 for all it may use.
     block
         Trajectories in a storage block; None decides by size.
+    dask
+        Where Dask workers run the launches; None runs them on the ranks of this launch.
     output
         Result file; None keeps the result in memory.
     append
@@ -199,6 +202,7 @@ class Options:
     device: str = "auto"
     threads: int = 0
     block: int | None = None
+    dask: DaskOptions | None = None
     output: Path | None = None
     overwrite: bool = False
     resume: bool = False

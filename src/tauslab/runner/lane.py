@@ -65,9 +65,12 @@ def _summaries(task: Task, backend: Backend) -> Summaries | None:
     return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
 
 
-def lane_rows(task: Task, backend: Backend, block: int) -> int:
-    """Trajectories that a lane has room for: whole storage blocks of `block`, at least one."""
-    room = min(_LANE_BYTES, backend.free_memory() // (4 * LANES))
+def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None = None) -> int:
+    """Trajectories that a lane has room for: whole storage blocks of `block`, at least one.
+
+    `most_bytes` is a limit on their samples below that of a lane.
+    """
+    room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
         # A point's sums: up to 8 words for a count, and a cell of each bin.

@@ -1,32 +1,28 @@
-"""The step loop of a lattice run: batches of steps, samples, frames, hooks, checkpoints."""
+"""A lattice run from model and options to result: the steps that all ranks take together."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice_state import Samples
-from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
+from tauslab.runner.lattice_group import Group, compile_kernels
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.runner.lattice_loop import ReplicaRuns
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
-from tauslab.runner.lattice_view import LatticeView
-from tauslab.runner.mpi import Communicator
-from tauslab.runner.output.lattice_writer import Frame, LatticeWriter
-from tauslab.runner.progress import Progress
+from tauslab.runner.mpi import Communicator, host_name
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.lattice_parts import Begun
+from tauslab.runner.output.lattice_writer import LatticeWriter
 from tauslab.runner.run import open_backend
-
-_BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
-_MOST_SAMPLES = 4096  # of a batch
+from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 
 def run_lattice(
@@ -34,59 +30,67 @@ def run_lattice(
     options: LatticeOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> LatticeResult:
-    """Run a lattice model on one device.
+    """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
     Parameters
     ----------
     stop
-        Asked between batches of steps; True ends the run early, with a checkpoint.
+        Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
+    tell
+        Given, on the first of several ranks, how these share the work.
 
     Raises
     ------
     TauslabError
-        Bad input, a device that is missing, a file that cannot be written.
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    if comm.size > 1:
-        raise ConfigError(
-            f"a lattice runs on one rank, and this launch has {comm.size}: start it without mpirun"
-        )
-    _check_output(options)
-    seed = _seed(options)
-    task = prepare_lattice(model, options)
-    folder = Path(tempfile.mkdtemp(prefix="tauslab-")) if options.output is None else None
-    path = options.output or (folder or Path()) / "lattice.h5"
-    backend = open_backend(options.device, options.threads, comm)
+    agree(comm, lambda: _check_output(options, comm))
+    options = on_root(comm, lambda: _seeded(options))
+    task = agree(comm, lambda: prepare_lattice(model, options))
+    if len(set(comm.allgather(task.sha256))) > 1:
+        raise ConfigError("the ranks have different models: every rank must run the same")
+    grid = _grid(task, comm)
+    if comm.size > 1 and comm.rank == 0:
+        tell(f"{task.model.name}: {grid}")
+    folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
+    path = options.output or Path(folder) / "lattice.h5"
     try:
-        _Run(task, seed, path, backend, stop).whole()
+        _run(task, path, comm, grid, stop)
+        result = LatticeResult(path)
     except BaseException:
-        if folder is not None:
+        if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    finally:
-        backend.close()
-    result = LatticeResult(path)
-    if folder is not None:
-        result.keep_in(folder)
+    comm.barrier()  # all have opened it: a folder may go now
+    if folder and comm.rank == 0:
+        result.keep_in(Path(folder))
     return result
 
 
-def _seed(options: LatticeOptions) -> int:
-    """The one given, that of the run to resume, or one drawn."""
+def _makes_folder(options: LatticeOptions, comm: Communicator) -> bool:
+    return options.output is None and comm.rank == 0
+
+
+def _seeded(options: LatticeOptions) -> LatticeOptions:
+    """With the seed that was given, that of the run to resume, or one drawn."""
     if options.seed is not None:
-        return options.seed
+        return options
     if options.resume and options.output is not None and options.output.exists():
-        return int(stored_settings(options.output)["seed"])
-    return secrets.randbits(64)
+        return replace(options, seed=int(stored_settings(options.output)["seed"]))
+    return replace(options, seed=secrets.randbits(64))
 
 
-def _check_output(options: LatticeOptions) -> None:
+def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     path = options.output
     if options.overwrite and options.resume:
         raise ConfigError("--overwrite and --resume exclude each other")
     if path is None:
+        if comm.local_size < comm.size:
+            raise ConfigError("a lattice on several nodes needs an output that all of them can see")
         return
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: the folder {path.parent} does not exist")
@@ -98,130 +102,99 @@ def _check_output(options: LatticeOptions) -> None:
         raise ConfigError(f"{path} is not a lattice run, so --resume cannot go on from it")
 
 
-class _Run:
-    """All replicas, one after another."""
+def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
+    """Replicas at a time and ranks for each; an error if they do not fit."""
+    options, least = task.options, max(1, task.options.halo_depth)
+    if options.slabs is None:
+        grid = choose_grid(comm.size, options.replicas, task.lattice.shape, least=least)
+    else:
+        grid = RankGrid(max(1, comm.size // options.slabs), options.slabs)
+        check_grid(grid, comm.size, options.replicas, task.lattice.shape[0], least=least)
+    if options.halo == "self" and grid.slabs > 1:
+        raise ConfigError(
+            f"--halo self is for one rank, and here {grid.slabs} share a lattice: choose another "
+            "or --slabs 1"
+        )
+    return grid
 
-    def __init__(
-        self,
-        task: LatticeTask,
-        seed: int,
-        path: Path,
-        backend: Backend,
-        stop: Callable[[], bool],
-    ) -> None:
-        self._task, self._seed, self._path = task, seed, path
-        self._backend, self._stop = backend, stop
-        threads = task.options.threads or 4
-        self._writer = LatticeWriter(path, task, seed, threads=threads)
-        self._pace = 0.0  # steps a second, as measured
-        self._saved_at = time.monotonic()
-        self._progress: Progress | None = None
 
-    def whole(self) -> None:
-        """Run what is not done."""
-        task, options = self._task, self._task.options
-        begun: dict[int, Frame] = {}
-        if options.resume and self._path.exists():
-            begun = self._writer.open_again()
-        else:
-            self._writer.create()
+def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions) -> None:
+    """Refuse two ranks on one GPU, which halves its speed in silence."""
+    mine = (host_name(), backend.identity())
+    found = comm.allgather(mine)
+    if options.share_gpu or not mine[1]:
+        return
+    ranks = [rank for rank, other in enumerate(found) if other == mine]
+    if len(ranks) > 1:
+        raise ConfigError(
+            f"ranks {', '.join(map(str, ranks))} on {mine[0]} would share one GPU: start one rank "
+            "for each GPU, or say --share-gpu"
+        )
+
+
+def _run(
+    task: LatticeTask,
+    path: Path,
+    comm: Communicator,
+    grid: RankGrid,
+    stop: Callable[[], bool],
+) -> None:
+    """Do all replicas and finish the file; after a failure what is complete stays on disk."""
+    options = task.options
+    assert options.seed is not None
+    share = options.share_gpu
+    backend = in_turn(
+        comm, lambda: open_backend(options.device, options.threads, comm, share=share)
+    )
+    writer: LatticeWriter | None = None
+    try:
+        agree(comm, lambda: _check_devices(backend, comm, options))
+        if comm.size > 1:
+            in_turn(comm, lambda: compile_kernels(backend, task))
+        writer = LatticeWriter(path, task, options.seed, threads=options.threads or 4)
+        resumes = options.resume and comm.bcast(path.exists())
+        complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
+        if complete:
+            return
+        group = Group(task, options.seed, backend, comm, grid)
+        agree(comm, group.prepare)
+        if not resumes:
+            on_root(comm, writer.create)
         try:
-            with Progress(
-                task.steps * options.replicas,
-                quiet=options.quiet,
-                description=task.model.name,
-                unit="steps",
-                started_at=sum(f.state.step // task.passes for f in begun.values()),
-            ) as self._progress:
-                for replica in range(0 if self._writer.complete else options.replicas):
-                    self._replica(replica, begun.get(replica))
-            if not self._writer.complete:
-                self._writer.finish()
-        finally:
-            self._writer.close()
-
-    def _replica(self, replica: int, begun: Frame | None) -> None:
-        task = self._task
-        engine = LatticeEngine(self._backend, task.lattice, seed=self._seed, replica=replica)
-        if begun is None:
-            engine.load_start()
-            self._samples(replica, 0, engine.count())
-            self._keep_frame(engine, 0)
-        else:
-            engine.load(begun.state)
-        done = engine.step // task.passes
-        while done < task.steps:
-            done = self._batch(engine, done)
-            self._keep_frame(engine, done)
-            self._call_hooks(engine, done)
-            self._show(replica, done)
-            if self._stop() and done < task.steps:
-                self._checkpoint(engine)
-                self._writer.sync()
-                raise StoppedEarly(
-                    f"stopped on request after {done} of {task.steps} steps of replica {replica}: "
-                    f"--resume completes {self._path}"
-                )
-            self._checkpoint_if_due(engine)
-        if task.options.replicas > 1 and not task.options.frame_every:
-            self._checkpoint(engine)  # so that a later resume need not run it again
-
-    def _batch(self, engine: LatticeEngine, done: int) -> int:
-        """Steps up to the next frame, hook or look at signals; returns steps done."""
-        task = self._task
-        end = self._batch_end(done)
-        every = task.count_every
-        sampled = np.arange((done // every + 1) * every, end + 1, every)
-        marks = sorted({*sampled.tolist(), end})
-        began = time.perf_counter()
-        samples = engine.run_sampled([(mark - done) * task.passes for mark in marks])
-        self._pace = (end - done) / max(1e-9, time.perf_counter() - began)
-        if len(sampled):
-            chosen = np.isin(marks, sampled)
-            self._samples(engine.replica, int(sampled[0]) // every, _rows(samples, chosen))
-        return end
-
-    def _batch_end(self, done: int) -> int:
-        task, options = self._task, self._task.options
-        steps = max(1, int(self._pace * _BATCH_SECONDS)) if self._pace else 1
-        end = min(done + min(steps, _MOST_SAMPLES * task.count_every), task.steps)
-        stops = [every for every, _ in options.hooks]
-        stops += [options.frame_every] if options.frame_every else []
-        return min([end, *((done // every + 1) * every for every in stops)])
-
-    def _samples(self, replica: int, first: int, samples: Samples) -> None:
-        self._writer.write_samples(replica, first, samples)
-
-    def _keep_frame(self, engine: LatticeEngine, done: int) -> None:
-        every = self._task.options.frame_every
-        if every and done % every == 0:
-            self._write(engine, done // every)
-
-    def _checkpoint_if_due(self, engine: LatticeEngine) -> None:
-        if time.monotonic() - self._saved_at > 60 * self._task.options.checkpoint_every:
-            self._checkpoint(engine)
-
-    def _checkpoint(self, engine: LatticeEngine) -> None:
-        self._write(engine, -1)
-
-    def _write(self, engine: LatticeEngine, number: int) -> None:
-        state = engine.save_later(self._writer.make_room())
-        self._writer.write_frame(engine.replica, number, state)
-        self._saved_at = time.monotonic()
-
-    def _call_hooks(self, engine: LatticeEngine, done: int) -> None:
-        for every, hook in self._task.options.hooks:
-            if done % every == 0:
-                hook(LatticeView(engine))
-                engine.wait_for_arrays()
-
-    def _show(self, replica: int, done: int) -> None:
-        if self._progress is not None:
-            self._progress.update(replica * self._task.steps + done, 0)
+            stopped = _replicas(group, comm, writer, begun, stop)
+        except BaseException as error:
+            end_all_ranks(comm, error)
+            raise
+        if stopped is not None:
+            raise stopped
+    finally:
+        if writer is not None:
+            writer.close()
+        backend.close()
 
 
-def _rows(samples: Samples, chosen: npt.NDArray[np.bool_]) -> Samples:
-    return Samples(
-        samples.by_type[chosen], samples.fired[chosen], samples.spills[chosen],
-        samples.waiting[chosen],
-    )  # fmt: skip
+def _replicas(
+    group: Group,
+    comm: Communicator,
+    writer: LatticeWriter,
+    begun: Mapping[int, Begun],
+    stop: Callable[[], bool],
+) -> StoppedEarly | None:
+    """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    if group.rank == 0:
+        writer.open_counts()
+    stops = comm.counter() if group.grid.replicas > 1 else None
+    runs = ReplicaRuns(group, writer, begun, stop=stop, stops=stops)
+    stopped: StoppedEarly | None = None
+    try:
+        runs.run()
+    except StoppedEarly as asked:
+        stopped = asked
+    reasons = [reason for reason in comm.allgather(stopped) if reason is not None]
+    rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
+    if not reasons:
+        on_root(comm, lambda: writer.finish(rows or []))
+    if stops is not None:
+        stops.free()
+    group.close()
+    return reasons[0] if reasons else None

@@ -13,6 +13,7 @@ from tauslab.runner.columns import texts
 from tauslab.runner.digest import Lines, begin_digest, canonical_bytes, text_digest
 
 _PER_SPECIES = ("counts", "counts_by_site_type")
+_OF_PLANES = {"lattice/particles": 4, "lattice/sites": 3}  # axes from z on
 _WHOLE = ("reactions_fired", "overflow", "lattice/time", "lattice/particles", "lattice/sites")
 
 
@@ -51,12 +52,13 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
 
 
 def _digest(name: str, dataset: Any) -> str:
-    """Of an array, or of a dataset read a chunk of planes or a row at a time."""
+    """Of an array, or of a dataset; of the lattice a chunk of planes is read at a time."""
     sha = begin_digest(name, dataset.dtype, dataset.shape)
-    for index in np.ndindex(*dataset.shape[: max(0, dataset.ndim - 4)]):
-        part = dataset[index] if index else dataset
-        step = (getattr(dataset, "chunks", None) or (1,) * dataset.ndim)[len(index)]
-        step = step if dataset.ndim > 4 else max(1, dataset.shape[0])
-        for start in range(0, part.shape[0], step):
-            sha.update(canonical_bytes(np.asarray(part[start : start + step])))
+    axes = _OF_PLANES.get(name, dataset.ndim)
+    for index in np.ndindex(*dataset.shape[: dataset.ndim - axes]):
+        size = dataset.shape[len(index)]
+        step = dataset.chunks[len(index)] if name in _OF_PLANES and dataset.chunks else max(1, size)
+        for start in range(0, size, step):
+            part = dataset[(*index, slice(start, start + step))]
+            sha.update(canonical_bytes(np.asarray(part)))
     return str(sha.hexdigest())

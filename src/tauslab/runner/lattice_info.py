@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tauslab.runner.lattice_result import LatticeResult
 
 _SHOWN = 8
+_RANKS_SHOWN = 16
 
 
 def lattice_result_facts(result: LatticeResult) -> dict[str, Any]:
@@ -26,6 +28,7 @@ def lattice_result_facts(result: LatticeResult) -> dict[str, Any]:
         "replicas": result.n_replicas,
         "species": list(result.species),
         "attributes": attributes,
+        "profile": result.profile,
     }
 
 
@@ -47,8 +50,25 @@ def told_lines(found: dict[str, Any]) -> list[str]:
         f"species: {len(found['species'])} ({names})",
         f"command: {attributes['command']}",
     ]
+    lines += profile_lines(found["profile"])
     lines.append("complete" if found["complete"] else "unfinished; --resume completes it")
     return lines
+
+
+def profile_lines(profile: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ranks of the run's last part: planes, how these travelled, milliseconds a step."""
+    if len(profile) < 2:
+        return []
+    each = f"{len(profile)} ranks, halo {profile[0]['halo_depth']} deep"
+    lines = [f"ranks: {each}, {profile[0]['cuts']} new cuts"]
+    lines += [
+        f"  rank {row['rank']} on {row['host']}: group {row['group']}, planes "
+        f"{row['begin']}-{row['end'] - 1}, halo below {row['below']}, above {row['above']}, "
+        f"{row['ms_per_step']:.3g} ms a step; {row['device']}"
+        for row in profile[:_RANKS_SHOWN]
+    ]
+    more = len(profile) - _RANKS_SHOWN
+    return lines + ([f"  and {more} more ranks"] if more > 0 else [])
 
 
 def lattice_summary(result: LatticeResult) -> list[str]:

@@ -24,6 +24,7 @@ Hook = Callable[[LatticeView], None]
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_STEPS = 1 << 48
+HALOS = ("auto", "self", "host", "peer", "mpi")
 _SAMPLES = 1000  # about as many by default
 
 
@@ -39,8 +40,17 @@ class LatticeOptions:
         Steps between counts (by default about a thousand counts) and between frames (0: none).
     hooks
         Functions and the number of steps between their calls.
-    checkpoint_every
-        Minutes between checkpoints; with frames, these are enough.
+    checkpoint_every, checkpoint_steps
+        Minutes, and steps (0: none), between checkpoints; with frames, these are enough.
+    slabs
+        Ranks that share each lattice; by default as `decomposition.slab.choose_grid` says.
+    halo, halo_depth
+        How planes travel between ranks, and how many at a time (0: one).
+    rebalance_every
+        Seconds between new cuts, where the ranks' times differ; 0: never. By default at
+        checkpoints.
+    share_gpu
+        Whether two ranks may use the same GPU.
     """
 
     t_end: float | None = None
@@ -52,6 +62,12 @@ class LatticeOptions:
     set: Mapping[str, float] = field(default_factory=dict)
     hooks: Sequence[tuple[int, Hook]] = ()
     checkpoint_every: float = 10.0
+    checkpoint_steps: int = 0
+    slabs: int | None = None
+    halo: str = "auto"
+    halo_depth: int = 0
+    rebalance_every: float | None = None
+    share_gpu: bool = False
     device: str = "auto"
     threads: int = 0
     output: Path | None = None
@@ -68,11 +84,22 @@ class LatticeOptions:
             ("--replicas", self.replicas, 1, MOST_REPLICAS),
             ("--threads", self.threads, 0, 4096),
             ("--seed", self.seed, 0, 2**64 - 1),
+            ("--checkpoint-steps", self.checkpoint_steps, 0, MOST_STEPS),
+            ("--slabs", self.slabs, 1, MOST_STEPS),
+            ("--halo-depth", self.halo_depth, 0, MOST_STEPS),
         ):
             if value is not None and not least <= value <= most:
                 raise ConfigError(f"{name} {value}: it must be {least} to {most}")
         if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
             raise ConfigError(f"--t-end {self.t_end:g}: it must be finite and above 0")
+        for name, number, least_time in (
+            ("--checkpoint-every", self.checkpoint_every, "above 0"),
+            ("--rebalance-every", self.rebalance_every, "0 or more"),
+        ):
+            if number is not None and not (number > 0 or (number == 0 and "more" in least_time)):
+                raise ConfigError(f"{name} {number:g}: it must be {least_time}")
+        if self.halo not in HALOS:
+            raise ConfigError(f"--halo {self.halo}: it must be one of {', '.join(HALOS)}")
         for every, hook in self.hooks:
             if every < 1 or not callable(hook):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")

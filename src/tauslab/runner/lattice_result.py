@@ -130,6 +130,17 @@ class LatticeResult:
         mark = "progress/complete"
         return mark not in self._file or bool(self._file[mark][()])
 
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """What each rank did: its planes, how these travelled, its speed; empty in old files."""
+        if "profile" not in self._file:
+            return []
+        columns = {name: values[()] for name, values in self._file["profile"].items()}
+        return [
+            {name: _plain(values[row]) for name, values in columns.items()}
+            for row in range(len(columns["rank"]))
+        ]
+
     # ---------------------------------------------------------------- over time
 
     @property
@@ -221,8 +232,9 @@ class LatticeResult:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
         if "lattice/sites" not in self._file:
             return None
-        recorded = self._file["lattice/sites"].shape[len(self._lead)]
-        return np.asarray(self._read("lattice/sites", (min(frame, recorded - 1),)), np.uint8)
+        stored = self._file["lattice/sites"]
+        lead = self._lead if stored.ndim == 5 else ()  # older files: one for all replicas
+        return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
 
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
         """Particles of a species in each plane across an axis ``[frame, position]``.
@@ -260,3 +272,8 @@ class LatticeResult:
             )
         if "lattice/particles" not in self._file or not len(self.frame_times):
             raise ConfigError(f"{self.path} has no frames: run with --frame-every N")
+
+
+def _plain(value: Any) -> Any:
+    found = value.item() if isinstance(value, np.generic) else value
+    return found.decode() if isinstance(found, bytes) else found

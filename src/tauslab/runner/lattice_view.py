@@ -1,18 +1,26 @@
-"""What a hook sees of a running lattice: counts, device arrays, and ways to change things."""
+"""What a hook sees of a running lattice: counts, device arrays, and ways to change things.
+
+On several ranks every rank calls the hook, and sees its slab. Methods are collective: every rank
+must call the same ones in the same order with the same arguments, and gets the same answers, those
+of the whole lattice. So a hook that decides by what these return does the same on any number of
+ranks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.lattice_state import Samples, Slab
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import ConfigError
 
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step
+_LAST_ORDER = 0xFFFF
 
 
 class LatticeView:
@@ -20,11 +28,31 @@ class LatticeView:
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU. After a change by hand
     call `changed`; the methods do so themselves.
+
+    Parameters
+    ----------
+    count, total
+        Count the whole lattice; the sum of a number over the ranks that share it.
+    share_sites
+        Tells the ranks of the neighbours that site types changed.
+    memory
+        Of `LatticeView.memory`.
     """
 
-    def __init__(self, engine: LatticeEngine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        engine: LatticeEngine,
+        count: Callable[[], Samples],
+        total: Callable[[int], int],
+        share_sites: Callable[[], None],
+        memory: MutableMapping[str, Any],
+    ) -> None:
+        self._engine, self._count, self._total = engine, count, total
+        self._share_sites = share_sites
         self._lattice = engine.lattice
+        self.memory = memory
+        """What a hook notes for its next calls: names and JSON values, the same on all ranks;
+        stored in checkpoints, so that a resumed run goes on with it."""
 
     @property
     def step(self) -> int:
@@ -42,15 +70,35 @@ class LatticeView:
         return self._engine.replica
 
     @property
+    def slab(self) -> Slab:
+        """Planes ``begin .. end - 1`` that this rank has; on one rank all of them."""
+        return self._engine.slab
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites of the whole lattice along z, y and x."""
+        return self._lattice.shape
+
+    @property
+    def _own(self) -> slice:
+        """The rank's planes among those in its memory."""
+        slab = self._engine.slab
+        return slice(slab.below, slab.below + slab.end - slab.begin)
+
+    @property
     def particles(self) -> Any:
-        """Particles ``[z, y, x, slot]``: species number + 1, 0 for an empty slot; no copy."""
+        """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty; no copy."""
         self._engine.synchronize()
-        return self._engine.particles
+        return self._engine.particles[self._own]
 
     @property
     def sites(self) -> Any:
-        """Site types ``[z, y, x]`` on the device, not to be changed; None where there is one."""
-        return self._engine.types
+        """Site types ``[z, y, x]`` of the slab on the device; None where the model has one type.
+
+        `paint` changes them.
+        """
+        types = self._engine.types
+        return None if types is None else types[self._own]
 
     def number(self, species: str) -> int:
         """Number of a species."""
@@ -62,36 +110,36 @@ class LatticeView:
         return self._lattice.species.index(species)
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Particles of a species, with those that wait for a slot."""
-        by_type = self._engine.count().by_type[0, :, self.number(species)]
+        """Particles of a species on the whole lattice, with those that wait for a slot."""
+        by_type = self._count().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
     def add(self, species: str, positions: npt.ArrayLike) -> None:
-        """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits."""
+        """Put a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
+
+        Positions are those of the whole lattice; each rank takes those in its slab.
+        """
         particle = self.number(species) + 1
         places = np.asarray(positions, np.int64).reshape(-1, 3)
         shape = self._lattice.shape
         if len(places) and not ((places >= 0) & (places < shape)).all():
             raise ConfigError(f"add({species!r}): a position is outside of {list(shape)}")
+        slab = self.slab
+        places = places[(places[:, 0] >= slab.begin) & (places[:, 0] < slab.end)]
         sites, numbers = np.unique(np.ravel_multi_index(tuple(places.T), shape), return_counts=True)
-        if not len(sites):
-            return
-        where = tuple(np.unravel_index(sites, shape))
-        rows = self._rows(where)
-        filled = (rows > 0).sum(axis=1)
-        room = np.minimum(numbers, rows.shape[1] - filled)
-        slot = np.arange(rows.shape[1])
-        rows[(slot >= filled[:, None]) & (slot < (filled + room)[:, None])] = particle
-        self._put(where, rows)
-        left = numbers - room
-        if left.any():
-            self._wait(np.repeat(sites, left), particle)
+        if len(sites):
+            self._put(sites, numbers, particle)
         self.changed()
 
     def remove(self, species: str, where: Any = None) -> int:
-        """Take out all particles of a species, or those at sites of a mask ``[z, y, x]``.
+        """Take out all particles of a species, or those at sites of a mask.
 
-        Returns how many; those that wait for a slot stay.
+        Parameters
+        ----------
+        where
+            Booleans ``[z, y, x]`` of the slab or of the whole lattice, on the device or NumPy.
+
+        Returns how many, on the whole lattice; those that wait for a slot stay.
         """
         particle = self.number(species) + 1
         removed, where = 0, self._mask(where)
@@ -106,12 +154,12 @@ class LatticeView:
                 lattice[z] = _take_along(plane, order)
                 removed += n
         self.changed()
-        return removed
+        return self._total(removed)
 
     def relabel(self, old: str, new: str, where: Any = None) -> int:
-        """Turn particles of a species into another, all or at sites of a mask ``[z, y, x]``.
+        """Turn particles of a species into another, all or at sites of a mask, as for `remove`.
 
-        Returns how many; those that wait for a slot stay what they are.
+        Returns how many, on the whole lattice; those that wait for a slot stay what they are.
         """
         before, after = self.number(old) + 1, self.number(new) + 1
         changed, where = 0, self._mask(where)
@@ -121,6 +169,22 @@ class LatticeView:
             changed += int(chosen.sum())
             lattice[z][chosen] = after
         self.changed()
+        return self._total(changed)
+
+    def paint(self, site_type: str, where: Any = None) -> int:
+        """Give all sites, or those of a mask as for `remove`, a site type; particles stay there.
+
+        Returns how many were of another, on the whole lattice.
+        """
+        number, where, sites = self._type(site_type), self._mask(where), self.sites
+        if sites is None:
+            return 0
+        where = sites == sites if where is None else where  # noqa: PLR0124 - all true
+        self._engine.synchronize()
+        changed = self._total(int((where & (sites != number)).sum()))
+        sites[where] = number
+        if changed:
+            self._share_sites()
         return changed
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
@@ -147,7 +211,18 @@ class LatticeView:
         return self._lattice.site_types.index(name)
 
     def _mask(self, where: Any) -> Any:
-        """A mask ``[z, y, x]`` on the device, or None."""
+        """The slab's part of a mask, on the device; None for all sites."""
+        if where is None:
+            return None
+        slab, (nz, *plane) = self.slab, self._lattice.shape
+        own = slab.end - slab.begin
+        if tuple(where.shape) == (nz, *plane):
+            where = where[slab.begin : slab.end]
+        if tuple(where.shape) != (own, *plane):
+            raise ConfigError(
+                f"where: a mask of {list(where.shape)} is neither of the lattice, "
+                f"{[nz, *plane]}, nor of the slab, {[own, *plane]}"
+            )
         if isinstance(where, np.ndarray):
             return self._engine.backend.upload(where.astype(bool))
         return where
@@ -156,30 +231,43 @@ class LatticeView:
     def _chosen(cells: Any, where: Any, z: int) -> Any:
         return cells if where is None else cells & where[z][..., None]
 
-    def _rows(self, where: Sequence[Any]) -> npt.NDArray[Any]:
-        """Slots ``[n, slot]`` of some sites, on the host."""
-        engine = self._engine
-        at = tuple(engine.backend.upload(np.asarray(i, np.int64)) for i in where)
-        rows = self.particles[at]
+    def _put(
+        self, sites: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], particle: int
+    ) -> None:
+        """Put particles into free slots of sites of the slab, and the others on their lists."""
+        engine, upload = self._engine, self._engine.backend.upload
+        z, y, x = np.unravel_index(sites, self._lattice.shape)
+        at = tuple(upload(np.asarray(i, np.int64)) for i in (z - self.slab.begin, y, x))
+        found = self.particles[at]
         engine.wait_for_arrays()
-        return engine.host(rows)
-
-    def _put(self, where: Sequence[Any], rows: npt.NDArray[Any]) -> None:
-        upload = self._engine.backend.upload
-        self._engine.particles[tuple(upload(np.asarray(i, np.int64)) for i in where)] = upload(rows)
+        rows = engine.host(found)
+        filled = (rows > 0).sum(axis=1)
+        room = np.minimum(numbers, rows.shape[1] - filled)
+        slot = np.arange(rows.shape[1])
+        rows[(slot >= filled[:, None]) & (slot < (filled + room)[:, None])] = particle
+        self.particles[at] = upload(rows)
+        left = numbers - room
+        if left.any():
+            self._wait(np.repeat(sites, left), particle)
 
     def _wait(self, sites: npt.NDArray[np.int64], particle: int) -> None:
         engine = self._engine
-        state = engine.save()
+        waiting = engine.waiting()
         fresh = np.zeros(len(sites), WAITING)
         same = np.concatenate([[0], np.cumsum(sites[1:] != sites[:-1])])
-        first = np.searchsorted(same, same)
-        order = _HOOK_ORDER + np.arange(len(sites)) - first
-        fresh["site"], fresh["particle"] = sites, particle
         # Hooks act between steps: older than what comes later, younger than what waits already.
-        last = max(engine.step, 1) - 1
-        fresh["age"] = np.uint64(last) << np.uint64(16) | order.astype(np.uint64)
-        engine.replace_waiting(np.concatenate([state.waiting, fresh]), len(sites))
+        last = np.uint64(max(engine.step, 1) - 1)
+        by_hooks = waiting["age"] >= (last << np.uint64(16) | np.uint64(_HOOK_ORDER))
+        before = np.sort(waiting["site"][by_hooks]).astype(np.int64)
+        waits = np.searchsorted(before, sites, "right") - np.searchsorted(before, sites, "left")
+        order = _HOOK_ORDER + waits + np.arange(len(sites)) - np.searchsorted(same, same)
+        if order.max() > _LAST_ORDER:
+            raise ConfigError(
+                f"add: more than {_LAST_ORDER - _HOOK_ORDER + 1} particles would wait at a site"
+            )
+        fresh["site"], fresh["particle"] = sites, particle
+        fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
+        engine.replace_waiting(np.concatenate([waiting, fresh]), len(sites))
 
 
 def _take_along(plane: Any, order: Any) -> Any:

@@ -74,15 +74,21 @@ def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
     options = task.options
     if options.method != "auto":
         return task
-    choice = on_root(comm, lambda: _stored(options) or choose_method(task, backend))
-    if comm.rank == 0 and not options.quiet:
+    choice = on_root(comm, lambda: stored_choice(options) or choose_method(task, backend))
+    return with_choice(task, choice, tell=comm.rank == 0)
+
+
+def with_choice(task: Task, choice: Choice, *, tell: bool) -> Task:
+    """The task with the chosen method in place of ``auto``; says so with `tell`."""
+    options = task.options
+    if tell and not options.quiet:
         print(f"method: {choice.method} ({choice.reason})", flush=True)
     checked = options.post_leap_check and choice.method == "tau"
     chosen = replace(options, method=choice.method, post_leap_check=checked)
     return replace(task, options=chosen, method_choice=choice.reason)
 
 
-def _stored(options: Options) -> Choice | None:
+def stored_choice(options: Options) -> Choice | None:
     """The choice in the file of the run to go on with."""
     if not options.resume or options.output is None:
         return None

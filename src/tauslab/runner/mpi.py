@@ -5,15 +5,12 @@ This is the only module that touches the world communicator.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
-import re
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -21,13 +18,25 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.runner.file_ranks import FileRanks
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
-_POLL_SECONDS = 0.001
+
+
+_MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A contiguous array that goes to rank `other`, or is filled by what comes from there."""
+
+    other: int
+    array: npt.NDArray[Any]
+    sent: bool
 
 
 class Counter(Protocol):
@@ -68,6 +77,19 @@ class Communicator(Protocol):
 
     def counter(self) -> Counter:
         """Make a shared counter; collective."""
+
+    @property
+    def native(self) -> Any:
+        """The communicator of mpi4py, for those who send memory; None without MPI."""
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order; collective."""
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays; ranks list their parcels with each other in the same order."""
+
+    def free(self) -> None:
+        """Give back what `split` made; collective."""
 
     def poll(self) -> None:
         """Let MPI serve other ranks' requests."""
@@ -132,6 +154,22 @@ class SerialCommunicator:
         """Count from 0."""
         return SerialCounter()
 
+    @property
+    def native(self) -> Any:
+        """None."""
+        return None
+
+    def split(self, color: int) -> Communicator:
+        """The one rank."""
+        del color
+        return self
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Nobody to send to."""
+
+    def free(self) -> None:
+        """Nothing to give back."""
+
     def poll(self) -> None:
         """Nobody asks."""
 
@@ -173,39 +211,6 @@ class SharedCounter:
         """Free the window; collective."""
         self._window.Unlock_all()
         self._window.Free()
-
-
-class FileRanks:
-    """A communicator of its own for threads that write a file together.
-
-    Attributes
-    ----------
-    comm
-        The mpi4py communicator, for h5py.
-    """
-
-    def __init__(self, comm: Any) -> None:
-        self.comm = comm
-
-    def largest(self, values: Sequence[int]) -> list[int]:
-        """Largest of each value over the ranks; sleeps while it waits: cores have work to do."""
-        from mpi4py import MPI
-
-        mine, found = np.array(values, np.int64), np.zeros(len(values), np.int64)
-        request = self.comm.Iallreduce(mine, found, op=MPI.MAX)
-        while not request.Test():
-            time.sleep(_POLL_SECONDS)
-        largest: list[int] = found.tolist()
-        return largest
-
-    def info(self, hints: Mapping[str, str]) -> Any:
-        """Hints as MPI takes them; to be freed."""
-        from mpi4py import MPI
-
-        info = MPI.Info.Create()
-        for name, value in hints.items():
-            info.Set(name, value)
-        return info
 
 
 class MpiCommunicator:
@@ -261,7 +266,40 @@ class MpiCommunicator:
 
     def for_files(self) -> FileRanks:
         """A duplicate."""
-        return FileRanks(self._comm.Dup())
+        from mpi4py import MPI
+
+        return FileRanks(self._comm.Dup(), MPI)
+
+    @property
+    def native(self) -> Any:
+        """The duplicate."""
+        return self._comm
+
+    def split(self, color: int) -> Communicator:
+        """The ranks that give the same color, in their order."""
+        part = self._comm.Split(color, self.rank)
+        try:
+            return MpiCommunicator(part)
+        finally:
+            part.Free()
+
+    def exchange(self, parcels: Sequence[Parcel]) -> None:
+        """Send and receive arrays, all at the same time."""
+        from mpi4py import MPI
+
+        requests = []
+        for parcel in parcels:
+            data = parcel.array.reshape(-1).view(np.uint8)
+            start = self._comm.Isend if parcel.sent else self._comm.Irecv
+            requests += [
+                start(data[at : at + _MESSAGE_BYTES], parcel.other, 0)
+                for at in range(0, len(data), _MESSAGE_BYTES)
+            ]
+        MPI.Request.Waitall(requests)
+
+    def free(self) -> None:
+        """Free the duplicate; collective."""
+        self._comm.Free()
 
     def poll(self) -> None:
         """Probe, which lets MPI make progress for the counter."""
@@ -331,25 +369,20 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def mpi_flavour() -> dict[str, Any]:
-    """Name of the MPI that was started, and whether it takes device memory (None: not told)."""
-    from mpi4py import MPI
+def gpu_index(count: int, local_rank: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Index of the GPU that a rank takes among the `count` that it sees.
 
-    name, version = MPI.get_vendor()
-    return {"flavour": f"{name} {'.'.join(map(str, version))}", "cuda_aware": _cuda_aware()}
+    A launcher may show every rank a GPU of its own, which has index 0 everywhere, or with
+    ``srun --gpus-per-task=2`` two of its own; where all ranks of a node see the same GPUs, each
+    takes that of its node-local rank.
 
-
-def _cuda_aware() -> bool | None:
-    maps = Path("/proc/self/maps")
-    text = maps.read_text() if maps.exists() else ""
-    for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):
-        try:
-            query = ctypes.CDLL(name).MPIX_Query_cuda_support
-        except (OSError, AttributeError):
-            continue
-        query.restype = ctypes.c_int
-        return bool(query())
-    return None
+    >>> [gpu_index(4, rank, {}) for rank in range(4)], gpu_index(1, 3, {})
+    ([0, 1, 2, 3], 0)
+    >>> gpu_index(2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"})
+    0
+    """
+    own = environment.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
+    return 0 if count <= 1 or own == str(count) else local_rank
 
 
 def host_name() -> str:

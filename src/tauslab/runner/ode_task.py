@@ -92,6 +92,7 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 
 def integration(
+    method: str | None,
     *,
     solver: str | None = None,
     substeps: int | None = None,
@@ -105,8 +106,11 @@ def integration(
     Raises
     ------
     ConfigError
-        A choice that is not allowed, or one that the solver does not have.
+        A choice that is not allowed, or one that the method or the solver does not have.
     """
+    if method != "ode":
+        _refuse_choices(solver, substeps, rtol, atol, precision, layout)
+        return OdeSettings()
     name = solver or ("dopri5" if substeps is None else "rk4")
     if substeps is not None and name != "rk4":
         raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
@@ -117,17 +121,25 @@ def integration(
     return OdeSettings(name, **given)
 
 
-def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
-    """Settings from a command's arguments; for other methods nothing may be said of it."""
-    given = {name: arguments[name] for name in ("substeps", "rtol", "atol", "precision")}
-    given |= {"solver": arguments["ode_solver"], "layout": arguments["ode_layout"]}
-    if arguments["method"] == "ode":
-        return integration(**given)
-    for name, value in given.items():
-        if value is not None and (name, value) != ("precision", "double"):
-            option = f"ode-{name}" if name in ("solver", "layout") else name
+def _refuse_choices(*given: object) -> None:
+    """Refuse choices that are those of ``ode``; double precision is everyone's."""
+    options = ("ode-solver", "substeps", "rtol", "atol", "precision", "ode-layout")
+    for option, value in zip(options, given, strict=True):
+        if value is not None and (option, value) != ("precision", "double"):
             raise ConfigError(f"--{option} needs --method ode")
-    return OdeSettings()
+
+
+def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
+    """Settings from a command's arguments."""
+    return integration(
+        arguments["method"],
+        solver=arguments["ode_solver"],
+        substeps=arguments["substeps"],
+        rtol=arguments["rtol"],
+        atol=arguments["atol"],
+        precision=arguments["precision"],
+        layout=arguments["ode_layout"],
+    )
 
 
 def tell_choice(engine: Ode) -> None:

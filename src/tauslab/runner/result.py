@@ -60,6 +60,8 @@ class Result(Recorded):
         ConfigError
             The species is not known, or counts were not recorded.
         """
+        if self.continuous:
+            raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
         dataset = self._recorded("counts", "trajectories")
         if species is None:
             return self._with_sentinels(np.asarray(dataset[()]))
@@ -81,6 +83,8 @@ class Result(Recorded):
         f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
         end of a trajectory that met a NaN or reached its limit of steps.
         """
+        if not self.continuous:
+            raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
         values = np.asarray(self._recorded("amounts", "trajectories")[()], np.float64)
         if species is None:
             return values
@@ -274,19 +278,23 @@ class Result(Recorded):
 
     # --- other libraries ---
 
-    def to_xarray(self) -> xarray.Dataset:
+    def to_xarray(self, *, chunked: bool = False) -> xarray.Dataset:
         """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
 
-        From a file nothing is read before it is used. Close the dataset when done with it.
+        From a file nothing is read before it is used. With `chunked`, what has a row per
+        trajectory comes as dask arrays, so that computing with it needs not all of it in memory;
+        a result in memory stays as it is. Close the dataset when done with it.
         """
-        return export.to_xarray(self)
+        return export.to_xarray(self, chunked=chunked)
 
-    def to_dask(self, name: str = "counts") -> dask.array.Array:
-        """A dataset as a `dask.array.Array`, lazily, a chunk per storage block.
+    def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
+        """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
 
-        Every task opens the file for itself, so that any scheduler may be used.
+        By default one, and more where there would be over 4096 chunks. Every task opens the file
+        for itself, so that any scheduler may be used, also one with workers on other machines that
+        see the file.
         """
-        return export.to_dask(self, name)
+        return export.to_dask(self, name, blocks)
 
     def plot(
         self,

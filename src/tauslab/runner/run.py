@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,19 +31,23 @@ from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, gpu_index
 from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute, existing_text
+from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
+from tauslab.runner.settling import settled
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+ProfileRow = dict[str, float | str]
 
 _PILOT_TRAJECTORIES = 32
 _PILOT_POINTS = 64
@@ -75,7 +78,7 @@ def run_network(
         from tauslab.runner.growth import grow  # which runs pieces by means of this module
 
         return grow(network, options, comm, stop)
-    with ready(network, options, comm) as setup:
+    with opened(network, options, comm) as setup:
         return run_portion(setup, setup.task, comm, stop)
 
 
@@ -83,44 +86,79 @@ def run_network(
 class Setup:
     """What portions of a run share: kernels on this rank's device, and the choices made.
 
-    `scales` are the exponents of the observables, `compiled` the seconds until kernels were ready.
+    `scales` are the exponents of the observables, `row` begins this rank's row of /profile.
     """
 
     task: Task
     engine: Engine
     reductions: Reductions
     scales: tuple[int, ...]
-    compiled: float
+    row: ProfileRow
 
 
 @contextmanager
-def ready(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
+def opened(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
     """Check and compile, and give the device back in the end. Collective."""
-    options = with_seed(_with_check(_with_choices(options, comm), comm), comm)
-    prepared = prepare_ode if options.method == "ode" else prepare
-    task = agree(comm, lambda: prepared(network, options))
+    options = settled(options, comm)
+    task = agree(comm, lambda: prepare_task(network, options))
     _require_equal_models(task, comm)
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        task = with_method(task, backend, comm)
-        weights = on_root(comm, lambda: _presimulated(task, backend))
-        engine = in_turn(comm, lambda: _engine(task, backend, weights))
-        if comm.rank == 0 and isinstance(engine, Ode) and not options.quiet:
-            tell_choice(engine)
-        scales = options.portion.scales
-        if scales is None:
-            scales = on_root(comm, lambda: _observable_scales(task, engine))
+        task, scales, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
-        yield Setup(task, engine, reductions, scales, time.perf_counter() - began)
+        compiled = time.perf_counter() - began
+        row: ProfileRow = {"device": backend.describe(), "compile": compiled}
+        yield Setup(task, engine, reductions, scales, row)
     finally:
         backend.close()
 
 
 def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
-    options = task.options
-    layout = layout_of(task, comm, setup.scales)
+
+    def lanes(layout: Layout, blocks: int) -> Lanes:
+        return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
+
+    return run_task(task, setup.scales, comm, lanes, lambda: setup.row, stop)
+
+
+def prepare_task(network: Network, options: Options) -> Task:
+    """The task of a method, as `prepare` makes it."""
+    return (prepare_ode if options.method == "ode" else prepare)(network, options)
+
+
+def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
+    """The task with its method, the scales of its observables, compiled kernels. Collective."""
+    task = with_method(task, backend, comm)
+    weights = on_root(comm, lambda: presimulated(task, backend))
+    engine = in_turn(comm, lambda: build_engine(task, backend, weights))
+    if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
+        tell_choice(engine)
+    scales = task.options.portion.scales
+    if scales is None:
+        scales = on_root(comm, lambda: observable_scales(task, engine))
+    return task, scales, engine
+
+
+def run_task(
+    task: Task,
+    scales: tuple[int, ...],
+    comm: Communicator,
+    open_lanes: Callable[[Layout, int], Lanes],
+    describe: Callable[[], ProfileRow],
+    stop: Callable[[], bool],
+) -> Result:
+    """Run a task whose method is chosen, write it and open the result. Collective.
+
+    Parameters
+    ----------
+    open_lanes
+        Makes the lanes in which launches run, for so many storage blocks of the layout.
+    describe
+        Device and seconds of compiling of this rank, for its row of /profile.
+    """
+    options, layout = task.options, layout_of(task, comm, scales)
     writer = open_writer(
         options.output,
         layout,
@@ -129,52 +167,11 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
         resume=options.resume,
         how=Storage(options.writer, options.hints, options.compress, options.portion.run),
     )
-    _simulate(task, layout, setup, comm, writer, stop)
+    _simulate(task, layout, open_lanes, comm, writer, describe, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
     return open_result(options.output)
-
-
-def with_seed(options: Options, comm: Communicator) -> Options:
-    """The options with a seed: the one given, that of the run to resume, or one drawn."""
-    if options.seed is not None:
-        return options
-    output = options.output
-    stored: int | None = None
-    if options.resume and output is not None:
-        stored = on_root(comm, lambda: existing_attribute(output, "seed"))
-    return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
-
-
-def _with_check(options: Options, comm: Communicator) -> Options:
-    """The options with the check after leaps that the run to resume has."""
-    output = options.output
-    if (
-        not options.resume
-        or output is None
-        or options.post_leap_check
-        or options.method in ("ssa", "ode")
-    ):
-        return options
-    stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
-    return replace(options, post_leap_check=stored is not None)
-
-
-def _with_choices(options: Options, comm: Communicator) -> Options:
-    """The options with the choices of the run to resume, where they are not given."""
-    output = options.output
-    if options.method == "auto" and options.selector is not None:
-        options = replace(options, method="ssa")  # the only method that has selectors
-    if options.method in ("tau", "ode") or not options.resume or output is None:
-        return options
-    selector = on_root(comm, lambda: existing_text(output, "selector"))
-    events = on_root(comm, lambda: existing_text(output, "presimulation"))
-    if options.presimulation is None and selector is not None:
-        options = replace(options, presimulation=int(events or 0))
-    if options.selector is None and selector is not None:
-        options = replace(options, selector=selector, method="ssa", post_leap_check=False)
-    return options
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -186,7 +183,7 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
+def build_engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
     """The compiled kernels on this rank's device."""
     times, options = task.options.times.tolist(), task.options
     if task.system is not None:
@@ -200,7 +197,7 @@ def _engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
     )
 
 
-def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
+def presimulated(task: Task, backend: Backend) -> FloatArray | None:
     """How often species change in a pilot; None without one."""
     if not task.presimulation or task.options.method != "ssa":
         return None
@@ -215,16 +212,20 @@ def _presimulated(task: Task, backend: Backend) -> FloatArray | None:
     )
 
 
-def open_backend(device: str, threads: int, comm: Communicator) -> Backend:
-    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores."""
+def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
+
+    With `share`, ranks beyond the GPUs there are begin again with the first.
+    """
     name = choose_backend(device)
     count = device_count(name)
-    index = 0 if count <= 1 else comm.local_rank
+    index = gpu_index(count, comm.local_rank)
+    index = index % count if share and count else index
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
 
 
-def _observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
+def observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
     """Exponent s of every real quantity, so that y * 2^s uses 47 bits well.
 
     From the largest value in the first trajectories, which are the same bits on every machine; in
@@ -323,9 +324,10 @@ def _block_size(task: Task, recorded_bytes: int) -> int:
 def _simulate(
     task: Task,
     layout: Layout,
-    setup: Setup,
+    open_lanes: Callable[[Layout, int], Lanes],
     comm: Communicator,
     writer: Writer,
+    describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
@@ -339,16 +341,8 @@ def _simulate(
     stopped: StoppedEarly | None = None
     try:
         with progress:
-            ensemble = Ensemble(
-                task,
-                layout,
-                setup.engine,
-                setup.reductions,
-                comm,
-                writer,
-                progress=progress,
-                stop=stop,
-            )
+            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            ensemble = Ensemble(task, layout, lanes, comm, writer, progress=progress, stop=stop)
             tally = ensemble.run()
             blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
             events = sum(comm.allgather(tally.work["events"]))
@@ -359,8 +353,7 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            device = setup.engine.backend.describe()
-            row = {"device": device, "compile": setup.compiled, **tally.seconds()}
+            row = {**describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

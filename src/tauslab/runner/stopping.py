@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Callable
-from types import FrameType
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.command_tools import stop_on_signals
 
 
 def stop_in_order(max_time: str | None) -> Callable[[], bool]:
@@ -27,18 +26,3 @@ def stop_in_order(max_time: str | None) -> Callable[[], bool]:
         raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
     end = time.monotonic() + sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
     return lambda: signalled() or time.monotonic() > end
-
-
-def stop_on_signals() -> Callable[[], bool]:
-    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-        # Python would wait for the kernel that runs; the file stays good without that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        signal.signal(number, ask)
-    return lambda: bool(asked)

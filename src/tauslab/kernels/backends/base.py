@@ -110,6 +110,9 @@ class Backend(Protocol):
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""
 
+    def identity(self) -> str:
+        """What tells the device from others of its node; empty where ranks may well share it."""
+
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
 

@@ -162,6 +162,10 @@ class CpuBackend:
         model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "CPU")
         return f"{model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
+    def identity(self) -> str:
+        """Ranks share the cores of a node."""
+        return ""
+
     def compile(self, source: KernelSource) -> CpuProgram:
         """Compile with the host compiler, or take the library from the cache."""
         compiler = host_compiler()

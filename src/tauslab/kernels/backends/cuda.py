@@ -165,6 +165,10 @@ class CudaBackend:
         """The device's own name."""
         return str(self._properties["name"].decode())
 
+    def identity(self) -> str:
+        """Its place on the node and, for parts of a GPU, its UUID."""
+        return f"{self._device.pci_bus_id} {self._properties.get('uuid')!r}"
+
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()

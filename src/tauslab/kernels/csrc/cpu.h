@@ -186,6 +186,11 @@ DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
     return expected;
 }
 
+DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+    __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
 // Adds to a cell of the block's memory; returns what was there.
 DEVICE u32 add_in_block(u32 *cell, u32 value) {
     const u32 before = *cell;

@@ -42,8 +42,10 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define BLOCK_SHARED __shared__
 // Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
 // most 15 groups; barrier 0 is the block's.
-#define GROUP_BARRIER(group, threads) \
-    asm volatile("bar.sync %0, %1;" ::"r"((group) + 1), "r"(threads) : "memory")
+#define GROUP_BARRIER(group, threads) (__syncwarp(), group_barrier_((group) + 1, (threads)))
+DEVICE void group_barrier_(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 // Shared memory of a block; the backend gives it as much as the source says.
 #define BLOCK_MEMORY(type, name, count) \
     extern __shared__ double block_memory_[]; \
@@ -201,6 +203,10 @@ DEVICE int lowest_bit(u32 word) {
 
 // Puts `value` where `expected` is; returns what was there.
 DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+    return atomicCAS(cell, expected, value);
+}
+
+DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
     return atomicCAS(cell, expected, value);
 }
 

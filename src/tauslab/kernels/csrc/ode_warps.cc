@@ -11,6 +11,8 @@
 constexpr int LANES = 32;
 constexpr int GROUP_THREADS = LANES * WARPS;
 constexpr int GROUP_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
+static_assert(GROUPS * GROUP_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES,
+              "a block's memory holds its groups");
 
 // A lane's numbers in shared memory.
 struct LaneNumbers {

@@ -1,0 +1,63 @@
+"""Dynamic Bayesian networks from ODE ensembles: build, read, ask, estimate, check.
+
+>>> import tauslab as ts
+>>> from tauslab import dbn
+>>> model = ts.Network("decay")
+>>> model.add_species("X", 100)
+>>> model.add_parameter("k", 1.0)
+>>> model.add_reaction("X ->", rate="k")
+>>> network = dbn.build(model, unknown=["k"], samples=1000, t_end=2, points=3, seed=1)
+>>> network.structure.parents["X"]
+('X', 'k')
+>>> beliefs = dbn.factored_frontier(network, given={"k": 0})
+>>> bool(beliefs.mean("X")[-1] > network.mean("X")[-1])
+True
+"""
+
+from tauslab.model.dependencies import parents, right_sides
+from tauslab.model.properties import parse_property
+from tauslab.runner.dbn_api import build, check_property
+from tauslab.runner.dbn_estimate import (
+    Estimate,
+    Measurement,
+    estimate,
+    evidence_of,
+    log_likelihood,
+    read_measurements,
+)
+from tauslab.runner.dbn_export import to_bif, to_pgmpy
+from tauslab.runner.dbn_file import load, save
+from tauslab.runner.dbn_inference import Beliefs, exact, factored_frontier
+from tauslab.runner.dbn_network import DynamicNetwork, Structure, from_trajectories
+from tauslab.runner.dbn_plot import plot_network
+from tauslab.runner.model_checking import SequentialTest, Verdict, check
+from tauslab.runner.monitor import Monitor
+
+__all__ = [
+    "Beliefs",
+    "DynamicNetwork",
+    "Estimate",
+    "Measurement",
+    "Monitor",
+    "SequentialTest",
+    "Structure",
+    "Verdict",
+    "build",
+    "check",
+    "check_property",
+    "estimate",
+    "evidence_of",
+    "exact",
+    "factored_frontier",
+    "from_trajectories",
+    "load",
+    "log_likelihood",
+    "parents",
+    "parse_property",
+    "plot_network",
+    "read_measurements",
+    "right_sides",
+    "save",
+    "to_bif",
+    "to_pgmpy",
+]

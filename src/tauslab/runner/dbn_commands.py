@@ -1,0 +1,132 @@
+"""What ``tauslab dbn`` does, and the other commands where a file holds such a network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import warnings
+from pathlib import Path
+
+from tauslab.model import readers
+from tauslab.model.errors import ConfigError
+from tauslab.model.network import Network
+from tauslab.runner.api import ranks
+from tauslab.runner.command_tools import (
+    assignment,
+    ignored,
+    stop_on_signals,
+    warn_on_rank_0,
+)
+from tauslab.runner.dbn_build import build_network
+from tauslab.runner.dbn_export import SUFFIX, export_network, time_points
+from tauslab.runner.dbn_file import is_network, load
+from tauslab.runner.dbn_info import network_facts, network_lines, network_summary
+from tauslab.runner.dbn_job import (
+    DEFAULT_SAMPLES,
+    DbnOptions,
+    parse_edges,
+    parse_intervals,
+    parse_ranges,
+    parse_samples,
+)
+from tauslab.runner.dbn_network import FloatArray
+from tauslab.runner.dbn_plot import plot_network
+from tauslab.runner.job import read_times, sample_times
+from tauslab.runner.ode_task import told_integration
+from tauslab.runner.together import agree
+
+
+def build_and_tell(arguments: argparse.Namespace) -> None:
+    """Read a model, build its network on all ranks, say what came out."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        network = agree(comm, lambda: readers.read_network(arguments.model))
+        options = agree(comm, lambda: _options(arguments, network))
+        built = build_network(network, options, comm, stop_on_signals())
+    if built is not None and not arguments.quiet:
+        print("\n".join(network_summary(built, str(options.output))))
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
+    times = _stored(arguments) if is_network(arguments.model) else None
+    if times is None:
+        given = None if arguments.times is None else read_times(arguments.times)
+        times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
+    every, own = parse_intervals(arguments.intervals)
+    return DbnOptions(
+        times=times,
+        unknown=_names(arguments.unknown),
+        ranges=parse_ranges(arguments.range),
+        sample=tuple(arguments.sample),
+        integration=told_integration({**vars(arguments), "method": "ode"}),
+        samples=parse_samples(arguments.samples or DEFAULT_SAMPLES),
+        intervals=every,
+        own_intervals=own,
+        spacing=arguments.spacing,
+        edges=parse_edges(arguments.edges),
+        set=dict(assignment(text) for text in arguments.set),
+        seed=arguments.seed,
+        device=arguments.device,
+        threads=arguments.threads,
+        block=arguments.block,
+        output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
+        overwrite=arguments.overwrite,
+        resume=arguments.resume,
+        quiet=arguments.quiet,
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+    )
+
+
+def _stored(arguments: argparse.Namespace) -> FloatArray | None:
+    """A file reruns from itself: what the command does not say is as in the file.
+
+    Returns its time points, if the command gives no others.
+    """
+    found = load(arguments.model, unfinished=True)
+    stored = found.attributes
+    if not any((arguments.range, arguments.intervals, arguments.edges, arguments.unknown)):
+        arguments.edges = [
+            f"{name}={','.join(map(repr, edges.tolist()))}"
+            for name, edges in found.edges.items()
+            if edges[0] < edges[-1]
+        ]
+    if arguments.unknown is None:
+        arguments.unknown = str(stored["unknown"])
+        if not arguments.sample and not arguments.range and stored["sample"]:
+            arguments.sample = str(stored["sample"]).split("; ")
+    if not any((arguments.ode_solver, arguments.substeps, arguments.rtol, arguments.atol)):
+        for name in ("ode_solver", "substeps", "rtol", "atol"):
+            setattr(arguments, name, stored.get(name))
+    for name in ("seed", "samples", "precision"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, stored[name])
+    given = (arguments.times, arguments.t_end, arguments.points)
+    return found.times if given == (None, None, None) else None
+
+
+def plot_file(path: Path, arguments: argparse.Namespace) -> None:
+    """``tauslab plot``."""
+    plot_network(load(arguments.file), _names(arguments.species), path)
+
+
+def export_file(arguments: argparse.Namespace) -> Path:
+    """``tauslab export``: BIF text."""
+    path: Path = arguments.output or arguments.file.with_suffix(SUFFIX)
+    if path.exists() and not arguments.overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    first, last = time_points(arguments.steps or ":")
+    export_network(load(arguments.file), path, first, last)
+    return path
+
+
+def told_file(path: Path, *, as_json: bool) -> str:
+    """``tauslab info``."""
+    found = network_facts(path)
+    return json.dumps(found, indent=2) if as_json else "\n".join(network_lines(found))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()

@@ -1,0 +1,173 @@
+"""The settings of ``tauslab dbn``, checked; an error names option, value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.kernels.dbn import MOST_BINS
+from tauslab.kernels.ode import OdeSettings
+from tauslab.model.errors import ConfigError
+from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
+
+SPACINGS = ("equal", "quantile")
+DEFAULT_SAMPLES = 100_000
+DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
+PILOT = 4096  # trajectories that decide ranges which are not given
+
+
+@dataclass(frozen=True)
+class DbnOptions:
+    """Everything a user may choose for ``tauslab dbn``.
+
+    Parameters
+    ----------
+    times
+        Time points ``[time]``, two or more, in the model's time unit.
+    unknown
+        Parameters, and species whose initial amounts are unknown.
+    ranges
+        Of an unknown: the range it is drawn from, uniformly. Of a variable: the range that is cut
+        into intervals.
+    sample
+        Other distributions of unknowns, as ``tauslab run --sample`` takes them.
+    samples
+        Number of trajectories.
+    integration
+        How equations are integrated.
+    intervals
+        Number of intervals of every node, or by name for some.
+    spacing
+        ``equal`` widths, or ``quantile``: equally many samples of the pilot in each.
+    edges
+        Edges of the intervals of some nodes, given.
+    block
+        Trajectories in a block, the unit that ranks take; None decides by number.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    times: FloatArray
+    unknown: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    sample: tuple[str, ...] = ()
+    samples: int = DEFAULT_SAMPLES
+    integration: OdeSettings = field(default_factory=lambda: OdeSettings("dopri5"))
+    intervals: int = DEFAULT_INTERVALS
+    own_intervals: Mapping[str, int] = field(default_factory=dict)
+    spacing: str = "equal"
+    edges: Mapping[str, FloatArray] = field(default_factory=dict)
+    set: Mapping[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    device: str = "auto"
+    threads: int = 0
+    block: int | None = None
+    output: Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = True
+    command: str = "tauslab.dbn.build"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if len(self.times) < 2:
+            raise ConfigError("a dynamic Bayesian network needs 2 time points or more")
+        _whole("--samples", self.samples, 1, MOST_TRAJECTORIES)
+        if self.block is not None:
+            _whole("--block", self.block, 1, MOST_TRAJECTORIES)
+        if self.seed is not None:
+            _whole("--seed", self.seed, 0, 2**64 - 1)
+        for name, value in [("", self.intervals), *self.own_intervals.items()]:
+            _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
+        if self.spacing not in SPACINGS:
+            raise ConfigError(f"--spacing {self.spacing!r} is not known: {' or '.join(SPACINGS)}")
+        if len(set(self.unknown)) < len(self.unknown):
+            raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
+        for name, (low, high) in self.ranges.items():
+            if not (low < high and math.isfinite(high - low)):
+                raise ConfigError(
+                    f"--range {name}={low:g}:{high:g}: the lower end must be below the upper, "
+                    "and both finite"
+                )
+        for name, own in self.edges.items():
+            check_edges(name, own)
+        if self.overwrite and self.resume:
+            raise ConfigError("--overwrite and --resume exclude each other")
+
+
+def check_edges(name: str, edges: FloatArray) -> None:
+    """Refuse edges of intervals that are not increasing finite numbers."""
+    good = 2 <= len(edges) <= MOST_BINS + 1 and np.isfinite(edges).all()
+    if not good or not (np.diff(edges) > 0).all():
+        raise ConfigError(
+            f"--edges {name}={','.join(f'{x:g}' for x in edges)}: give 2 to {MOST_BINS + 1} finite "
+            "numbers that increase"
+        )
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Read ``NAME=LO:HI`` texts."""
+    found = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            low, high = (float(word) for word in values.split(":"))
+        except ValueError:
+            raise ConfigError(f"--range {text}: write NAME=LO:HI with two numbers") from None
+        found[name.strip()] = (low, high)
+    return found
+
+
+def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
+    """Read ``NAME=a,b,c`` texts."""
+    found = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            found[name.strip()] = np.array([float(word) for word in values.split(",")])
+        except ValueError:
+            raise ConfigError(f"--edges {text}: write NAME=a,b,c with numbers") from None
+    return found
+
+
+def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Read ``K`` for all nodes, and ``NAME=K`` for some."""
+    every, own = DEFAULT_INTERVALS, {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = int(value)
+        except ValueError:
+            raise ConfigError(f"--intervals {text}: write K or NAME=K, a whole number") from None
+        if equals:
+            own[name.strip()] = number
+        else:
+            every = number
+    return every, own
+
+
+def parse_samples(text: str | int) -> int:
+    """Read a number of trajectories, which may be written as ``3e6``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value == int(value)):
+        raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
+    return int(value)
+
+
+def _whole(option: str, value: int, low: int, high: int) -> None:
+    if not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
+
+
+def _twice(names: Sequence[str]) -> str:
+    return next(name for name in names if list(names).count(name) > 1)

@@ -1,0 +1,49 @@
+"""Numbers for processes that no launcher numbered: the Dask workers of a machine."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import socket
+from collections.abc import Mapping
+from itertools import count
+
+# Held until the process ends, however it ends: a later process then takes the number.
+_HELD: dict[str, tuple[int, socket.socket]] = {}
+
+
+def node_group(scheduler: str, environment: Mapping[str, str] = os.environ) -> str:
+    """What processes of a machine have in common that share GPUs and number themselves together.
+
+    The workers of one scheduler. Jobs of SLURM on one node see GPUs of their own, each from index
+    0 on, and so do processes that were shown different ones.
+    """
+    seen = [environment.get(name, "") for name in ("SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES")]
+    text = "\0".join([scheduler, *seen])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def local_rank(group: str) -> int:
+    """The lowest number from 0 on that no other living process of `group` here has taken.
+
+    A name in the kernel's abstract socket space stands for a number: it takes no file, and the
+    kernel frees it at the end of the process, whatever ended it.
+    """
+    if group not in _HELD:
+        _HELD[group] = _take(group)
+    return _HELD[group][0]
+
+
+def _take(group: str) -> tuple[int, socket.socket]:
+    for number in count():
+        held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            held.bind(f"\0tauslab-{os.getuid()}-{group}-{number}")
+        except OSError as error:
+            held.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return number, held
+    raise AssertionError

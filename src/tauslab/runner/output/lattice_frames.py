@@ -1,0 +1,142 @@
+"""The frames of a finished lattice file, joined from the parts of all ranks chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.model.errors import OutputError
+from tauslab.runner.lattice_job import LatticeTask
+from tauslab.runner.output.lattice_layout import lead_of
+from tauslab.runner.output.lattice_parts import LEVEL, PartName, covering, packed
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+Cover = Sequence[tuple[Path, int, int]]  # parts, and which of their planes
+_GZIP: dict[str, Any] = {"compression": "gzip", "compression_opts": LEVEL}
+
+
+def join_frames(file: h5py.File, task: LatticeTask, parts: Sequence[PartName], chunk: int) -> None:
+    """Write ``/lattice`` of a file; chunks of `chunk` planes are copied as they are.
+
+    Raises
+    ------
+    OutputError
+        A frame lacks planes.
+    """
+    lattice, lead = task.lattice, lead_of(task)
+    times, shape = task.frame_times, (*lattice.shape, lattice.slots)
+    time = file.create_dataset("lattice/time", data=times)
+    time.make_scale("time")
+    covers = _covers(task, parts)
+    ones = (1,) * (len(lead) + 1)
+    particles = file.create_dataset(
+        "lattice/particles", (*lead, len(times), *shape), lattice.particle_type,
+        chunks=(*ones, chunk, *shape[1:]), **_GZIP,
+    )  # fmt: skip
+    changed = False
+    for where, cover in covers.items():
+        changed |= _join_frame(particles, where, cover, chunk)
+    layouts = len(times) if changed else 1
+    sites = file.create_dataset(
+        "lattice/sites", (*lead, layouts, *lattice.shape), "u1",
+        chunks=(*ones, chunk, *shape[1:3]), **_GZIP,
+    )  # fmt: skip
+    for where, cover in covers.items():
+        if where[-1] < layouts:
+            _join_sites(sites, where, cover if changed else (), lattice, chunk)
+    _attach_axes(file, particles, sites, time if changed else None)
+
+
+def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...], Cover]:
+    """Parts of each frame, by the place of the frame in the file."""
+    of_frame: dict[tuple[int, int], list[PartName]] = {}
+    for part in parts:
+        of_frame.setdefault((part.replica, part.number), []).append(part)
+    found: dict[tuple[int, ...], Cover] = {}
+    for replica in range(task.options.replicas):
+        for number in range(len(task.frame_times)):
+            cover = covering(of_frame.get((replica, number), ()), task.lattice.shape[0])
+            if cover is None:
+                raise OutputError(f"frame {number} of replica {replica} lacks planes")
+            found[(replica, number) if lead_of(task) else (number,)] = cover
+    return found
+
+
+def _join_sites(
+    sites: h5py.Dataset,
+    where: tuple[int, ...],
+    cover: Cover,
+    lattice: LoweredLattice,
+    chunk: int,
+) -> None:
+    """Write site types: the model's, and then those of parts in which hooks have changed some."""
+    import h5py
+
+    for z in range(0, lattice.shape[0], chunk):
+        end = min(z + chunk, lattice.shape[0])
+        sites[(*where, slice(z, end))] = lattice.sites(z, end)
+    for path, begin, end in cover:
+        with h5py.File(path, "r") as source:
+            first = int(source.attrs["begin"])
+            for z in range(begin, end if "sites" in source else begin, chunk):
+                some = slice(z, min(z + chunk, end))
+                own = slice(some.start - first, some.stop - first)
+                sites[(*where, some)] = source["sites"][own]
+
+
+def _join_frame(
+    particles: h5py.Dataset,
+    where: tuple[int, ...],
+    cover: Cover,
+    chunk: int,
+) -> bool:
+    """Copy a frame: whole chunks as they are, those that slabs share put together anew.
+
+    Returns whether hooks had changed site types.
+    """
+    import h5py
+
+    planes, changed = particles.shape[-4], False
+    shared: dict[int, Any] = {}
+    for path, begin, end in cover:
+        with h5py.File(path, "r") as source:
+            stored, first = source["particles"], int(source.attrs["first"])
+            changed |= "sites" in source
+            for z in range(begin // chunk * chunk, end, chunk):
+                if begin <= z and end >= min(z + chunk, planes):
+                    _, data = stored.id.read_direct_chunk((z - first, 0, 0, 0))
+                    particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
+                    continue
+                low, high = max(z, begin), min(z + chunk, end)
+                if z not in shared:
+                    shared[z] = np.zeros((chunk, *stored.shape[1:]), stored.dtype)
+                shared[z][low - z : high - z] = stored[low - first : high - first]
+                if high == min(z + chunk, planes):
+                    data = packed(shared.pop(z), chunk)
+                    particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
+    return changed
+
+
+def _attach_axes(file: h5py.File, particles: Any, sites: Any, changes: Any) -> None:
+    """Attach scales; `changes` is the axis of times that site types have, if any."""
+    time = file["lattice/time"]
+    lead = [file["replica"]] if "replica" in file else []
+    shape = particles.shape[-4:]
+    scales = []
+    for name, size in zip(("z", "y", "x", "slot"), shape, strict=True):
+        scale = file.create_dataset(f"lattice/{name}", data=np.arange(size, dtype="<u4"))
+        scale.make_scale(name)
+        scales.append(scale)
+    if changes is None:
+        changes = file.create_dataset("lattice/layout", data=np.zeros(1))
+        changes.make_scale("layout")
+    axes_of_sites = [*lead, changes, *scales[:3]]
+    for dataset, axes in ((particles, [*lead, time, *scales]), (sites, axes_of_sites)):
+        for index, scale in enumerate(axes):
+            dataset.dims[index].attach_scale(scale)

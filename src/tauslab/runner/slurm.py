@@ -1,0 +1,342 @@
+"""Batch scripts for SLURM: ``tauslab slurm`` writes one, and `slurm/` holds some that it wrote."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from tauslab.model.errors import ConfigError
+
+REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
+_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
+_ANY = '"$@"'  # of a script that takes its command as arguments
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """What a batch script asks of SLURM.
+
+    Parameters
+    ----------
+    gpus_per_node
+        Also the ranks of a node; 0 for ranks without GPUs, of which there are `tasks_per_node`.
+    tasks_per_node
+        Ranks of a node; 0 for one per GPU, or a single one.
+    cpus_per_task
+        Cores of a rank.
+    time
+        Limit, as ``sbatch --time`` takes it.
+    requeue
+        Stop before the limit, go back into the queue, and complete the file there.
+    array
+        Number of jobs that share the rows of a table of points; 0 for a single job.
+    mpi
+        ``srun --mpi`` type.
+    directives
+        More options of ``sbatch``.
+
+    Raises
+    ------
+    ConfigError
+        A number or a time that is not allowed.
+    """
+
+    nodes: int = 1
+    gpus_per_node: int = 0
+    tasks_per_node: int = 0
+    cpus_per_task: int = 8
+    time: str = "04:00:00"
+    requeue: bool = False
+    array: int = 0
+    mpi: str = "pmix"
+    directives: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what needs no cluster."""
+        for option, value, low in (
+            ("--nodes", self.nodes, 1),
+            ("--gpus-per-node", self.gpus_per_node, 0),
+            ("--tasks-per-node", self.tasks_per_node, 0),
+            ("--cpus-per-task", self.cpus_per_task, 1),
+            ("--array", self.array, 0),
+        ):
+            if not low <= value <= 100_000:
+                raise ConfigError(f"{option} {value} is not allowed: {low} to 100000")
+        if not _TIME.fullmatch(self.time):
+            raise ConfigError(f"--time {self.time} is not allowed: for example 04:00:00 or 2-00:00")
+        if self.gpus_per_node and self.tasks_per_node > self.gpus_per_node:
+            raise ConfigError(
+                f"--tasks-per-node {self.tasks_per_node} is more than --gpus-per-node "
+                f"{self.gpus_per_node}: a rank needs a GPU of its own"
+            )
+        if self.array and (self.nodes > 1 or self.requeue):
+            raise ConfigError("--array makes jobs of one node, and not with --requeue")
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of a node."""
+        return self.tasks_per_node or (1 if self.array else self.gpus_per_node) or 1
+
+
+def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str = "") -> str:
+    """Text of a batch script.
+
+    Parameters
+    ----------
+    command
+        ``run MODEL ...`` as after ``tauslab``; None for a script that takes it, without ``run``,
+        as its arguments.
+    name
+        What the script is called; for its first comment.
+
+    Raises
+    ------
+    ConfigError
+        The command is not one that a batch job can run.
+    """
+    if command is not None:
+        _check(job, command)
+    lines = ["#!/bin/bash", *_usage(job, command, name), "#", *_directives(job), ""]
+    lines += [*_SETUP, "", *_launch(job), ""]
+    if job.array:
+        lines += _array(job, command)
+    else:
+        whole = f"run {_ANY}" if command is None else shlex.join(command)
+        plain = [f'"${{launch[@]}}" tauslab {whole}']
+        lines += _requeue(whole) if job.requeue else plain
+    return "\n".join(lines) + "\n"
+
+
+def _check(job: BatchJob, command: Sequence[str]) -> None:
+    verbs = ("run",) if job.array else ("run", "rdme")
+    if not command or command[0] not in verbs:
+        given = command[0] if command else "nothing"
+        raise ConfigError(
+            f"tauslab slurm ... -- {given}: the command after -- is {' or '.join(verbs)}, for "
+            "example `-- run model.xml -n 1000000`"
+        )
+    if job.array and _option(command, "--table") is None:
+        raise ConfigError("--array shares the rows of a table: give the command --table FILE.csv")
+    if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
+        raise ConfigError(
+            "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
+        )
+
+
+def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> list[str]:
+    gpus = f", {job.gpus_per_node} GPUs a node" if job.gpus_per_node else ", no GPUs"
+    nodes = "one node" if job.nodes == 1 else "several nodes"
+    what = f"# tauslab on {nodes}{gpus}, {job.ranks} ranks a node."
+    if job.array:
+        what = f"# {job.array} jobs that share the points of a sweep, one GPU each."
+    elif job.requeue:
+        what += " Longer than a job may be: it goes back into the queue."
+    if command is not None:
+        return [what]
+    table = "TABLE.csv " if job.array else ""
+    example = "points.csv examples/schlogl.xml -n 100000" if job.array else (
+        "examples/schlogl.xml -n 100000000"
+    )  # fmt: skip
+    return [
+        what,
+        f"#   sbatch slurm/{name} {table}MODEL [options of tauslab run]",
+        f"#   sbatch slurm/{name} {example} --t-end 10 --record statistics",
+    ]
+
+
+def _directives(job: BatchJob) -> list[str]:
+    lines = ["#SBATCH --job-name=tauslab", f"#SBATCH --nodes={job.nodes}"]
+    if job.gpus_per_node and not job.array:
+        lines += [
+            *_comment(
+                "Ranks and GPUs of a node: keep these two numbers equal. All its GPUs are "
+                "visible to all its ranks, and each takes the one of its node-local rank; "
+                "with --gpus-per-task=1 instead, each takes the only one that it sees."
+            ),
+        ]
+    lines.append(f"#SBATCH --ntasks-per-node={job.ranks}")
+    if job.gpus_per_node:
+        lines.append(f"#SBATCH --gpus-per-node={1 if job.array else job.gpus_per_node}")
+    lines += [
+        *_comment("Cores for the host's part of a rank, or for all of it with --device cpu."),
+        f"#SBATCH --cpus-per-task={job.cpus_per_task}",
+    ]
+    if job.nodes > 1:
+        lines += [
+            *_comment(
+                "Whole nodes: a neighbour that fills the memory bus or a GPU would slow every rank."
+            ),
+            "#SBATCH --exclusive",
+        ]
+    lines.append(f"#SBATCH --time={job.time}")
+    if job.array:
+        lines.append(f"#SBATCH --array=0-{job.array - 1}")
+    if job.requeue:
+        lines += [
+            *_comment(
+                "So many seconds before the limit this script gets USR1; SLURM may be a "
+                "minute early."
+            ),
+            f"#SBATCH --signal=B:USR1@{REQUEUE_SECONDS}",
+            "#SBATCH --requeue",
+            "#SBATCH --open-mode=append",
+        ]
+    lines.append(f"#SBATCH --output=%x-{'%A_%a' if job.array else '%j'}.log")
+    return lines + [f"#SBATCH {text}" for text in job.directives]
+
+
+def _comment(text: str) -> list[str]:
+    """Lines of a comment."""
+    return textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")
+
+
+_SETUP = [
+    "set -euo pipefail",
+    "",
+    *_comment(
+        "SLURM runs a copy of this file: paths start at the directory where sbatch was "
+        "called. It must be on a file system that all nodes share: ranks write parts "
+        "beside the result."
+    ),
+    'cd "$SLURM_SUBMIT_DIR"',
+    "if [ -f .venv/bin/activate ]; then",
+    "    # shellcheck disable=SC1091",
+    "    source .venv/bin/activate",
+    "fi",
+    *_comment("On a cluster the site's MPI is the right one; load it here, for instance:"),
+    "# module load openmpi",
+    "",
+    *_comment(
+        "One cache for all nodes; its keys hold the processor's features, so unlike nodes "
+        "do not mix."
+    ),
+    "export TAUSLAB_CACHE_DIR=${TAUSLAB_CACHE_DIR:-$PWD/.tauslab-cache}",
+]
+
+
+def _launch(job: BatchJob) -> list[str]:
+    ends = " --kill-on-bad-exit=1" if job.nodes > 1 else ""
+    lines = [
+        *_comment(
+            "srun must speak the language of the MPI that mpi4py loads: pmix for Open MPI, pmi2 "
+            "for MPICH and the mpich wheel; `srun --mpi=list` shows what there is. tauslab stops "
+            "if ranks do not find each other."
+        ),
+        f'launch=(srun --mpi="${{TAUSLAB_SRUN_MPI:-{job.mpi}}}" --cpu-bind=cores{ends})',
+        *_comment("In a container that has an MPI of the same kind:"),
+        '# launch+=(apptainer exec --nv --bind "$PWD" tauslab.sif)',
+    ]
+    if job.nodes > 1:
+        lines += [
+            *_comment("Which GPU and how many cores each rank gets, at the head of the log."),
+            '"${launch[@]}" tauslab doctor',
+        ]
+    return lines
+
+
+def _requeue(command: str) -> list[str]:
+    return [
+        *_comment(
+            "srun passes USR1 on to the ranks. They end what they have in hand and exit with 75; "
+            "the job goes back into the queue, and --resume completes the file, on however many "
+            "ranks there are then."
+        ),
+        "asked=no",
+        "launcher=",
+        """trap 'asked=yes; [ -z "$launcher" ] || kill -USR1 "$launcher"' USR1""",
+        f'"${{launch[@]}}" tauslab {command} --resume &',
+        "launcher=$!",
+        "code=0",
+        'wait "$launcher" || code=$?',
+        *_comment("The signal ended `wait`, and not yet the ranks."),
+        'if [ "$asked" = yes ] && [ "$code" -gt 128 ]; then',
+        "    code=0",
+        '    wait "$launcher" || code=$?',
+        "fi",
+        *_comment(
+            "Not only 75: a rank may not be ready for signals yet. A failure repeats itself."
+        ),
+        'if [ "$asked" = yes ] && [ "$code" -ne 0 ]; then',
+        '    echo "stopped before the time limit: back into the queue"',
+        '    scontrol requeue "$SLURM_JOB_ID"',
+        "    exit 0",
+        "fi",
+        'exit "$code"',
+    ]
+
+
+def _array(job: BatchJob, command: Sequence[str] | None) -> list[str]:
+    table, words, seed = '"$1"', '"${@:2}"', "1"
+    if command is not None:
+        table = shlex.quote(_option(command, "--table") or "")
+        seed = _option(command, "--seed") or "1"
+        words = shlex.join(_without(command[1:], ("--table", "--seed", "-o", "--output")))
+    return [
+        *_comment(
+            "The table is a CSV file with a line of names. Task i of N takes its rows i, "
+            "i + N, ... and writes a file of its own. Tasks have seeds of their own: "
+            "points of different files would share random numbers otherwise. Where one "
+            "job of many nodes can be had, it runs the whole sweep into one file."
+        ),
+        f"table={table}",
+        f"tasks=${{SLURM_ARRAY_TASK_COUNT:-{job.array}}}",
+        "task=$((SLURM_ARRAY_TASK_ID - ${SLURM_ARRAY_TASK_MIN:-0}))",
+        'part="${table%.csv}-$task"',
+        'awk -v n="$tasks" -v i="$task" \'NR == 1 || (NR - 2) % n == i\' "$table" > "$part.csv"',
+        *_comment("A task that ran before goes on where it was."),
+        f'"${{launch[@]}}" tauslab run {words} --table "$part.csv" \\',
+        f'    --seed "$((${{TAUSLAB_SEED:-{seed}}} + task))" -o "$part.h5" --resume',
+    ]
+
+
+def _option(command: Sequence[str], name: str) -> str | None:
+    """Value of an option in a command."""
+    for index, word in enumerate(command):
+        if word == name and index + 1 < len(command):
+            return command[index + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _without(command: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The command without some options and their values."""
+    kept, skip = [], False
+    for word in command:
+        if skip:
+            skip = False
+        elif word in names:
+            skip = True
+        elif not word.startswith(tuple(f"{name}=" for name in names)):
+            kept.append(word)
+    return kept
+
+
+# The scripts in slurm/, but for those that are written by hand.
+WRITTEN = {
+    "single_node.sbatch": BatchJob(gpus_per_node=4, time="01:00:00"),
+    "multi_node.sbatch": BatchJob(nodes=2, gpus_per_node=4),
+    "requeue.sbatch": BatchJob(nodes=2, gpus_per_node=4, requeue=True),
+    "array.sbatch": BatchJob(gpus_per_node=1, array=16, time="01:00:00"),
+}
+
+
+def process_slurm(arguments: argparse.Namespace) -> None:
+    """``tauslab slurm``: a batch script."""
+    names = [field.name for field in fields(BatchJob) if field.name != "directives"]
+    given = {name: getattr(arguments, name) for name in names}
+    job = BatchJob(
+        directives=tuple(shlex.split(arguments.sbatch)),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    text = batch_script(job, arguments.command)
+    if arguments.output is None:
+        print(text, end="")
+        return
+    if arguments.output.exists() and not arguments.overwrite:
+        raise ConfigError(f"{arguments.output} exists: give --overwrite or another -o")
+    arguments.output.write_text(text, encoding="utf-8")

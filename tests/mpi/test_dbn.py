@@ -1,0 +1,51 @@
+"""Dynamic Bayesian networks under ranks: the same tables, and errors on all ranks alike."""
+
+from __future__ import annotations
+
+import pytest
+from dbn_factory import CHAIN
+
+from tauslab import dbn
+from tauslab.runner.dbn_file import network_digest_lines
+
+pytestmark = pytest.mark.mpi
+
+COMMAND = ["-m", "tauslab", "dbn", "chain.toml", "--unknown", "a,b", "--range", "a=0.2:1.2",
+           "--samples", "4000", "--t-end", "4", "--points", "5", "--substeps", "10", "--seed", "7",
+           "--threads", "1"]  # fmt: skip
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """Digests of the network that one rank counts."""
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    dbn.build(
+        tmp_path / "chain.toml", unknown=["a", "b"], ranges={"a": (0.2, 1.2)}, samples=4000,
+        t_end=4, points=5, substeps=10, seed=7, threads=1, output=tmp_path / "1.h5",
+    )  # fmt: skip
+    return network_digest_lines(tmp_path / "1.h5")
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
+    done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
+    assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")
+    assert done.stdout.count("trajectories, seed") == 1
+    assert network_digest_lines(tmp_path / "x.h5") == alone
+
+
+def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
+    program = tmp_path / "sparse.py"
+    program.write_text(
+        "import sys\nfrom tauslab.kernels import dbn\nfrom tauslab.runner import cli, dbn_merge\n"
+        "dbn._DENSE_BYTES = 0\ndbn_merge._MESSAGE = 7\nsys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
+    assert network_digest_lines(tmp_path / "x.h5") == alone
+
+
+def test_bad_input_is_told_once(mpirun, tmp_path):
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    done = mpirun(2, [*COMMAND, "--range", "b=3:1"], check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("--range b=3:1: the lower end must be below the upper") == 1

@@ -1,0 +1,39 @@
+"""GPUs as launchers show them to ranks, on a machine without any: a CuPy that only counts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+CUPY = """\
+import os
+from types import SimpleNamespace
+def visible():
+    return len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDeviceCount=visible))
+"""
+PROGRAM = """\
+import json, os, sys
+sys.path.insert(0, os.path.dirname(__file__))
+from tauslab.runner import run
+from tauslab.runner.api import ranks
+comm, shown = ranks(), sys.argv[1]
+os.environ["CUDA_VISIBLE_DEVICES"] = str(comm.local_rank) if shown == "own" else shown
+run.get_backend = lambda name, options: (name, options.index)
+opened = comm.gather(run.open_backend("auto", 1, comm))
+if comm.rank == 0:
+    print(json.dumps(opened))
+"""
+
+
+@pytest.mark.parametrize(("shown", "gpus"), [("own", [0, 0, 0]), ("0,1,2", [0, 1, 2])])
+def test_each_rank_takes_a_gpu_of_its_own(mpirun, tmp_path, shown, gpus):
+    """One that is shown to it alone, as by `srun --gpus-per-task=1`, or one of all."""
+    (tmp_path / "cupy.py").write_text(CUPY)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    opened = json.loads(mpirun(3, [program, shown]).stdout)
+    assert opened == [["cuda", gpu] for gpu in gpus]

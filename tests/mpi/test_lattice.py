@@ -1,0 +1,145 @@
+"""Lattices under mpirun: slabs, cuts, stops and deaths of ranks change no bit; errors end all."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from tauslab.model.lattice_file import write_lattice
+from tauslab.runner.digest import digest_total
+from tauslab.runner.lattice_digest import lattice_digest_lines
+from tauslab.runner.lattice_result import LatticeResult
+
+sys.path.insert(0, str(Path(__file__).parent))
+import lattice_program
+
+pytestmark = pytest.mark.mpi
+
+PROGRAM = Path(__file__).with_name("lattice_program.py")
+LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas"}
+
+
+def digest(path) -> str:
+    return digest_total(lattice_digest_lines(path))
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory) -> dict[str, Path]:
+    """Files of one rank by case, made in this process."""
+    folder = tmp_path_factory.mktemp("one")
+    lattice_program.run_all(folder, [f"{name}=1" for name in lattice_program.UNBROKEN])
+    return {name: folder / f"{name}-1.h5" for name in lattice_program.UNBROKEN}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cases"),
+    [
+        (2, ("whole", "cuts", "hooked", "tight")),
+        (3, ("whole", "cuts", "hooked", "deep")),
+        (4, ("whole", "cuts", "alone", "replicas")),
+    ],
+)
+def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks, cases):
+    """Crowded, with new cuts, deeper halos, hooks, empty slabs, replicas side by side."""
+    mpirun(ranks, [PROGRAM, tmp_path, *cases])
+    for case in cases:
+        path = tmp_path / f"{case}-{ranks}.h5"
+        assert digest(path) == digest(one_rank[LIKE.get(case, "whole")]), case
+        assert not path.with_name(path.name + ".parts").exists()
+    with h5py.File(tmp_path / f"whole-{ranks}.h5") as file, h5py.File(one_rank["whole"]) as one:
+        assert file["overflow"][-1] > 200
+        counted = ("time", "counts", "counts_by_site_type", "reactions_fired", "overflow")
+        for name in (*counted, "lattice/time", "lattice/particles", "lattice/sites", "model/sites"):
+            assert np.array_equal(file[name][...], one[name][...]), name
+        assert file["lattice/particles"].chunks == one["lattice/particles"].chunks
+    with LatticeResult(tmp_path / f"cuts-{ranks}.h5") as result:
+        rows = result.profile
+        assert len(rows) == ranks
+        assert all(row["cuts"] >= 4 for row in rows)
+        assert [row["begin"] for row in rows[1:]] == [row["end"] for row in rows[:-1]]
+        assert {row["above"] for row in rows} <= {"host", "peer"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_slabs_on_gpus_give_the_file_of_one_cpu(mpirun, tmp_path, one_rank, ranks):
+    """Ranks share a GPU where there are not enough: peer copies, and the same bits."""
+    cases = ["whole", "tight", "deep", "cuts", *LIKE]
+    mpirun(ranks, [PROGRAM, tmp_path, *cases], env={"LATTICE_DEVICE": "cuda"})
+    for case in cases:
+        path = tmp_path / f"{case}-{ranks}.h5"
+        assert digest(path) == digest(one_rank[LIKE.get(case, "whole")]), case
+
+
+def test_python_runs_without_an_output(mpirun, tmp_path, one_rank):
+    done = mpirun(2, [PROGRAM, tmp_path, "temporary"])
+    with LatticeResult(one_rank["whole"]) as result:
+        expected = f"counts {len(result.times)} {result.counts('A')[-1]}"
+    assert done.stdout.splitlines() == [expected] * 2
+
+
+def test_a_killed_rank_ends_all_and_the_run_goes_on_elsewhere(mpirun, tmp_path, one_rank):
+    """Rank 1 dies at step 30; other numbers of ranks go on from the checkpoint at step 24."""
+    done = mpirun(3, [PROGRAM, tmp_path, "killed"], check=False, timeout=30)
+    assert done.returncode != 0
+    broken = tmp_path / "killed-3.h5"
+    assert any(broken.with_name(broken.name + ".parts").glob("*checkpoint-*24-*.h5"))
+    copy = tmp_path / "killed-1.h5"
+    shutil.copy(broken, copy)
+    shutil.copytree(f"{broken}.parts", f"{copy}.parts")
+    lattice_program.run_all(tmp_path, ["killed=1"])
+    assert digest(copy) == digest(one_rank["killed"])
+    mpirun(2, [PROGRAM, tmp_path, "killed=3"])
+    assert digest(broken) == digest(one_rank["killed"])
+
+
+def test_a_signal_to_one_rank_stops_all(mpirun, tmp_path, one_rank):
+    """Two lattices of two ranks: the last rank is asked, and both come to a checkpoint."""
+    done = mpirun(4, [PROGRAM, tmp_path, "asked"])
+    assert done.stdout.count("stopped") == 4
+    path = tmp_path / "asked-4.h5"
+    with LatticeResult(path) as result:
+        assert not result.complete
+    with h5py.File(path) as file:
+        marks = file["progress/samples"][...]
+    assert marks[0] > 0
+    assert marks[2] < lattice_program.STEPS // 3 + 1, "the other group stopped too"
+    mpirun(3, [PROGRAM, tmp_path, "asked=4"])
+    assert digest(path) == digest(one_rank["asked"])
+
+
+def test_the_doctor_tells_how_planes_travel(mpirun):
+    done = mpirun(2, ["-m", "tauslab", "doctor"])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("halo ")]
+    assert " between ranks 0-1" in lines[0]
+    assert "1-0" in lines[-1]
+    if "takes the cpu device" in done.stdout:
+        assert lines[0].startswith("halo       host between ranks 0-1, 1-0 (the cpu device has no")
+
+
+def test_what_cannot_be_is_one_sentence(mpirun, tmp_path):
+    write_lattice(lattice_program.crowded(), tmp_path / "cell.h5")
+    (tmp_path / "text.h5").write_text("no")
+    common = "--t-end 0.001 --device cpu --threads 1 --quiet --seed 1"
+    refused = {
+        f"rdme cell.h5 {common} -o a.h5 --slabs 2": "does not fit 3 rank(s)",
+        f"rdme cell.h5 {common} -o a.h5 --halo-depth 5": "cannot cut a lattice of 12 planes",
+        f"rdme cell.h5 {common} -o a.h5 --halo self": "--halo self",
+        f"rdme cell.h5 {common} -o a.h5 --halo peer": "--halo peer: rank 0 cannot reach",
+        f"rdme cell.h5 {common} -o a.h5 --set nope=1": "no parameter of that name",
+        f"rdme cell.h5 {common} -o text.h5 --resume": "text.h5 is not a lattice run",
+        f"rdme none.h5 {common} -o a.h5": "none.h5",
+    }
+    done = mpirun(3, [PROGRAM, tmp_path, *refused], check=False)
+    assert done.stdout.count(f"returned {[2] * len(refused)}") == 3, done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(refused), done.stderr
+    for line, message in zip(lines, refused.values(), strict=True):
+        assert line.startswith("tauslab: ")
+        assert message in line
+    assert not (tmp_path / "a.h5.parts").exists()

@@ -1,0 +1,42 @@
+"""Which GPU a rank or a worker takes, whatever the launcher shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tauslab.kernels.backends import BackendOptions
+from tauslab.runner import run
+from tauslab.runner.mpi import SerialCommunicator, gpu_index
+
+
+@pytest.mark.parametrize(
+    ("count", "rank", "environment", "index"),
+    [
+        (8, 5, {}, 5),
+        (1, 5, {}, 0),
+        (1, 5, {"SLURM_GPUS_PER_TASK": "1"}, 0),
+        (8, 5, {"SLURM_GPUS_PER_TASK": "1"}, 5),  # bound by nobody: all are visible
+        (2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"}, 0),
+        (0, 0, {}, 0),
+    ],
+)
+def test_the_gpu_of_a_rank(count, rank, environment, index):
+    assert gpu_index(count, rank, environment) == index
+
+
+class Fourth(SerialCommunicator):
+    """The fourth rank of its node."""
+
+    local_rank = 3
+    local_size = 4
+
+
+@pytest.mark.parametrize(("visible", "index"), [(1, 0), (4, 3), (8, 3)])
+def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
+    """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
+    opened = []
+    monkeypatch.setattr(run, "device_count", lambda _: visible)
+    monkeypatch.setattr(run, "allowed_cores", lambda: 16)
+    monkeypatch.setattr(run, "get_backend", lambda *chosen: opened.append(chosen))
+    run.open_backend("cuda", 0, Fourth())
+    assert opened == [("cuda", BackendOptions(index=index, threads=4))]
