@@ -16,6 +16,7 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.api_values import names_of, points_of
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
@@ -28,7 +29,6 @@ from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
-from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
@@ -360,8 +360,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         seed=seed,
         method=method,
         set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
-        sweep=_points(sweep, table, design),
-        species=_names(species),
+        sweep=points_of(sweep, table, design),
+        species=names_of(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
         post_leap_check=post_leap_check,
@@ -395,20 +395,3 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         command="tauslab.run",
     )
     return run_job(network, options, ranks_for(executor))
-
-
-def _points(
-    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
-    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
-    design: tuple[str, int] | str | None,
-) -> Sweep | Design | None:
-    columns = Path(table) if isinstance(table, str | os.PathLike) else table
-    return choose_points(
-        sweep, columns, parse_design(design) if isinstance(design, str) else design
-    )
-
-
-def _names(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    if species is None:
-        return None
-    return tuple(species.split(",")) if isinstance(species, str) else tuple(species)
