@@ -126,7 +126,7 @@ class Cases:
 
     def teams(self) -> Iterator[Work]:
         """Figure 9: threads of a trajectory, in place of the paper's blocks of reactions."""
-        for team in (1, 32, 128):
+        for team in (1, 8, 32, 128):
             rows = 4096 if self.quick else 8192
             yield Work("teams", lambda: chain(10_000), 10_000, rows, 5000, team=team)
             yield Work("teams", lambda: colloidal(252), 252, rows, 5000, team=team)

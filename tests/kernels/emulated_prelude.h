@@ -73,10 +73,11 @@ static void wait_for(int begin, int end, Count count) {
     idle = 0;
 }
 
-static int warp_operation() {
-    const int warp = current / 32 * 32;
+// An operation of the `lanes` neighbours that a thread is one of.
+static int warp_operation(int lanes) {
+    const int begin = current / lanes * lanes;
     const int slot = (int)(++fibers[current].warp_operations & 1);
-    wait_for(warp, warp + 32, [](const Fiber &fiber) { return fiber.warp_operations; });
+    wait_for(begin, begin + lanes, [](const Fiber &fiber) { return fiber.warp_operations; });
     return slot;
 }
 
@@ -103,21 +104,21 @@ static void group_operation(int group, int threads) {
 }
 
 template <class T>
-static T warp_read(T value, int lane) {
+static T warp_read(int lanes, T value, int lane) {
     u64 bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
     fibers[current].value[(fibers[current].warp_operations + 1) & 1] = bits;
-    const int slot = warp_operation();
-    bits = fibers[current / 32 * 32 + (lane & 31)].value[slot];
+    const int slot = warp_operation(lanes);
+    bits = fibers[current / lanes * lanes + (lane & (lanes - 1))].value[slot];
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static u32 warp_ballot(bool condition) {
+static u32 warp_ballot(int lanes, bool condition) {
     fibers[current].vote[(fibers[current].warp_operations + 1) & 1] = condition;
-    const int slot = warp_operation();
+    const int slot = warp_operation(lanes), begin = current / lanes * lanes;
     u32 bits = 0;
-    for (int i = 0; i < 32; ++i) bits |= (u32)fibers[current / 32 * 32 + i].vote[slot] << i;
+    for (int i = 0; i < lanes; ++i) bits |= (u32)fibers[begin + i].vote[slot] << i;
     return bits;
 }
 
@@ -140,11 +141,11 @@ static void wait_a_little() {
 
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
-#define WARP_BARRIER() warp_operation()
+#define LANES_BARRIER(lanes) warp_operation(lanes)
 #define BLOCK_BARRIER() block_operation()
-#define WARP_READ(value, lane) warp_read((value), (lane))
-#define WARP_EXCHANGE(value, distance) warp_read((value), current ^ (distance))
-#define WARP_BALLOT(condition) warp_ballot(condition)
+#define LANES_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
+#define LANES_EXCHANGE(lanes, value, distance) warp_read((lanes), (value), current ^ (distance))
+#define LANES_BALLOT(lanes, condition) warp_ballot((lanes), (condition))
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
 #define GROUP_BARRIER(group, threads) group_operation((group), (threads))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 
+from tauslab.kernels import plans
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.large import TEAMS
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
@@ -79,20 +81,32 @@ def mixture(seed=3, n_species=40, n_reactions=300, hub_partners=70) -> Network:
 
 @compiler
 @pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("team", [32, 128])
+@pytest.mark.parametrize("team", [8, 32, 128])
 @pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.3, 0.5]
     cpu = get_backend("cpu", BackendOptions(threads=1))
     expected = simulate(cpu, mixture(), times, 4, selector)
     assert expected[4][0] > 150
-    found = simulate(EmulatedBackend(tmp_path, team, order), mixture(), times, 4, selector, team)
+    device = EmulatedBackend(tmp_path, max(32, team), order)  # four teams of 8 in a warp
+    found = simulate(device, mixture(), times, 4, selector, team)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@compiler
+def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "pdm")
+    monkeypatch.setattr(plans, "MOST_PLANNED", 0)
+    monkeypatch.setattr(plans, "MOST_TOUCHED", 0)
+    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
-@pytest.mark.parametrize("team", [1, 32, 128])
+@pytest.mark.parametrize("team", TEAMS)
 @pytest.mark.gpu
 def test_teams_of_a_gpu_give_the_bits_of_the_cpu(selector, team):
     times = np.linspace(0, 5, 7)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels import forest
+from tauslab.kernels import plans
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.large import tables_of
+from tauslab.kernels.codegen import Style
+from tauslab.kernels.large import tables_of, team_of
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.selectors import mean_dependents, selector_of
 from tauslab.kernels.tables import Rows
@@ -112,10 +113,19 @@ def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
     assert lines(run()) == expected
 
 
-def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch):
+@pytest.mark.parametrize("limits", [("MOST_PLANNED",), ("MOST_TOUCHED",),
+                                    ("MOST_PLANNED", "MOST_TOUCHED")])  # fmt: skip
+def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch, limits):
     expected = lines(run())
-    monkeypatch.setattr(forest, "MOST_PLANNED", 0)
+    for limit in limits:
+        monkeypatch.setattr(plans, limit, 0)
     assert lines(run()) == expected
+
+
+def test_a_quarter_of_a_warp_where_a_gpu_is_overfull():
+    gpu, cpu = Style(branches=False, warps=True), Style(branches=True)
+    assert [team_of(gpu, 132, n) for n in (0, 4096, 8448, 8449)] == [32, 32, 32, 8]
+    assert team_of(cpu, 2, 1 << 20) == 1
 
 
 def test_linear_is_refused_for_large_networks():

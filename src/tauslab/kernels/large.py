@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
 from tauslab.kernels.forest import ForestTables
-from tauslab.kernels.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
+from tauslab.kernels.plans import write_plans
 from tauslab.kernels.tables import IntArray, Rows, TableBook
 from tauslab.kernels.terms import (
     build_terms,
@@ -19,13 +21,25 @@ from tauslab.kernels.terms import (
     literal_of,
 )
 
-TEAMS = (1, 32, 128)  # threads that run one trajectory: one, a warp, a block
+HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
+
+# Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
+TEAMS = (1, 8, 32, 128)
+WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thread 64 registers
+# A GPU is overfull where its warps would run more trajectories than this one after another.
+MOST_TURNS = 2
 
 
-def team_of(network: LoweredNetwork, style: Style) -> int:
-    """Threads for a trajectory, by network and device; no result depends on it."""
-    del network
-    return 32 if style.warps else 1
+def team_of(style: Style, processors: int, trajectories: int) -> int:
+    """Threads for a trajectory; no result depends on it.
+
+    One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
+    more than `MOST_TURNS` for each warp that its processors hold, since a trajectory then takes
+    longer, but four times as many run at the same time.
+    """
+    if not style.warps:
+        return 1
+    return 8 if trajectories > MOST_TURNS * WARPS_OF_A_PROCESSOR * processors else 32
 
 
 class LargeNetwork:
@@ -88,15 +102,13 @@ def tables_of(
         weights = change_weights(network)
     book = TableBook()
     reactions = network.reactions
-    _write_pairs(book, "CHANGE", "BY", [r.change for r in reactions])
-    _write_pairs(book, "ORDER", "COUNT", [r.orders for r in reactions])
-    _write_pairs(book, "NEED", "COUNT", [r.needs for r in reactions])
-    book.whole("SOURCE", [constant_source(r) for r in reactions])
+    _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
-    ForestTables(book, network, terms, _by_updates(network, np.flatnonzero(~owned), weights))
+    stored = _by_updates(network, np.flatnonzero(~owned), weights)
+    write_plans(book, network, ForestTables(book, network, terms, stored))
     return book
 
 
@@ -113,6 +125,28 @@ def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) 
     reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
     often = np.array([float(weights[species].sum()) for species in reads])
     return chosen[np.argsort(-often, kind="stable")]
+
+
+def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> None:
+    """Write a record of constant, species and kind for every reaction, and rows of longer ones."""
+    forms = [_form(reaction) for reaction in reactions]
+    longer = [r for r, (_, _, kind) in zip(reactions, forms, strict=True) if kind == LONGER]
+    kept = {id(reaction) for reaction in longer}
+    sources = [constant_source(reaction) for reaction in reactions]
+    form = np.array(forms, np.int64).reshape(-1, 3)
+    book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
+    _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
+    _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
+
+
+def _form(reaction: LoweredReaction) -> tuple[int, int, int]:
+    """Two species whose counts a propensity is made of, and how."""
+    species = [i for i, _ in reaction.orders]
+    orders = [order for _, order in reaction.orders]
+    if reaction.law is not None or reaction.needs or sum(orders) > 2:
+        return 0, 0, LONGER
+    first, second = (*species, 0, 0)[:2]
+    return first, second, HOMODIMER if orders == [2] else len(species)
 
 
 def _write_pairs(

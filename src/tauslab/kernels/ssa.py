@@ -69,11 +69,13 @@ class ExactSsa:
     selector
         How the next reaction is found; None chooses by the network.
     team
-        Threads that run one trajectory; 0 chooses by network and device. Changes no result.
+        Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
     weights
         How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
     pilot
         Of large networks: count firings, with the pilot's own random numbers.
+    trajectories
+        That this device will run, where that is known; helps to choose the team.
     """
 
     def __init__(
@@ -86,9 +88,10 @@ class ExactSsa:
         team: int = 0,
         weights: FloatArray | None = None,
         pilot: bool = False,
+        trajectories: int = 0,
     ) -> None:
         self.backend = backend
-        self._weights, self._pilot = weights, pilot
+        self._weights, self._pilot, self._trajectories = weights, pilot, trajectories
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -104,7 +107,9 @@ class ExactSsa:
             header = unrolled_header(network, self.backend.style)
             self.entry, file = "ssa", "ssa.cc"
         else:
-            self.team = self.team or team_of(network, self.backend.style)
+            self.team = self.team or team_of(
+                self.backend.style, self.backend.processors, self._trajectories
+            )
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
                 weights=self._weights, pilot=self._pilot,

@@ -102,6 +102,7 @@ class TableBook:
         self._real: list[npt.NDArray[np.float64]] = []
         self._size = {"whole": 0, "real": 0}
         self._constants: dict[str, int] = {}
+        self._places: dict[str, list[int]] = {}
 
     def whole(self, name: str, values: npt.ArrayLike) -> None:
         """Add int32 numbers as ``AT_<name>``."""
@@ -116,6 +117,17 @@ class TableBook:
         array = np.asarray(values, np.float64).ravel()
         self._constants[f"AT_{name}"] = self._grow("real", len(array), name)
         self._real.append(array)
+
+    def records(self, name: str, columns: Sequence[npt.ArrayLike]) -> None:
+        """Add records of two or four numbers, aligned so that one instruction loads a record."""
+        gap = np.zeros(-self._size["whole"] % len(columns), np.int64)
+        self._grow("whole", len(gap), name)
+        self._whole.append(gap)
+        self.whole(name, np.stack([np.asarray(column, np.int64) for column in columns], axis=-1))
+
+    def places(self, name: str, values: Sequence[int]) -> None:
+        """Add few numbers to the header alone, as an array."""
+        self._places[name] = [*values] or [0]
 
     def rows(self, row_name: str, item_name: str, rows: Rows) -> None:
         """Add compressed rows: their starts and their items."""
@@ -132,7 +144,10 @@ class TableBook:
 
     def header(self) -> str:
         """The constants as C++."""
-        return "".join(f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items())
+        lines = [f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items()]
+        for name, values in self._places.items():
+            lines.append(f"TABLE i64 {name}[] = {{{', '.join(map(str, values))}}};\n")
+        return "".join(lines)
 
     def arrays(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """All whole numbers and all reals; never empty."""

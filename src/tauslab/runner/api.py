@@ -287,7 +287,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
         the same law. By default the network decides, see docs/large-networks.md.
     team
-        Of large networks: threads that run one trajectory, 1, 32 or 128; changes no result.
+        Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
     presimulation
         Of large networks: events of the pilot that orders species by how often they change; 0 for
         none. By default by network and number of trajectories.

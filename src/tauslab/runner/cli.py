@@ -116,7 +116,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--species", metavar="A,B", help="record these only")
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
     run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
-    run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 32 or 128")
+    run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 8, 32 or 128")
     run.add_argument("--presimulation", type=int, metavar="N", help="events that order species")
     run.add_argument("--max-steps", type=int, metavar="N", help="events at most")
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")

@@ -146,8 +146,8 @@ class Options:
     selector
         Of ``ssa``: how the next reaction is found; None chooses by the network.
     team
-        Of large networks: threads that run one trajectory, 1, 32 or 128; 0 chooses by network and
-        device. Changes no result.
+        Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by device
+        and number of trajectories. Changes no result.
     presimulation
         Of large networks: events of a pilot trajectory that orders species by how often they
         change; 0 for no pilot, None decides by network and number of trajectories.

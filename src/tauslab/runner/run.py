@@ -132,7 +132,7 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple
     """The task with its method, the scales of its observables, compiled kernels. Collective."""
     task = with_method(task, backend, comm)
     weights = on_root(comm, lambda: presimulated(task, backend))
-    engine = in_turn(comm, lambda: build_engine(task, backend, weights))
+    engine = in_turn(comm, lambda: build_engine(task, backend, weights, comm.size))
     if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
         tell_choice(engine)
     scales = task.options.portion.scales
@@ -183,8 +183,10 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         )
 
 
-def build_engine(task: Task, backend: Backend, weights: FloatArray | None) -> Engine:
-    """The compiled kernels on this rank's device."""
+def build_engine(
+    task: Task, backend: Backend, weights: FloatArray | None, devices: int = 0
+) -> Engine:
+    """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
     if task.system is not None:
         priors = options.sample.priors
@@ -193,8 +195,9 @@ def build_engine(task: Task, backend: Backend, weights: FloatArray | None) -> En
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
-        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights
-    )
+        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
+        trajectories=-(-options.total // devices) if devices else 0,
+    )  # fmt: skip
 
 
 def presimulated(task: Task, backend: Backend) -> FloatArray | None:

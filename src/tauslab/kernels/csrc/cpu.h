@@ -124,6 +124,22 @@ DEVICE double octet_total(const Octet &value) {
     return two[0] + two[1];
 }
 
+// Records of tables.
+struct IntPair {
+    i32 a, b;
+};
+struct IntQuad {
+    i32 a, b, c, d;
+};
+
+DEVICE IntPair load_pair(const i32 *from) {
+    return {from[0], from[1]};
+}
+
+DEVICE IntQuad load_quad(const i32 *from) {
+    return {from[0], from[1], from[2], from[3]};
+}
+
 // The full product of two numbers below 2^32.
 DEVICE u64 wide_product(Word a, Word b) {
     return a * b;

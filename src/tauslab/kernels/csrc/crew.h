@@ -96,11 +96,11 @@ DEVICE void lanes_each(Work work) {
 }
 
 DEVICE void lanes_sync() {
-    WARP_BARRIER();
+    LANES_BARRIER(LANES);
 }
 
 DEVICE i64 lanes_whole_sum(i64 own) {
-    UNROLL for (int size = LANES / 2; size > 0; size /= 2) own += WARP_EXCHANGE(own, size);
+    UNROLL for (int size = LANES / 2; size > 0; size /= 2) own += LANES_EXCHANGE(LANES, own, size);
     return own;
 }
 
@@ -187,7 +187,7 @@ class Crew {
     // Of numbers that are not negative, whose bits are in the same order.
     DEVICE_MEMBER void least(u64 *cell, double own) const {
         UNROLL for (int size = LANES / 2; size > 0; size /= 2) {
-            const double other = WARP_EXCHANGE(own, size);
+            const double other = LANES_EXCHANGE(LANES, own, size);
             own = other < own ? other : own;
         }
         if (first_lane()) atomic_least(cell, as_bits(own));

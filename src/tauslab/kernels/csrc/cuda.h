@@ -33,11 +33,19 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 
 // What the threads of a team exchange (team.h).
 #define THREAD_IN_BLOCK threadIdx.x
-#define WARP_BARRIER() __syncwarp()
 #define BLOCK_BARRIER() __syncthreads()
-#define WARP_READ(value, lane) __shfl_sync(0xffffffffu, (value), (lane))
-#define WARP_EXCHANGE(value, distance) __shfl_xor_sync(0xffffffffu, (value), (distance))
-#define WARP_BALLOT(condition) __ballot_sync(0xffffffffu, (condition))
+// Of `lanes` neighbours, a power of two: those that a thread is one of. Others of its warp may be
+// elsewhere in the program.
+#define LANES_MASK(lanes) \
+    ((lanes) == 32 ? 0xffffffffu : ((1u << (lanes)) - 1) << (threadIdx.x % 32 & ~((lanes) - 1)))
+#define LANES_BARRIER(lanes) __syncwarp(LANES_MASK(lanes))
+#define LANES_READ(lanes, value, lane) __shfl_sync(LANES_MASK(lanes), (value), (lane), (lanes))
+#define LANES_EXCHANGE(lanes, value, distance) \
+    __shfl_xor_sync(LANES_MASK(lanes), (value), (distance))
+#define LANES_BALLOT(lanes, condition) \
+    (__ballot_sync(LANES_MASK(lanes), (condition)) >> \
+         ((lanes) == 32 ? 0 : threadIdx.x % 32 & ~((lanes) - 1)) & \
+     0xffffffffu >> (32 - (lanes)))
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
 // Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
@@ -121,6 +129,24 @@ DEVICE u32 high_word(double value) {
 
 DEVICE u32 low_word(double value) {
     return (u32)__double2loint(value);
+}
+
+// Records of tables: one load each.
+struct IntPair {
+    i32 a, b;
+};
+struct IntQuad {
+    i32 a, b, c, d;
+};
+
+DEVICE IntPair load_pair(const i32 *from) {
+    const int2 words = *(const int2 *)from;
+    return {words.x, words.y};
+}
+
+DEVICE IntQuad load_quad(const i32 *from) {
+    const int4 words = *(const int4 *)from;
+    return {words.x, words.y, words.z, words.w};
 }
 
 // 32 x 32 -> 64 bits. Written as a 64-bit product it costs an addition of zero more.

@@ -10,8 +10,9 @@
 // tree of its own. It is computed again when a species it reads changes.
 //
 // The *top* tree has a leaf for each owner, and one for the stored tree. What an event makes old is
-// a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, sums of
-// the lower trees, owners, sums of the top tree. Every sum is the canonical one.
+// a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, owners,
+// sums of the lower trees, sums of the top tree. Every sum is the canonical one. The *root*, the sum
+// of all, is not kept: whoever needs it adds the 32 numbers below and may then choose among them.
 #pragma once
 
 #include "laws.h"
@@ -19,8 +20,9 @@
 #include "streams.h"
 #include "team.h"
 
-// What the whole number of a term is.
-enum TermKind : i32 { PARTNERS = 0, SAME_SPECIES = 1, FIXED = 2 };
+// What a whole number is, in its record's third word: a count of its own species less one, a number
+// of reactions; else a sum of partners' counts, in which longer lists have their first run of 32.
+enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
 // A trajectory in flight.
 struct State {
@@ -30,22 +32,31 @@ struct State {
     const double *c;      // constants of the row
 };
 
-// Propensity of reaction j, from its row of orders or its law.
-DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
-    const i32 source = tables.at(AT_SOURCE, j);
+// What the propensity of a reaction is, in its record's last word; else a constant times the counts
+// of so many species, 0 to 2, that its record names.
+enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
+
+// Propensity of reaction j from its law, or its rows of orders and of least counts.
+DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const State &s) {
     if (source == GENERAL_LAW) return general_propensity(j, s.x, s.c, tables);
     for (i32 i = tables.at(AT_NEED_ROW, j); i < tables.at(AT_NEED_ROW, j + 1); ++i)
         if (s.x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
-    const double constant = constant_of(source, tables.real[AT_LITERAL + j], s.c);
-    const i32 begin = tables.at(AT_ORDER_ROW, j), end = tables.at(AT_ORDER_ROW, j + 1);
-    if (begin == end) return constant;
     double product = 1.0;
-    for (i32 i = begin; i < end; ++i) {
+    for (i32 i = tables.at(AT_ORDER_ROW, j); i < tables.at(AT_ORDER_ROW, j + 1); ++i) {
         const double count = (double)s.x[tables.at(AT_ORDER_SPECIES, i)];
         for (i32 taken = 0; taken < tables.at(AT_ORDER_COUNT, i); ++taken)
             product = product * (count - (double)taken);
     }
-    return constant * product;
+    return constant_of(source, tables.real[AT_LITERAL + j], s.c) * product;
+}
+
+DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
+    const IntQuad law = tables.quad(AT_LAW, j);
+    if (law.d == LONGER) return longer_propensity(tables, j, law.a, s);
+    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], s.c);
+    if (law.d == 0) return constant;
+    const double first = (double)s.x[law.b], second = (double)s.x[law.c];
+    return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
 }
 
 DEVICE double term_constant(const Tables &tables, i64 term, const State &s) {
@@ -74,49 +85,67 @@ struct ChunkTerms {
 #endif
 };
 
+// Terms and place of a chunk.
+struct Chunk {
+    const Tables &tables;
+    const State &s;
+    IntPair record;
+
+    DEVICE_MEMBER int exponent() const { return record.b % 8; }
+    DEVICE_MEMBER i64 place() const { return record.b / 8; }
+    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a}; }
+};
+
 // ------------------------------------------------------------- stages of a plan, for item `i` each
 
-DEVICE void update_leaf(const Tables &tables, i32 leaf, const State &s) {
-    s.v[V_LEAVES + leaf] = propensity(tables, tables.at(AT_LEAF_REACTION, leaf), s);
+DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
+    s.v[leaf.b] = propensity(tables, leaf.a, s);
 }
 
-template <class Item>
-DEVICE void update_chunks(const Tables &tables, i64 begin, i64 end, Item item, const State &s) {
+// Chunks whose records are `begin .. end - 1` of the table `where`.
+DEVICE void update_chunks(const Tables &tables, i64 where, i64 begin, i64 end, const State &s) {
     team_sums(
-        begin, end, [&](i64 i) { return tables.at(AT_CHUNK_WIDTH, item(i)); },
-        [&](i64 i) { return ChunkTerms{tables, s, tables.at(AT_CHUNK_TERM, item(i))}; },
-        [&](i64 i, double sum) { s.v[V_CHUNKS + item(i)] = sum; });
+        begin, end, [&](i64 i) { return Chunk{tables, s, tables.pair(where, i)}; },
+        [&](const Chunk &chunk, double sum) { s.v[chunk.place()] = sum; });
 }
 
 // A sum of 32 neighbours.
-DEVICE void update_node(const Tables &tables, i32 node, const State &s) {
-    const i64 child = tables.at(AT_NODE_CHILD, node);
-    const double sum = lanes_sum(Neighbours{s.v, child});
-    if (first_lane()) s.v[tables.at(AT_NODE_VALUE, node)] = sum;
+DEVICE void update_node(IntPair node, const State &s) {
+    const double sum = lanes_sum(Neighbours{s.v, node.a});
+    if (first_lane()) s.v[node.b] = sum;
 }
 
-DEVICE void update_owner(const Tables &tables, i32 owner, const State &s) {
-    const i32 count = s.x[tables.at(AT_OWNER_SPECIES, owner)];
-    s.v[V_TOP + owner] = count > 0 ? (double)count * s.v[tables.at(AT_OWNER_VALUE, owner)] : 0.0;
+DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
+    const i32 count = s.x[tables.quad(AT_OWNER, owner.a).a];
+    s.v[V_TOP + owner.a] = count > 0 ? (double)count * s.v[owner.b] : 0.0;
 }
 
 // ------------------------------------------------------------------------------- all from counts
 
-// Every sum, from the counts alone.
-DEVICE void build_sums(const Tables &tables, const State &s) {
-    const auto all = [](i64 i) { return (i32)i; };
-    if (N_LEAVES > 0) team_each(0, N_LEAVES, [&](i64 i) { update_leaf(tables, (i32)i, s); });
-    if (N_OWNERS > 0) update_chunks(tables, 0, N_CHUNKS, all, s);
-    team_sync();
-    for (i32 stage = 0; stage < NODE_STAGES; ++stage) {
-        if (stage == LOWER_STAGES && N_OWNERS > 0) {
-            team_each(0, N_OWNERS, [&](i64 i) { update_owner(tables, (i32)i, s); });
-            team_sync();
-        }
+// Sums of stages `first .. last - 1`.
+DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &s) {
+    for (i32 stage = first; stage < last; ++stage) {
         team_groups(tables.at(AT_STAGE_NODE, stage), tables.at(AT_STAGE_NODE, stage + 1),
-                    [&](i64 i) { update_node(tables, (i32)i, s); });
+                    [&](i64 i) { update_node(tables.pair(AT_NODE, i), s); });
         team_sync();
     }
+}
+
+// Every sum, from the counts alone.
+DEVICE void build_sums(const Tables &tables, const State &s) {
+    if (N_LEAVES > 0)
+        team_each(0, N_LEAVES, [&](i64 i) {
+            update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
+        });
+    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, N_CHUNKS, s);
+    team_sync();
+    build_nodes(tables, 0, LOWER_STAGES, s);
+    if (N_OWNERS > 0) {
+        team_each(0, N_OWNERS,
+                  [&](i64 i) { update_owner(tables, {(i32)i, tables.quad(AT_OWNER, i).b}, s); });
+        team_sync();
+    }
+    build_nodes(tables, LOWER_STAGES, NODE_STAGES, s);
 }
 
 // Counts of a new trajectory, whole numbers and sums.
@@ -126,11 +155,10 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_sync();
     if (N_OWNERS > 0)
         team_each(0, N_WHOLE, [&](i64 i) {
-            const i32 begin = tables.at(AT_WHOLE_BEGIN, i), end = tables.at(AT_WHOLE_END, i);
-            const i32 kind = tables.at(AT_WHOLE_KIND, i);
-            i64 sum = kind == FIXED ? end - begin : kind == SAME_SPECIES ? -1 : 0;
-            if (kind != FIXED)
-                for (i32 k = begin; k < end; ++k) sum += s.x[tables.at(AT_PARTNER, k)];
+            const IntQuad whole = tables.quad(AT_WHOLE, i);
+            i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
+            if (whole.c != FIXED)
+                for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
             s.n[i] = sum;
         });
     team_sync();
@@ -139,125 +167,69 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 
 // ---------------------------------------------------------------------------------- the choice
 
-DEVICE double total(const State &s) {
-    return s.v[V_TOTAL];
-}
+typedef LaneSums<Neighbours> Root;
 
-// Reaction of a leaf of the stored tree.
-DEVICE i32 find_stored(const Tables &tables, double target, const State &s) {
-    i64 leaf = 0;
-    for (i32 level = STORED_LEVELS - 1; level >= 0; --level) {
-        const i64 child = tables.at(AT_STORED_LEVEL, level) + leaf * LANES;
-        leaf = leaf * LANES + lanes_choose(LANES, Neighbours{s.v, child}, target);
+// Down a tree from a node whose children are on `level` to one on the lowest level.
+template <class Places>
+DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, double &target, const State &s) {
+    UNROLL for (; level >= 0; --level) {
+        const Neighbours below = {s.v, places[level] + node * LANES};
+        node = node * LANES + lanes_choose(LANES, below, target);
     }
-    return tables.at(AT_LEAF_REACTION, leaf);
+    return node;
 }
 
 // Reaction of a term: the partner in whose count `rank` falls, counted through all partners.
 DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const State &s) {
-    i32 begin = tables.at(AT_WHOLE_BEGIN, term);
-    const i32 end = tables.at(AT_WHOLE_END, term);
-    if (end - begin > 1) {
-        const i64 n = s.n[term];
-        const double quotient = target / term_constant(tables, term, s);
-        i64 rank = quotient < (double)n ? (i64)quotient : n - 1;
-        if (tables.at(AT_WHOLE_KIND, term) == FIXED) return tables.at(AT_MEMBER, begin + rank);
-        if (end - begin > LANES) {  // runs of 32 partners first
-            i64 run = tables.at(AT_TERM_RUNS, term);
-            for (int found = LANES; found == LANES; run += found) {
-                const i32 left = (end - begin + LANES - 1) / LANES;
-                found = lanes_find(
-                    left < LANES ? left : LANES, [&](int lane) { return s.n[run + lane]; }, rank);
-                begin += found * LANES;
-            }
+    const IntQuad whole = tables.quad(AT_WHOLE, term);
+    i32 begin = whole.a;
+    const i32 end = whole.b;
+    if (end - begin == 1) return whole.d;
+    const i64 n = s.n[term];
+    const double quotient = target / term_constant(tables, term, s);
+    i64 rank = quotient < (double)n ? (i64)quotient : n - 1;
+    if (whole.c == FIXED) return tables.pair(AT_MEMBER, begin + rank).a;
+    if (end - begin > LANES) {  // runs of 32 partners first
+        i64 run = whole.c;
+        for (int found = LANES; found == LANES; run += found) {
+            const i32 left = (end - begin + LANES - 1) / LANES;
+            found = lanes_find(
+                left < LANES ? left : LANES, [&](int lane) { return s.n[run + lane]; }, rank);
+            begin += found * LANES;
         }
-        const int count = end - begin < LANES ? end - begin : LANES;
-        const int found = lanes_find(
-            count, [&](int lane) { return (i64)s.x[tables.at(AT_PARTNER, begin + lane)]; }, rank);
-        begin += found < count ? found : count - 1;
     }
-    return tables.at(AT_MEMBER, begin);
+    const int count = end - begin < LANES ? end - begin : LANES;
+    const int found = lanes_find(
+        count, [&](int lane) { return (i64)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
+    return tables.pair(AT_MEMBER, begin + (found < count ? found : count - 1)).a;
 }
 
 // Reaction of an owner whose count is positive.
-DEVICE i32 find_owned(const Tables &tables, i32 owner, double target, const State &s) {
-    target = target / (double)s.x[tables.at(AT_OWNER_SPECIES, owner)];
-    i64 place = tables.at(AT_OWNER_VALUE, owner);
-    while (HAS_UPPER && place >= V_UPPER) {
-        const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
-        place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
+DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const State &s) {
+    const IntQuad owner = tables.quad(AT_OWNER, number);
+    target = target / (double)s.x[owner.a];
+    IntPair chunk = {owner.c, owner.d};
+    if (HAS_UPPER && owner.b >= V_UPPER) {
+        i64 place = owner.b;
+        while (place >= V_UPPER) {
+            const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
+            place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
+        }
+        chunk = tables.pair(AT_CHUNK, place - V_CHUNKS);
     }
-    const i64 chunk = place - V_CHUNKS, term = tables.at(AT_CHUNK_TERM, chunk);
-    const int lane =
-        lanes_choose(tables.at(AT_CHUNK_WIDTH, chunk), ChunkTerms{tables, s, term}, target);
-    return find_partner(tables, term + lane, target, s);
+    const int lane = lanes_choose(1 << chunk.b % 8, ChunkTerms{tables, s, chunk.a}, target);
+    return find_partner(tables, chunk.a + lane, target, s);
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
-DEVICE i32 find(const Tables &tables, double target, const State &s) {
-    if (N_OWNERS == 0) return find_stored(tables, target, s);
-    i64 owner = 0;
-    for (i32 level = TOP_LEVELS - 1; level >= 0; --level) {
-        const i64 child = tables.at(AT_TOP_LEVEL, level) + owner * LANES;
-        owner = owner * LANES + lanes_choose(LANES, Neighbours{s.v, child}, target);
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s) {
+    const i64 first = root.choose(target);
+    i64 leaf = first;
+    if (N_OWNERS > 0) {
+        const i64 owner = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, target, s);
+        if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
+        leaf = 0;
     }
-    if (N_LEAVES > 0 && owner == N_OWNERS) return find_stored(tables, target, s);
-    return find_owned(tables, (i32)owner, target, s);
-}
-
-// ----------------------------------------------------------------------------------- the event
-
-// Does `work(begin, end)` for the items of a stage of the reaction's plan; false if there are none.
-template <class Work>
-DEVICE void plan_stage(const Tables &tables, i32 reaction, i32 stage, Work work) {
-    for (i32 i = tables.at(AT_PLAN_ROW, reaction); i < tables.at(AT_PLAN_ROW, reaction + 1); ++i) {
-        const i64 row = (i64)tables.at(AT_PLAN_PART, i) * PLAN_STAGES + stage;
-        const i32 begin = tables.at(AT_PART_ROW, row), end = tables.at(AT_PART_ROW, row + 1);
-        if (begin < end) work(begin, end);
-    }
-}
-
-// Changes counts and what depends on them; false if a count passed 2147483647.
-DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
-    const i32 begin = tables.at(AT_CHANGE_ROW, reaction);
-    const i32 end = tables.at(AT_CHANGE_ROW, reaction + 1);
-    bool negative = false;
-    team_each(begin, end, [&](i64 i) {
-        i32 &count = s.x[tables.at(AT_CHANGE_SPECIES, i)];
-        count = plus(count, tables.at(AT_CHANGE_BY, i));
-        negative = negative || count < 0;
-    });
-    if (team_any(negative)) return false;
-    for (i32 i = begin; N_OWNERS > 0 && i < end; ++i) {
-        const i32 species = tables.at(AT_CHANGE_SPECIES, i), by = tables.at(AT_CHANGE_BY, i);
-        team_each(tables.at(AT_TOUCH_ROW, species), tables.at(AT_TOUCH_ROW, species + 1),
-                  [&](i64 k) {
-                      s.n[tables.at(AT_TOUCH_WHOLE, k)] += (i64)by * tables.at(AT_TOUCH_TIMES, k);
-                  });
-        team_sync();
-    }
-    if (N_OWNERS == 0) team_sync();
-
-    const auto item = [&](i64 i) { return tables.at(AT_PART_ITEM, i); };
-    if (N_LEAVES > 0)
-        plan_stage(tables, reaction, 0, [&](i32 from, i32 to) {
-            team_each(from, to, [&](i64 i) { update_leaf(tables, item(i), s); });
-        });
-    if (N_OWNERS > 0)
-        plan_stage(tables, reaction, 1,
-                   [&](i32 from, i32 to) { update_chunks(tables, from, to, item, s); });
-    team_sync();
-    UNROLL for (i32 stage = 0; stage < NODE_STAGES; ++stage) {
-        if (stage == LOWER_STAGES && N_OWNERS > 0) {
-            plan_stage(tables, reaction, 2, [&](i32 from, i32 to) {
-                team_each(from, to, [&](i64 i) { update_owner(tables, item(i), s); });
-            });
-            team_sync();
-        }
-        plan_stage(tables, reaction, 3 + stage, [&](i32 from, i32 to) {
-            team_groups(from, to, [&](i64 i) { update_node(tables, item(i), s); });
-        });
-        team_sync();
-    }
-    return true;
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), target, s);
+    return tables.at(AT_LEAF_REACTION, leaf);
 }

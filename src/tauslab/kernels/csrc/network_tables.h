@@ -13,6 +13,10 @@ struct Tables {
     const double *real;
 
     DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
+
+    // Record i of two or four numbers.
+    DEVICE_MEMBER IntPair pair(i64 where, i64 i) const { return load_pair(whole + where + 2 * i); }
+    DEVICE_MEMBER IntQuad quad(i64 where, i64 i) const { return load_quad(whole + where + 4 * i); }
 };
 
 // A sum of counts with whole weights, exact in any order.

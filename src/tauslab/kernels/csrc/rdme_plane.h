@@ -95,6 +95,16 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
             return (int)total / SLOT_BITS;
         }
     }
+    const int mine = particles_in(own);
+    if (!held && in_four(low_bits(mine) | from_below | from_above) &&
+        mine - bits_set(leaving) + bits_set(from_below) + bits_set(from_above) <= FOUR_SLOTS) {
+        FourWords all = {0, 0, 0};
+        all.put(own, low_bits(mine) & ~leaving, l.packing);
+        all.put(below, from_below, l.packing);
+        all.put(above, from_above, l.packing);
+        make_empty(to);
+        return all.store(to);
+    }
 #endif
     Site staying = own;
     int n = take_out(staying, leaving, l.packing);

@@ -14,6 +14,7 @@ constexpr int SLOT_BITS = 8 * (int)sizeof(Particle);
 constexpr int PER_WORD = 32 / SLOT_BITS;
 constexpr int PAIR_SLOTS =
     2 * PER_WORD;  // of the first two words, which hold most sites' particles
+constexpr int FOUR_SLOTS = 4 * PER_WORD;  // of the first four, where a site has so many
 constexpr int PACKINGS = 1 << PER_WORD;
 
 typedef Particle MAY_ALIAS Slot;
@@ -87,11 +88,11 @@ struct Packed {
     u32 bits;
 };
 
-// The given slots of the first two words, without gaps.
-DEVICE Packed packed(const Site &from, u32 slots, const u32 *packing) {
+// The given slots of two words of a site, the first ones by default, without gaps.
+DEVICE Packed packed(const Site &from, u32 slots, const u32 *packing, int word = 0) {
     const u32 low = packing[slots % PACKINGS], high = packing[slots / PACKINGS];
-    const u64 after = SELECT_BYTES(from.word[1], high);
-    return {SELECT_BYTES(from.word[0], low) | after << (low >> 16), (low + high) >> 16};
+    const u64 after = SELECT_BYTES(from.word[word + 1], high);
+    return {SELECT_BYTES(from.word[word], low) | after << (low >> 16), (low + high) >> 16};
 }
 
 // Whether slots lie in the first two words.
@@ -117,6 +118,48 @@ DEVICE u64 put_behind(u32 bits, const Packed &more) {
     return more.particles << (bits & 63);
 }
 
+// Whether slots lie in the first four words of a site that has so many.
+DEVICE bool in_four(u32 slots) {
+    return SITE_WORDS >= 4 && (FOUR_SLOTS >= 32 || slots >> (FOUR_SLOTS & 31) == 0);
+}
+
+// Particles of up to four words.
+struct FourWords {
+    u64 low, high;
+    u32 bits;
+
+    DEVICE_MEMBER void put(const Packed &more) {
+        const u32 shift = bits & 63;
+        const u64 first = more.particles << shift;
+        if (bits < 64) {
+            low |= first;
+            high |= shift ? more.particles >> (64 - shift) : 0;
+        } else {
+            high |= first;
+        }
+        bits += more.bits;
+    }
+
+    // The given slots, if all fit.
+    DEVICE_MEMBER void put(const Site &from, u32 slots, const u32 *packing) {
+        constexpr int SECOND = SITE_WORDS >= 4 ? 2 : 0;
+        put(packed(from, slots & ((1u << PAIR_SLOTS) - 1), packing));
+        put(packed(from, slots >> PAIR_SLOTS, packing, SECOND));
+    }
+
+    DEVICE_MEMBER int store(Site &to) const {
+        to.word[0] = (u32)low;
+        to.word[1] = (u32)(low >> 32);
+        to.word[2 % SITE_WORDS] = (u32)high;
+        to.word[3 % SITE_WORDS] = (u32)(high >> 32);
+        return (int)bits / SLOT_BITS;
+    }
+};
+
+DEVICE u64 two_words(const Site &site, int word) {
+    return site.word[word % SITE_WORDS] | (u64)site.word[(word + 1) % SITE_WORDS] << 32;
+}
+
 #endif
 
 // Takes the particles of `leaving` out, and the others close ranks; returns their number.
@@ -128,6 +171,11 @@ DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
         site.word[0] = (u32)staying.particles;
         site.word[1] = (u32)(staying.particles >> 32);
         return (int)staying.bits / SLOT_BITS;
+    }
+    if (SITE_WORDS >= 4 && n <= FOUR_SLOTS) {
+        FourWords staying = {0, 0, 0};
+        staying.put(site, low_bits(n) & ~leaving, packing);
+        return staying.store(site);
     }
 #else
     static_cast<void>(packing);
@@ -159,6 +207,12 @@ DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *pa
         to.word[0] |= (u32)moved;
         to.word[1] |= (u32)(moved >> 32);
         n += (int)more.bits / SLOT_BITS;
+        return;
+    }
+    if (in_four(coming) && n + bits_set(coming) <= FOUR_SLOTS) {
+        FourWords all = {two_words(to, 0), two_words(to, 2), (u32)(n * SLOT_BITS)};
+        all.put(from, coming, packing);
+        n = all.store(to);
         return;
     }
 #else

@@ -1,10 +1,10 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
-// reaction is found: forest.h.
+// reaction is found: forest.h; what it changes: event.h.
 //
 // Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
 // pilot, which counts how often each reaction fires, has a stream of its own.
-#include "forest.h"
+#include "event.h"
 #include "model.h"
 #include "portable_math.h"
 #include "prelude.h"
@@ -12,12 +12,12 @@
 #include "team_draws.h"
 #include "team_sampling.h"
 
-KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
-       const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-       const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts,
-       double *observables, i32 *final_counts, u8 *status, u64 *events, const i32 *whole_tables,
-       const double *real_tables, i32 *all_counts, i64 *all_whole, double *all_values,
-       [[maybe_unused]] u64 *firings) {
+TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
+            const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+            const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
+            i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
+            const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
+            i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
     State s = {{all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE},
@@ -35,24 +35,27 @@ KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, 
         start(tables, initial + place.input * initial_stride, s);
         i64 k = 0;
         u64 step = 0;
-        double t = 0;
+        double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
         while (k < n_times) {
             if (step % DRAWS_OF_TEAM == 0) draws.make(*keys, place, step);
-            const double a0 = total(s);
+            const Neighbours below = {s.v, V_ROOT};
+            const Root root(below);
+            const double a0 = root.total();
             double t_event = infinity();
             if (a0 > 0 && a0 < infinity())
                 t_event = t + draws.waiting(step) / a0;
             else
                 ended = a0 == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
-            for (; k < n_times && times[k] < t_event; ++k) record_state(tables, out, row, k, s);
+            for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
+                record_state(tables, out, row, k, s);
             if (k == n_times) break;
             if (step >= max_steps) {
                 ended = STEP_LIMIT;
                 break;
             }
-            const i32 reaction = find(tables, draws.unit(step) * a0, s);
+            const i32 reaction = find(tables, root, draws.unit(step) * a0, s);
             if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;

@@ -38,7 +38,7 @@ class TeamDraws {
 
 #else
 
-constexpr u32 DRAWS_OF_TEAM = LANES;
+constexpr u32 DRAWS_OF_TEAM = TEAM_LANES;
 constexpr u32 OWN_STREAM = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
 
 class TeamDraws {
@@ -52,11 +52,11 @@ class TeamDraws {
     }
 
     DEVICE_MEMBER double waiting(u64 step) const {
-        return WARP_READ(waiting_, (int)(step % DRAWS_OF_TEAM));
+        return LANES_READ(TEAM_LANES, waiting_, (int)(step % DRAWS_OF_TEAM));
     }
 
     DEVICE_MEMBER double unit(u64 step) const {
-        return WARP_READ(unit_, (int)(step % DRAWS_OF_TEAM));
+        return LANES_READ(TEAM_LANES, unit_, (int)(step % DRAWS_OF_TEAM));
     }
 
   private:
