@@ -105,6 +105,17 @@ def mpirun(tmp_path: Path) -> Mpirun:
     return run
 
 
+@pytest.fixture
+def parallel_h5py() -> dict[str, str]:
+    """Environment in which `mpirun` finds an h5py that was built with MPI."""
+    beside = Path(__file__).parents[1] / ".venv" / "parallel-h5py" / "site"
+    folder = Path(os.environ.get("TAUSLAB_PARALLEL_H5PY", beside))
+    if not (folder / "h5py").is_dir():
+        pytest.skip("no h5py with MPI (scripts/build_parallel_h5py)")
+    package = Path(tauslab.__file__).parents[1]
+    return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package)))}
+
+
 def _launcher() -> str | None:
     """Prefer the launcher that was installed with this Python: it belongs to mpi4py's MPI."""
     beside = str(Path(sys.executable).parent)

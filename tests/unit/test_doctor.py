@@ -9,8 +9,9 @@ import types
 import numpy as np
 import pytest
 
+from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.runner import doctor
+from tauslab.runner import doctor, doctor_cluster
 from tauslab.runner.doctor import doctor_json, doctor_report, gpu_of_rank
 from tauslab.runner.mpi import SerialCommunicator
 
@@ -148,3 +149,35 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
 )
 def test_gpu_of_rank(local_rank, devices, gpu):
     assert gpu_of_rank(local_rank, devices) == gpu
+
+
+def test_the_cluster_section(tmp_path):
+    facts = doctor_json(SerialCommunicator(), tmp_path)
+    assert facts["peers"] == {"gigabytes_per_second": []}
+    assert facts["clocks"] == {"offsets_s": [0.0], "largest_skew_s": 0.0}
+    assert facts["storage"]["folder"] == str(tmp_path)
+    assert facts["storage"]["megabytes_per_second"] > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    report = doctor_report(SerialCommunicator(), tmp_path / "nowhere")
+    told = line(report, "storage")
+    assert "not writable: rank 0: No such file or directory" in told
+
+
+def test_the_matrix_of_peers(monkeypatch):
+    """As the backend measured it, with a dash where there is no direct way."""
+    monkeypatch.setattr(
+        doctor_cluster, "peer_matrix", lambda name: [[3000.0, None], [470.2, 2999.0]]
+    )
+    report = doctor_report(SerialCommunicator())
+    rows = report[report.index(line(report, "peers")) + 1 :][:2]
+    assert [row.split() for row in rows] == [["3000", "-"], ["470", "2999"]]
+
+
+@pytest.mark.gpu
+def test_gpus_copy_to_themselves():
+    matrix = peer_matrix("cuda")
+    assert len(matrix) == device_count("cuda")
+    assert all(row[i] > 100 for i, row in enumerate(matrix))

@@ -50,7 +50,7 @@ class Launch:
     `initial` int32 ``[inputs, species]`` and `constants` f64 ``[inputs, constants]``, with one
     input for all trajectories or, without a sweep, one for each. In a sweep `per_point`
     trajectories of every point follow each other; it has one input for each of the points that
-    the launch touches.
+    the launch touches. Numbers of trajectories begin at `before`, within each point.
     """
 
     first: int
@@ -58,6 +58,7 @@ class Launch:
     initial: Any
     constants: Any
     per_point: int = 0
+    before: int = 0
 
 
 class ExactSsa:
@@ -157,7 +158,7 @@ class ExactSsa:
         backend.clear(buffers.row_counter, stream)
         backend.clear(buffers.work, stream)
         arguments = [
-            self._key(seed), launch.per_point, launch.first, launch.rows,
+            self._key(seed), launch.per_point, launch.before, launch.first, launch.rows,
             self._times, self._n_times,
             launch.initial, stride_of(launch.initial),
             launch.constants, stride_of(launch.constants),

@@ -7,6 +7,7 @@
     |-- ConfigError           an option, a name or a value the user gave              (ValueError)
     |-- DecompositionError    work that cannot be cut over the ranks there are        (ValueError)
     |-- DeviceError           a device, compiler or driver that is not there          (RuntimeError)
+    |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
     |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
@@ -48,6 +49,10 @@ class DeviceError(TauslabError, RuntimeError):
     """A device, compiler or driver that was asked for is not there."""
 
     exit_code = 2
+
+
+class DeviceFailed(TauslabError, RuntimeError):
+    """A device reported an error while it worked; what is on disk can be resumed."""
 
 
 class ExecutorError(TauslabError, RuntimeError):

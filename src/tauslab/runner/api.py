@@ -16,6 +16,7 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.api_values import names_of, points_of
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
@@ -28,7 +29,6 @@ from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
-from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
@@ -234,6 +234,11 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    append: int | None = None,
+    until: str | None = None,
+    writer: str = "auto",
+    mpi_hints: Mapping[str, str] | None = None,
+    compress: int = 0,
     quiet: bool = True,
 ) -> Result:
     """Simulate an ensemble of trajectories; under ``mpirun`` on all ranks together.
@@ -314,6 +319,17 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
         Replace a file that is there; complete one that a run left unfinished.
+    append
+        Add so many trajectories, at each point, to the finished result in `output`; `n` is not
+        used. As one run with all of them would have given it.
+    until
+        Add trajectories until a 95 % confidence interval is narrow enough, `n` at most:
+        ``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/convergence.md.
+    writer, mpi_hints
+        How several ranks write a file: ``mpio`` (together, with these hints to MPI-IO), ``parts``,
+        or ``auto``; see docs/clusters.md.
+    compress
+        Level of gzip for the samples in a file, 1 to 9.
     quiet
         Show no progress.
 
@@ -344,8 +360,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         seed=seed,
         method=method,
         set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
-        sweep=_points(sweep, table, design),
-        species=_names(species),
+        sweep=points_of(sweep, table, design),
+        species=names_of(species),
         record=None if record is None else Record.parse(record),
         epsilon=epsilon,
         post_leap_check=post_leap_check,
@@ -370,24 +386,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,
+        append=append,
+        until=until,
+        writer=writer,
+        hints=dict(mpi_hints or {}),
+        compress=compress,
         quiet=quiet,
         command="tauslab.run",
     )
     return run_job(network, options, ranks_for(executor))
-
-
-def _points(
-    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
-    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
-    design: tuple[str, int] | str | None,
-) -> Sweep | Design | None:
-    columns = Path(table) if isinstance(table, str | os.PathLike) else table
-    return choose_points(
-        sweep, columns, parse_design(design) if isinstance(design, str) else design
-    )
-
-
-def _names(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    if species is None:
-        return None
-    return tuple(species.split(",")) if isinstance(species, str) else tuple(species)

@@ -16,7 +16,7 @@ from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
-from tauslab.runner.job import METHODS
+from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        _run, _rdme, _dbn, _info, _plot, _export, _digest, _check, _doctor, _bench, _slurm,
+        _run, _rdme, _dbn, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench, _slurm,
     ):  # fmt: skip
         add(subparsers)
     return parser
@@ -126,6 +126,18 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
+    run.add_argument(
+        "--append", type=int, metavar="N", help="add N trajectories to a finished file"
+    )
+    run.add_argument(
+        "--until", metavar="WHAT", help="'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n"
+    )
+    run.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
+    run.add_argument("--writer", choices=WRITERS, default="auto", help="of several ranks")
+    run.add_argument(
+        "--mpi-hint", action="append", default=[], metavar="NAME=VALUE", help="of mpio, to MPI-IO"
+    )
+    run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
@@ -190,6 +202,7 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     rdme.add_argument("--overwrite", action="store_true", help="replace an existing file")
     rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
+    rdme.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
     rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
@@ -266,6 +279,12 @@ def _digest(subparsers: Commands) -> None:
     digest.add_argument("--json", action="store_true")
 
 
+def _merge(subparsers: Commands) -> None:
+    merge = _command(subparsers, "merge", "turn a result in parts into one file")
+    merge.add_argument("file", type=Path)
+    merge.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
+
+
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
     check.add_argument("model", type=Path)
@@ -278,6 +297,7 @@ def _check(subparsers: Commands) -> None:
 
 def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
+    doctor.add_argument("--folder", type=Path, metavar="DIR", help="for results (this one)")
     doctor.add_argument("--json", action="store_true")
 
 

@@ -42,3 +42,11 @@ def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def ignored(*_: Any, **__: Any) -> None:
     """Rank 0 speaks for all, or nobody."""
+
+
+def mpi_hint(text: str) -> tuple[str, str]:
+    """``NAME=VALUE`` of ``--mpi-hint``."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
+    return name, value

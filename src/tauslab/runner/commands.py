@@ -23,7 +23,7 @@ from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.command_tools import (
     assignment,
     ignored,
-    stop_on_signals,
+    mpi_hint,
     warn_on_rank_0,
 )
 from tauslab.runner.dask_executor import run_job
@@ -41,14 +41,16 @@ from tauslab.runner.lattice_info import lattice_result_facts, lattice_summary, t
 from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
+from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.result import Result
-from tauslab.runner.run import with_seed
 from tauslab.runner.sampling import Sampling
+from tauslab.runner.settling import with_seed
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
+from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
@@ -78,7 +80,7 @@ def process_run(arguments: argparse.Namespace) -> None:
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
         options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
-        result = run_job(network, options, comm, stop_on_signals())
+        result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
@@ -91,7 +93,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop_on_signals(), tell)
+        result = run_lattice(model, options, comm, stop_in_order(arguments.max_time), tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -166,6 +168,8 @@ def _from_result(arguments: argparse.Namespace) -> Sweep | None:
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    if arguments.append is not None and arguments.n is not None:
+        raise ConfigError("-n and --append exclude each other: --append says how many to add")
     stored_sweep = _from_result(arguments)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
@@ -189,6 +193,8 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         overwrite=arguments.overwrite,
         resume=arguments.resume,
+        **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},
+        hints=dict(mpi_hint(text) for text in arguments.mpi_hint),
         quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
         integration=told_integration(vars(arguments)),
@@ -306,6 +312,11 @@ def process_digest(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{digest} {name}" for name, digest in [*lines, ("total", total)]))
 
 
+def process_merge(arguments: argparse.Namespace) -> None:
+    """``tauslab merge``: one file in place of a view of parts."""
+    print(merge(arguments.file, arguments.compress))
+
+
 def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
     path = arguments.output or arguments.file.with_suffix(".png")
@@ -361,7 +372,8 @@ def _network(network: Network) -> list[str]:
 def process_doctor(arguments: argparse.Namespace) -> None:
     """``tauslab doctor``: what this machine offers."""
     comm = ranks()
-    found = doctor_json(comm) if arguments.json else doctor_report(comm)
+    tell = doctor_json if arguments.json else doctor_report
+    found = tell(comm, arguments.folder)
     if comm.rank == 0:
         print(json.dumps(found, indent=2) if isinstance(found, dict) else "\n".join(found))
 

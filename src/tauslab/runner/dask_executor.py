@@ -22,7 +22,8 @@ from tauslab.runner.method_choice import stored_choice, with_choice
 from tauslab.runner.mpi import Communicator, SerialCommunicator
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.result import Result
-from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task, settled
+from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task
+from tauslab.runner.settling import settled
 from tauslab.runner.task import Task
 
 
@@ -35,6 +36,8 @@ def run_job(
     """Run an ensemble as its executor says; arguments and errors as for `run_network`."""
     if options.dask is None:
         return run_network(network, options, comm, stop)
+    if options.append is not None or options.until is not None:
+        raise ConfigError("--executor dask excludes --append and --until: leave it out")
     if comm.size > 1:
         raise ConfigError(
             f"--executor dask has its own workers, but mpirun or srun started {comm.size} ranks: "

@@ -9,11 +9,19 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.cache import cache_directory
+from tauslab.runner.doctor_cluster import (
+    clock_lines,
+    cluster_facts,
+    cuda_aware,
+    peer_lines,
+    storage_lines,
+)
 from tauslab.runner.doctor_halo import halo_facts, halo_lines
 from tauslab.runner.mpi import Communicator, gpu_index, host_name
 
@@ -26,19 +34,22 @@ _PACKAGES = ("numpy", "python-libsbml", "xarray", "h5netcdf", "rich", "matplotli
 _FEATURES = {"avx2": "AVX2", "fma": "FMA", "avx512f": "AVX-512", "asimd": "NEON", "sve": "SVE"}
 
 
-def doctor_json(comm: Communicator) -> Facts:
+def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
     """Facts about this machine, as plain numbers, texts, lists and dictionaries.
 
     Collective: every rank calls it. Rank 0 gets everything, the others only what is their own.
+    `folder` is where results will be written, by default the current one.
 
     Returns
     -------
     Sections ``tauslab``, ``python``, ``packages``, ``cpu``, ``compilers``, ``cuda``, ``mpi``,
-    ``hdf5``, ``cache``, ``ranks`` (host, threads and GPU of each) and ``halo`` (how planes of a
-    lattice get from each rank to the next); a section that cannot be had holds ``error``.
+    ``hdf5``, ``cache``, ``peers``, ``clocks``, ``storage``, ``ranks`` (host, threads and GPU of
+    each) and ``halo`` (how planes of a lattice get from each rank to the next); a section that
+    cannot be had holds ``error``.
     """
     facts: Facts = {name: _tried(section) for name, section in _SECTIONS.items()}
     facts["mpi"] = {**_tried(_mpi), "ranks": comm.size}
+    facts |= cluster_facts(comm, folder or Path())
     devices = facts["cuda"].get("devices", [])
     mine = {
         "rank": comm.rank,
@@ -53,9 +64,9 @@ def doctor_json(comm: Communicator) -> Facts:
     return facts
 
 
-def doctor_report(comm: Communicator) -> list[str]:
+def doctor_report(comm: Communicator, folder: Path | None = None) -> list[str]:
     """`doctor_json` as lines for people. Collective; only rank 0 gets lines."""
-    facts = doctor_json(comm)
+    facts = doctor_json(comm, folder)
     if comm.rank != 0:
         return []
     lines = []
@@ -179,11 +190,21 @@ def _mpi() -> Facts:
         MPI.THREAD_SERIALIZED: "serialized",
         MPI.THREAD_MULTIPLE: "multiple",
     }
+    started = MPI.Is_initialized()
     return {
+        **(_flavour() if started else {}),
         "mpi4py": mpi4py.__version__,
         "library": " ".join(MPI.Get_library_version().splitlines()[0].split()),
-        "threads": levels[MPI.Query_thread()] if MPI.Is_initialized() else None,
+        "threads": levels[MPI.Query_thread()] if started else None,
     }
+
+
+def _flavour() -> dict[str, Any]:
+    """Name of the MPI that was started, and whether it takes device memory (None: not told)."""
+    from mpi4py import MPI
+
+    name, version = MPI.get_vendor()
+    return {"flavour": f"{name} {'.'.join(map(str, version))}", "cuda_aware": cuda_aware()}
 
 
 def _hdf5() -> Facts:
@@ -224,6 +245,9 @@ def _mpi_lines(facts: Facts) -> list[str]:
         return [facts["note"]]
     threads = f", threads {facts['threads']}" if facts["threads"] else ", not started"
     ranks = f"{facts['ranks']} rank{'s' if facts['ranks'] > 1 else ''}"
+    if "flavour" in facts:
+        aware = {True: "CUDA-aware", False: "not CUDA-aware", None: "CUDA-awareness not told"}
+        threads += f", {aware[facts['cuda_aware']]}"
     return [f"{ranks}, mpi4py {facts['mpi4py']} over {facts['library']}{threads}"]
 
 
@@ -272,4 +296,7 @@ _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
             f"{f['path']}, " + ("writable" if f["writable"] else f"not writable: {f['reason']}")
         ],
     ),
+    "peers": ("peers", peer_lines),
+    "clocks": ("clocks", clock_lines),
+    "storage": ("storage", storage_lines),
 }

@@ -10,16 +10,18 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.ssa import WORK
+from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.lane import add_sums
 from tauslab.runner.lanes import LaneLike, Lanes
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.progress import Progress
@@ -28,6 +30,20 @@ from tauslab.runner.task import Task
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0
 _POLL_SECONDS = 0.002
+
+
+@contextmanager
+def device_work() -> Iterator[None]:
+    """Tell what a device reports, whatever its library raises, in one sentence."""
+    try:
+        yield
+    except (TauslabError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DeviceFailed(
+            f"the device of {host_name()} failed: {first}; --resume completes the run"
+        ) from error
 
 
 @dataclass
@@ -114,9 +130,10 @@ class Ensemble:
             while (blocks := self._take(counter.next)) is not None:
                 for first, end in runs(blocks):
                     lane = self._next_lane()
-                    self._lanes.launch(
-                        lane, *self._layout.block_rows(first, end), self._started.put
-                    )
+                    with device_work():
+                        self._lanes.launch(
+                            lane, *self._layout.block_rows(first, end), self._started.put
+                        )
                     self._launched += 1
             awaited = self._launched
         finally:
@@ -191,7 +208,8 @@ class Ensemble:
             self._free.put(error)
 
     def _finish(self, lane: LaneLike) -> None:
-        delivery = lane.wait()
+        with device_work():
+            delivery = lane.wait()
         tally, begun = self.tally, time.perf_counter()
         add_sums(tally.sums, delivery.sums, delivery.points)
         self._writer.write(delivery.chunk)

@@ -30,6 +30,7 @@ METHODS = ("auto", "ssa", "tau", "ode")
 DEFAULT_EPSILON = 0.03
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
+WRITERS = ("auto", "parts", "mpio")
 _WORDS = ("trajectories", "statistics", "final", SAMPLED)
 
 
@@ -93,6 +94,28 @@ def _histogram(word: str) -> HistogramSpec:
 
 
 @dataclass(frozen=True)
+class Portion:
+    """Which part of a longer run this is; by default all of it.
+
+    Parameters
+    ----------
+    before
+        Trajectories that each point has from earlier runs: numbers go on from there.
+    group
+        Trajectories whose sums are kept apart; 0 for one sum over all.
+    scales
+        Exponents of the observables as an earlier run chose them.
+    run
+        Identity of the run that it belongs to.
+    """
+
+    before: int = 0
+    group: int = 0
+    scales: tuple[int, ...] | None = None
+    run: str | None = None
+
+
+@dataclass(frozen=True)
 class Options:
     """Everything a user may choose for ``tauslab run``, checked.
 
@@ -143,6 +166,16 @@ class Options:
         Where Dask workers run the launches; None runs them on the ranks of this launch.
     output
         Result file; None keeps the result in memory.
+    append
+        Trajectories to add, at each point, to the finished result in `output`; `n` is then theirs.
+    until
+        Add trajectories until this holds, `n` at most: see `tauslab.runner.convergence`.
+    writer
+        ``parts`` or ``mpio``, how several ranks write; ``auto`` takes mpio where h5py has it.
+    hints
+        Of ``mpio``: hints to MPI-IO by name.
+    compress
+        Level of gzip, 1 to 9; 0 writes plain numbers.
 
     Raises
     ------
@@ -175,6 +208,12 @@ class Options:
     resume: bool = False
     quiet: bool = False
     command: str = ""
+    append: int | None = None
+    until: str | None = None
+    writer: str = "auto"
+    hints: Mapping[str, str] = field(default_factory=dict)
+    compress: int = 0
+    portion: Portion = Portion()
 
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
@@ -191,6 +230,12 @@ class Options:
             raise ConfigError("--species needs at least one name")
         if self.output is None and self.resume:
             raise ConfigError("--resume needs the output file of the run to go on with")
+        _one_of("--writer", self.writer, WRITERS)
+        _within("--compress", self.compress, 0, 9)
+        if self.method == "ode" and (self.append is not None or self.until is not None):
+            raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
+        if self.append is not None:
+            self._check_append(self.append)
         for name, values in self.set.items():
             self._check_values(name, values)
         if self.sweep is not None:
@@ -200,6 +245,17 @@ class Options:
     def total(self) -> int:
         """Number of trajectories at all points together."""
         return self.n * (1 if self.sweep is None else self.sweep.points)
+
+    def _check_append(self, number: int) -> None:
+        _within("--append", number, 1, MOST_TRAJECTORIES)
+        if self.output is None or self.overwrite or self.until is not None:
+            what = "needs the finished file to add to" if self.output is None else (
+                "and --overwrite exclude each other" if self.overwrite else
+                "and --until exclude each other"
+            )  # fmt: skip
+            raise ConfigError(f"--append {what}")
+        if any(np.ndim(values) for values in self.set.values()):
+            raise ConfigError("--append needs the same values for all trajectories")
 
     def _check_method(self) -> None:
         _one_of("--method", self.method, METHODS)

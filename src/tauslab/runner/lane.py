@@ -72,11 +72,11 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     """
     room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
-    if task.per_point:
+    if task.per_sum:
         # A point's sums: up to 8 words for a count, and a cell of each bin.
         cells = sum(h.bins + 2 for h in task.record.histograms)
         sums = 8 * task.sample_bytes + 8 * cells * len(task.options.times)
-        row_bytes += -(-sums // task.per_point)
+        row_bytes += -(-sums // task.per_sum)
     rows = min(task.options.total, room // max(1, row_bytes))
     return max(1, rows // block) * block
 
@@ -129,7 +129,7 @@ class Lane:
             scratch=engine.scratch(rows),
             drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
         )
-        points = (rows - 2) // task.per_point + 2 if task.per_point and rows > 1 else 1
+        points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
         wanted += [*(["final"] if record.final else []), "drawn", "status", "work"]
@@ -147,7 +147,7 @@ class Lane:
         task, engine, stream = self._task, self._engine, self._stream
         statistics, buffers = self._statistics, self._buffers
         assert task.options.seed is not None
-        rows, per_point = end - first, task.per_point
+        rows, per_point, per_sum = end - first, task.per_point, task.per_sum
         inputs = task.points_of(first, end) if per_point else slice(first, end)
         self._launch = Launch(
             first,
@@ -155,6 +155,7 @@ class Lane:
             self._rows_of(task.initial, inputs, self._shared[0]),
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
+            task.options.portion.before,
         )
         begun = stream.record()
         engine.start(
@@ -165,9 +166,9 @@ class Lane:
             max_steps=task.options.max_steps,
         )
         if statistics is not None:
-            offset = first % per_point if per_point else 0
+            offset = first % per_sum if per_sum else 0
             samples = (buffers.counts, buffers.observables, rows)
-            statistics.add(*samples, self._sums, stream, per_point=per_point, offset=offset)
+            statistics.add(*samples, self._sums, stream, per_point=per_sum, offset=offset)
         if self._summaries is not None:
             samples = (buffers.counts, buffers.observables, rows)
             self._summaries.compute(*samples, self._numbers, stream)
@@ -177,8 +178,9 @@ class Lane:
         copying = copies.record()
         for name, (buffer, mirror) in self._copied.items():
             backend.download(buffer, mirror, len(mirror) if name == "work" else rows, copies)
+        touched = task.sums_of(first, end) if per_sum else slice(0, 1)
         for buffer, mirror in self._copied_sums.values():
-            points = inputs.stop - inputs.start if per_point else 1
+            points = touched.stop - touched.start
             backend.download(buffer, mirror, points, copies)
         self._marks = [begun, computed, copying, copies.record()]
 
@@ -197,9 +199,9 @@ class Lane:
         work = self._copied["work"][1].copy()
         chunk = Chunk(self._launch.first, arrays)
         held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
-        if not self._task.per_point:
+        if not self._task.per_sum:
             return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work)
-        points = self._task.points_of(chunk.start, chunk.start + rows)
+        points = self._task.sums_of(chunk.start, chunk.start + rows)
         count = points.stop - points.start
         return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work)
 

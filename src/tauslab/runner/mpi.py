@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.runner.file_ranks import FileRanks
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
@@ -93,6 +94,12 @@ class Communicator(Protocol):
     def poll(self) -> None:
         """Let MPI serve other ranks' requests."""
 
+    def threads_multiple(self) -> bool:
+        """Whether several threads of a rank may use MPI at the same time."""
+
+    def for_files(self) -> FileRanks:
+        """The same ranks for a thread that writes files together with theirs. Collective."""
+
     def abort(self, code: int) -> None:
         """End every rank at once."""
 
@@ -165,6 +172,14 @@ class SerialCommunicator:
 
     def poll(self) -> None:
         """Nobody asks."""
+
+    def threads_multiple(self) -> bool:
+        """There is nothing to share."""
+        return True
+
+    def for_files(self) -> FileRanks:
+        """Refuse: one rank needs no other's help."""
+        raise ConfigError("one rank alone writes files without MPI-IO")
 
     def abort(self, code: int) -> None:
         """End this process."""
@@ -242,6 +257,18 @@ class MpiCommunicator:
     def counter(self) -> Counter:
         """Make a shared counter."""
         return SharedCounter(self._comm)
+
+    def threads_multiple(self) -> bool:
+        """Whether MPI was started so."""
+        from mpi4py import MPI
+
+        return bool(MPI.Query_thread() == MPI.THREAD_MULTIPLE)
+
+    def for_files(self) -> FileRanks:
+        """A duplicate."""
+        from mpi4py import MPI
+
+        return FileRanks(self._comm.Dup(), MPI)
 
     @property
     def native(self) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import secrets
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +35,15 @@ from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
 from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
-from tauslab.runner.output.base import Writer, open_writer
+from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute, existing_text
+from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
+from tauslab.runner.settling import settled
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
@@ -73,6 +74,31 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
+    if options.append is not None or options.until is not None:
+        from tauslab.runner.growth import grow  # which runs pieces by means of this module
+
+        return grow(network, options, comm, stop)
+    with opened(network, options, comm) as setup:
+        return run_portion(setup, setup.task, comm, stop)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What portions of a run share: kernels on this rank's device, and the choices made.
+
+    `scales` are the exponents of the observables, `row` begins this rank's row of /profile.
+    """
+
+    task: Task
+    engine: Engine
+    reductions: Reductions
+    scales: tuple[int, ...]
+    row: ProfileRow
+
+
+@contextmanager
+def opened(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
+    """Check and compile, and give the device back in the end. Collective."""
     options = settled(options, comm)
     task = agree(comm, lambda: prepare_task(network, options))
     _require_equal_models(task, comm)
@@ -83,16 +109,18 @@ def run_network(
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
         row: ProfileRow = {"device": backend.describe(), "compile": compiled}
-        return run_task(
-            task,
-            scales,
-            comm,
-            lambda layout, blocks: DeviceLanes(task, layout, engine, reductions, comm, blocks),
-            lambda: row,
-            stop,
-        )
+        yield Setup(task, engine, reductions, scales, row)
     finally:
         backend.close()
+
+
+def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
+    """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
+
+    def lanes(layout: Layout, blocks: int) -> Lanes:
+        return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
+
+    return run_task(task, setup.scales, comm, lanes, lambda: setup.row, stop)
 
 
 def prepare_task(network: Network, options: Options) -> Task:
@@ -107,7 +135,10 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple
     engine = in_turn(comm, lambda: build_engine(task, backend, weights, comm.size))
     if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
         tell_choice(engine)
-    return task, on_root(comm, lambda: observable_scales(task, engine)), engine
+    scales = task.options.portion.scales
+    if scales is None:
+        scales = on_root(comm, lambda: observable_scales(task, engine))
+    return task, scales, engine
 
 
 def run_task(
@@ -127,61 +158,20 @@ def run_task(
     describe
         Device and seconds of compiling of this rank, for its row of /profile.
     """
-    options, layout = task.options, _layout(task, comm, scales)
+    options, layout = task.options, layout_of(task, comm, scales)
     writer = open_writer(
-        options.output, layout, comm, overwrite=options.overwrite, resume=options.resume
+        options.output,
+        layout,
+        comm,
+        overwrite=options.overwrite,
+        resume=options.resume,
+        how=Storage(options.writer, options.hints, options.compress, options.portion.run),
     )
     _simulate(task, layout, open_lanes, comm, writer, describe, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     assert options.output is not None
     return open_result(options.output)
-
-
-def settled(options: Options, comm: Communicator) -> Options:
-    """The options with a seed, and with the choices of the run to resume. Collective."""
-    return with_seed(_with_check(_with_choices(options, comm), comm), comm)
-
-
-def with_seed(options: Options, comm: Communicator) -> Options:
-    """The options with a seed: the one given, that of the run to resume, or one drawn."""
-    if options.seed is not None:
-        return options
-    output = options.output
-    stored: int | None = None
-    if options.resume and output is not None:
-        stored = on_root(comm, lambda: existing_attribute(output, "seed"))
-    return replace(options, seed=comm.bcast(secrets.randbits(64)) if stored is None else stored)
-
-
-def _with_check(options: Options, comm: Communicator) -> Options:
-    """The options with the check after leaps that the run to resume has."""
-    output = options.output
-    if (
-        not options.resume
-        or output is None
-        or options.post_leap_check
-        or options.method in ("ssa", "ode")
-    ):
-        return options
-    stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
-    return replace(options, post_leap_check=stored is not None)
-
-
-def _with_choices(options: Options, comm: Communicator) -> Options:
-    """The options with the choices of the run to resume, where they are not given."""
-    output = options.output
-    if options.method == "auto" and options.selector is not None:
-        options = replace(options, method="ssa")  # the only method that has selectors
-    if options.method in ("tau", "ode") or not options.resume or output is None:
-        return options
-    selector = on_root(comm, lambda: existing_text(output, "selector"))
-    events = on_root(comm, lambda: existing_text(output, "presimulation"))
-    if options.presimulation is None and selector is not None:
-        options = replace(options, presimulation=int(events or 0))
-    if options.selector is None and selector is not None:
-        options = replace(options, selector=selector, method="ssa", post_leap_check=False)
-    return options
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -266,7 +256,8 @@ def observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
     )
 
 
-def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+    """What the file of a task will hold. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
     block = options.block
@@ -300,6 +291,9 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         attributes["selector"] = task.selector
         if task.presimulation:
             attributes["presimulation"] = task.presimulation
+    portion = options.portion
+    attributes |= {"before": portion.before} if portion.before else {}
+    attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
         n=options.n,
         times=options.times,
@@ -319,6 +313,7 @@ def _layout(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
         model_canonical=task.stored_model,
         sweep=None if task.sweep is None else task.sweep.columns(),
         grid=None if task.sweep is None else task.sweep.grid,
+        group=portion.group,
     )
 
 

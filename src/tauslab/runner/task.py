@@ -110,6 +110,15 @@ class Task:
         """Trajectories per point of a sweep; 0 without one."""
         return self.options.n if self.options.sweep is not None else 0
 
+    @property
+    def per_sum(self) -> int:
+        """Trajectories that are summed together; 0 where all are."""
+        return self.per_point or self.options.portion.group
+
+    def sums_of(self, first: int, end: int) -> slice:
+        """Sums to which trajectories ``first .. end - 1`` belong."""
+        return slice(first // self.per_sum, -(-end // self.per_sum))
+
     def points_of(self, first: int, end: int) -> slice:
         """Points of the sweep to which trajectories ``first .. end - 1`` belong."""
         return slice(first // self.per_point, -(-end // self.per_point))

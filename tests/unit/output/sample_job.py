@@ -18,7 +18,7 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
 
 # What may differ between two files of the same run; `trajectory` is an axis without coordinates.
-VOLATILE = ("profile/", "progress/checkpoint", "trajectory")
+VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "trajectory")
 
 
 class Shared:

@@ -366,7 +366,7 @@ def test_full_disk_keeps_what_is_complete(job, tmp_path):
     for ranks in (1, 2):
         path = tmp_path / f"{ranks}.h5"
         with pytest.raises(OutputError, match="No space left on device"):
-            job.run(path, ranks, disk=FullDisk(left=12))
+            job.run(path, ranks, disk=FullDisk(left=18))
         with pytest.raises(InputFileError, match="is unfinished"):
             digest(path)
         writers = job.run(path, ranks, resume=True)

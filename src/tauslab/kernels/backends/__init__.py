@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tauslab.kernels.backends import cpu, cuda
+from tauslab.kernels.backends import cpu, cuda, cuda_peers
 from tauslab.kernels.backends.base import (
     Backend,
     BackendOptions,
     backend_names,
     device_count,
     get_backend,
+    peer_matrix,
     register,
 )
 
-register("cuda", cuda.make, cuda.count)
+register("cuda", cuda.make, cuda.count, cuda_peers.measure)
 register("cpu", cpu.make, cpu.count)
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "choose_backend",
     "device_count",
     "get_backend",
+    "peer_matrix",
 ]
 
 

@@ -186,14 +186,25 @@ class BackendOptions:
     threads: int = 0
 
 
+# Gigabytes a second that copies between two devices reach, [from][to]; None where they cannot.
+PeerMatrix = list[list[float | None]]
+
+_PEERS: dict[str, Callable[[], PeerMatrix]] = {}
 _REGISTRY: dict[str, Callable[[BackendOptions], Backend]] = {}
 _AVAILABLE: dict[str, Callable[[], int]] = {}
 
 
 def register(
-    name: str, make: Callable[[BackendOptions], Backend], count: Callable[[], int]
+    name: str,
+    make: Callable[[BackendOptions], Backend],
+    count: Callable[[], int],
+    peers: Callable[[], PeerMatrix] = list,
 ) -> None:
-    """Add a backend; `count` says how many of its devices this machine has."""
+    """Add a backend; `count` says how many of its devices this machine has.
+
+    `peers` measures copies between them; none by default.
+    """
+    _PEERS[name] = peers
     _REGISTRY[name] = make
     _AVAILABLE[name] = count
 
@@ -206,6 +217,11 @@ def backend_names() -> list[str]:
 def device_count(name: str) -> int:
     """How many devices of the backend this machine shows."""
     return _AVAILABLE[name]()
+
+
+def peer_matrix(name: str) -> PeerMatrix:
+    """Copy between every two devices of a backend, and say how fast that is."""
+    return _PEERS[name]()
 
 
 def get_backend(name: str, options: BackendOptions) -> Backend:

@@ -27,7 +27,7 @@ struct Control {
 struct Job {
     const PhiloxKeys *keys;
     const double *times;
-    i64 n_times, per_point, first, rows;
+    i64 n_times, per_point, before, first, rows;
     u64 *next_row;
     u64 max_steps;
     double epsilon;
@@ -43,7 +43,7 @@ DEVICE void begin(Control &s, const Job &job) {
     row = lanes_whole_sum(row);
     s.next = row < job.rows ? SCAN : QUIT;
     if (s.next == QUIT) return;
-    const Place place = place_of(job.first, row, job.per_point);
+    const Place place = place_of(job.first, row, job.per_point, job.before);
     s.id = place.trajectory, s.point = place.point, s.input = place.input, s.row = row;
     s.least = NO_LIMIT, s.t = 0, s.k = s.sampled = 0, s.steps = s.draws = 0;
     s.attempts = 0, s.fell = s.too_large = s.overflowed = 0;

@@ -184,15 +184,17 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
     return fired;
 }
 
-BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 first,
-             i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
-             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
-             double epsilon, const i32 *whole_tables, const double *real_tables, i32 *all_counts,
-             double *all_values, i64 *all_firings, u64 *barriers, u64 *controls, i64 blocks) {
+BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 before,
+             i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
+             i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
+             u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
+             u64 *events, double epsilon, const i32 *whole_tables, const double *real_tables,
+             i32 *all_counts, double *all_values, i64 *all_firings, u64 *barriers, u64 *controls,
+             i64 blocks) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    const Job job = {keys, times, n_times, per_point, first, rows, next_row, max_steps, epsilon};
+    const Job job = {keys,  times, n_times,  per_point, before,
+                     first, rows,  next_row, max_steps, epsilon};
     Crew crew(GLOBAL_ID, blocks, barriers);
     static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a crew's control has room");
     Control *control = (Control *)(controls + crew.number * CONTROL_WORDS);

@@ -82,7 +82,7 @@ DEVICE void finish(Trajectory &s, const Recorder &out, u8 ended) {
 
 // The rows of a launch and where they start from.
 struct Rows {
-    i64 per_point, first, rows;
+    i64 per_point, before, first, rows;
     const i32 *initial;
     i64 initial_stride;
     const double *constants;
@@ -94,7 +94,7 @@ struct Rows {
 DEVICE bool begin(Trajectory &s, const Rows &from) {
     const i64 row = (i64)atomic_add(from.next, 1);
     if (row >= from.rows) return false;
-    const Place place = place_of(from.first, row, from.per_point);
+    const Place place = place_of(from.first, row, from.per_point, from.before);
     for (int i = 0; i < N_SPECIES; ++i)
         s.x[i] = from.initial[place.input * from.initial_stride + i];
     for (int i = 0; i < N_CONSTANTS; ++i)

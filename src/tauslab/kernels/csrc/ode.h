@@ -82,7 +82,7 @@ DEVICE Sampled missing_sample() {
 
 // Constants and initial values of a trajectory.
 DEVICE void begin_trajectory(const OdeJob &job, i64 row, Real *x, Real *c) {
-    const Place place = place_of(job.first, row, job.per_point);
+    const Place place = place_of(job.first, row, job.per_point, 0);
     double p[N_INPUTS + 1] = {};
     for (int i = 0; i < N_INPUTS; ++i) p[i] = job.inputs[place.input * job.inputs_stride + i];
     double *drawn = job.drawn ? job.drawn + row * job.drawn_row : nullptr;

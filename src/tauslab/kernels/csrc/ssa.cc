@@ -46,7 +46,7 @@ DEVICE u32 next_pause(u64 step, u64 max_steps) {
 // Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
 constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
 
-KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows, const double *times,
+KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, i64 rows, const double *times,
        i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
        i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
        i32 *final_counts, u8 *status, u64 *events) {
@@ -100,7 +100,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows, co
                     ended = STEP_LIMIT, valid = false;
                 } else {
                     ++era;
-                    const Place place = place_of(first, row, per_point);
+                    const Place place = place_of(first, row, per_point, before);
                     series =
                         draw_series(keys, STREAM_SSA, place.trajectory, place.point, number + 1);
                     pause = next_pause(number + 1, max_steps);
@@ -116,7 +116,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows, co
                 }
                 row = (i64)atomic_add(next_row, 1);
                 if (row >= rows) break;
-                const Place place = place_of(first, row, per_point);
+                const Place place = place_of(first, row, per_point, before);
                 series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
                 load<N_SPECIES>(x, initial + place.input * initial_stride);
                 load<N_CONSTANTS>(c, constants + place.input * constants_stride);

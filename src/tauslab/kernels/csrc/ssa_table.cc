@@ -12,7 +12,7 @@
 #include "team_draws.h"
 #include "team_sampling.h"
 
-TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows,
+TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
@@ -30,7 +30,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 first, i64 row
     for (;;) {
         const i64 row = team_same(team_leader() ? (i64)atomic_add(next_row, 1) : 0);
         if (row >= rows) break;
-        const Place place = place_of(first, row, per_point);
+        const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
         start(tables, initial + place.input * initial_stride, s);
         i64 k = 0;

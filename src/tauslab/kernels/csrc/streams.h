@@ -39,13 +39,14 @@ struct Place {
 
 // Of a launch that begins at trajectory `first` of the run. A run is flat: points of `per_point`
 // trajectories follow each other, and inputs have a row per point of the launch. Without a sweep
-// `per_point` is 0, and inputs have a row per trajectory. (Points in 32 bits: in 64 they cost the
+// `per_point` is 0, and inputs have a row per trajectory. Numbers within a point begin at `before`:
+// an earlier run had those below. (Points in 32 bits: in 64 they cost the
 // exact kernel six registers, though they do not live in its loop.)
-DEVICE Place place_of(i64 first, i64 row, i64 per_point) {
+DEVICE Place place_of(i64 first, i64 row, i64 per_point, i64 before) {
     const u64 flat = (u64)(first + row);
-    if (per_point == 0) return {0, flat, row};
+    if (per_point == 0) return {0, (u64)before + flat, row};
     const u32 point = (u32)(flat / (u64)per_point);
-    return {point, flat - point * (u64)per_point,
+    return {point, (u64)before + (flat - point * (u64)per_point),
             (i64)(point - (u32)((u64)first / (u64)per_point))};
 }
 

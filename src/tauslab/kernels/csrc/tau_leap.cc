@@ -91,16 +91,16 @@ DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64
 
 // Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a processor, 1.19 s with
 // 3, which leaves more registers, 1.01 s with 5.
-KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 first, i64 rows,
-                 const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first,
+                 i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
                  const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
                  i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
                  double epsilon, u32 *parked, i64 per_lane) {
     const PhiloxKeys &keys = *round_keys;
     const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
     const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Rows from = {per_point,        first,   rows, initial, initial_stride, constants,
-                       constants_stride, next_row};
+    const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
+                       constants, constants_stride, next_row};
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};

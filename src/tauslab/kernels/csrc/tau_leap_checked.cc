@@ -207,16 +207,16 @@ DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKe
         exact_events(s, cells, seed, out, times, max_steps, work);
 }
 
-KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_point, i64 first,
-                 i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-                 const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
-                 i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
-                 double epsilon, double *memory) {
+KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_point, i64 before,
+                 i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
+                 i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
+                 u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
+                 u64 *events, double epsilon, double *memory) {
     const PhiloxKeys &keys = *round_keys;
     const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
     const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Rows from = {per_point,        first,   rows, initial, initial_stride, constants,
-                       constants_stride, next_row};
+    const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
+                       constants, constants_stride, next_row};
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Ahead ahead = {memory + THREAD_OFFSET(Ahead::LENGTH)};
     Trajectory s;

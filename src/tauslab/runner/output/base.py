@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tauslab.model.errors import ConfigError
 from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.compressed import CompressedWriter
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout
 from tauslab.runner.output.memory import MemoryWriter
+from tauslab.runner.output.mpio import MpioWriter, why_not
 from tauslab.runner.output.parts import PartsOptions, PartsWriter
-from tauslab.runner.output.resume import Existing, examine
+from tauslab.runner.output.resume import Existing, examine, parts_folder
 from tauslab.runner.output.single import SingleWriter, remove_parts
 
 if TYPE_CHECKING:
@@ -68,6 +73,19 @@ class Writer(Protocol):
         """Close files and leave what is complete for --resume; not collective."""
 
 
+@dataclass(frozen=True)
+class Storage:
+    """How a file is written: by which writer, with which hints to MPI-IO, and gzip's level.
+
+    `run` is the identity of a new run, where it belongs to one that there is.
+    """
+
+    writer: str = "auto"
+    hints: Mapping[str, str] = field(default_factory=dict)
+    compress: int = 0
+    run: str | None = None
+
+
 class FinishedWriter:
     """Stands for a result that is complete: there is nothing to run or write."""
 
@@ -96,6 +114,7 @@ def open_writer(
     *,
     overwrite: bool = False,
     resume: bool = False,
+    how: Storage | None = None,
     disk: Disk | None = None,
     parts: PartsOptions | None = None,
 ) -> Writer:
@@ -109,6 +128,8 @@ def open_writer(
         Replace a file that is there, once the new one has been created.
     resume
         Go on from an unfinished file; begin anew if there is none.
+    how
+        By which writer, and in which form.
     disk, parts
         Stand-ins for tests: what changes files, and the sizes of parts.
 
@@ -120,7 +141,9 @@ def open_writer(
         The file cannot be written, for example for want of space.
     """
     disk = disk or Disk()
-    run = os.urandom(8).hex()
+    how = how or Storage()
+    run = how.run or os.urandom(8).hex()
+    together = _writes_together(how, comm, path)
     if path is None:
         return MemoryWriter(layout, comm, run)
     place = path
@@ -131,6 +154,25 @@ def open_writer(
         if existing.storage == "plain" and comm.rank == 0:
             remove_parts(path, disk)  # left by a run that was killed after it had merged them
         return FinishedWriter(layout)
-    if comm.size == 1 and (existing is None or existing.storage == "plain"):
+    fits = existing is None or existing.storage == "plain"
+    if comm.size == 1 and fits and not how.compress and not parts_folder(path).is_dir():
         return SingleWriter(path, layout, disk, existing, run)
-    return PartsWriter(path, layout, comm, disk, existing, run, parts or PartsOptions())
+    if together and not how.compress and (existing is None or (fits and existing.shared)):
+        return MpioWriter(path, layout, comm, disk, existing, run, how.hints)
+    parts = replace(parts or PartsOptions(), compress=how.compress)
+    if together and how.compress:
+        return CompressedWriter(path, layout, comm, disk, existing, run, parts)
+    return PartsWriter(path, layout, comm, disk, existing, run, parts)
+
+
+def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> bool:
+    """Whether several ranks write one file; refuses mpio where there is none."""
+    if path is None or how.writer == "parts":
+        return False
+    reason = why_not(comm) if how.writer == "mpio" or comm.size > 1 else None
+    if how.writer == "mpio" and reason is not None:
+        raise ConfigError(
+            f"--writer mpio: {reason}; use --writer parts, or an h5py built with MPI "
+            "(scripts/build_parallel_h5py)"
+        )
+    return comm.size > 1 and reason is None

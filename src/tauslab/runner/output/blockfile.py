@@ -97,7 +97,11 @@ def locate(dataset: h5py.Dataset) -> Location:
         corner = zip(info.chunk_offset, chunks, strides, strict=True)
         offsets[sum(first // chunk * stride for first, chunk, stride in corner)] = info.byte_offset
 
-    dataset.id.chunk_iter(note)
+    if hasattr(dataset.id, "chunk_iter"):
+        dataset.id.chunk_iter(note)
+    else:  # HDF5 before 1.12.3, as many sites have it with MPI
+        for index in range(dataset.id.get_num_chunks()):
+            note(dataset.id.get_chunk_info(index))
     if np.any(offsets < 0):
         raise OutputError(f"{dataset.file.filename}: {dataset.name} is not laid out in the file")
     inner = dataset.dtype.itemsize * math.prod(shape[cut + 1 :])

@@ -102,6 +102,8 @@ class Layout:
         Values ``[point]`` of what is swept, by name, the slowest first; None without a sweep.
     grid
         Numbers of values of each name, if the points are all combinations.
+    group
+        Without a sweep: trajectories whose sums are kept apart; 0 for one sum over all.
     attributes
         Root attributes: method, seed, model_sha256, command, choices.
     model_name, model_source, model_canonical
@@ -132,6 +134,7 @@ class Layout:
     sweep: dict[str, FloatArray] | None = None
     grid: tuple[int, ...] | None = None
     summaries: tuple[str, ...] = ()
+    group: int = 0
     amounts: bool = False
 
     def __post_init__(self) -> None:
@@ -193,6 +196,16 @@ class Layout:
         return () if self.sweep is None else (self.points,)
 
     @property
+    def per_sum(self) -> int:
+        """Trajectories that are summed together; 0 where all are."""
+        return self.group if self.sweep is None else self.n
+
+    @property
+    def sum_lead(self) -> tuple[int, ...]:
+        """Axes before those of a sum: the points of a sweep, or groups, or none."""
+        return (-(-self.total // self.per_sum),) if self.per_sum else ()
+
+    @property
     def n_blocks(self) -> int:
         """Number of storage blocks."""
         return -(-self.total // self.block)
@@ -248,11 +261,12 @@ class Layout:
                 shapes |= {name: (times, len(self.reals)) for name in OBSERVABLE_SUMS}
         for spec in self.histograms:
             shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
-        return {name: (*self.lead, *shape) for name, shape in shapes.items()}
+        return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}
 
     def points_of(self, start: int, stop: int) -> slice:
-        """Points of trajectories ``start .. stop - 1``; all there is without a sweep."""
-        return slice(None) if self.sweep is None else slice(start // self.n, -(-stop // self.n))
+        """Sums of trajectories ``start .. stop - 1``; all there is without points or groups."""
+        per = self.per_sum
+        return slice(start // per, -(-stop // per)) if per else slice(None)
 
 
 @dataclass

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.runner.output.blockfile import RawFile, locate
 from tauslab.runner.output.disk import Disk, publish
@@ -16,13 +19,14 @@ from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
 from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
-from tauslab.runner.output.skeleton import attach_scales, build_file, hdf5_type
-from tauslab.runner.output.sources import Run, Source, find_runs
+from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset, hdf5_type
+from tauslab.runner.output.sources import Run, Source, find_runs, read_cells
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 _COPY_BYTES = 32 << 20
+_SPARE_BYTES = 64 << 20
 
 
 def publish_merged(
@@ -49,6 +53,93 @@ def publish_merged(
             target.close()
 
     publish(path, disk, build)
+
+
+def publish_compressed(
+    path: Path,
+    layout: Layout,
+    rows: Iterable[tuple[RowArray, int, npt.NDArray[Any]]],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+    level: int,
+) -> None:
+    """Put one file with compressed chunks in place of `path`.
+
+    `rows` are those of all arrays in any order, each with the flat number of the first. HDF5 itself
+    writes the file, so space is asked for before each of its writes.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written; `path` is what it was.
+    """
+    import h5py
+
+    def build(temporary: Path) -> None:
+        create_compressed(temporary, layout, contents, attributes, level)
+        with h5py.File(temporary, "r+") as file:
+            for array, start, values in rows:
+                if disk.free_bytes(path.parent) < values.nbytes + _SPARE_BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                put_rows(file[array.name], layout, start, values)
+
+    publish(path, disk, build)
+
+
+def create_compressed(
+    path: Path, layout: Layout, contents: Contents, attributes: dict[str, Any], level: int
+) -> None:
+    """Make a file that lacks nothing but the rows."""
+    import h5py
+
+    names = row_names(layout)
+    specs = [
+        replace(spec, compress=level) if spec.name in names and spec.chunks is not None else spec
+        for spec in file_specs(layout, len(contents["profile/device"]), contents=contents)
+    ]
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
+        file.attrs.update(attributes)
+
+
+def put_rows(dataset: Any, layout: Layout, start: int, values: npt.NDArray[Any]) -> None:
+    """Write flat rows from `start` on through HDF5."""
+    if layout.sweep is None:
+        dataset[start : start + len(values)] = values
+        return
+    first = 0
+    for box in boxes(start, start + len(values), layout.n):
+        shape = tuple(side.stop - side.start for side in box)
+        count = shape[0] * shape[1]
+        dataset[box] = values[first : first + count].reshape(*shape, *values.shape[1:])
+        first += count
+
+
+def rows_of_runs(
+    layout: Layout, sources: Sequence[Source]
+) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+    """All rows that the sources hold, a storage block or more at a time."""
+    for run in find_runs(layout, sources):
+        arrays = list(layout.row_arrays())
+        step = max(1, _COPY_BYTES // max(1, layout.block * arrays[0].row_bytes))
+        for first in range(run.block, run.block + run.count, step):
+            count = min(step, run.block + run.count - first)
+            part = replace(run, slot=run.slot + first - run.block, block=first, count=count)
+            start, stop = layout.block_rows(first, first + count)
+            yield from ((a, start, values) for a, values in read_run(layout, part, stop - start))
+
+
+def read_run(layout: Layout, run: Run, rows: int) -> Iterator[tuple[RowArray, npt.NDArray[Any]]]:
+    """The `rows` rows of consecutive blocks, array by array, as they lie in their file."""
+    import h5py
+
+    with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
+        for array in layout.row_arrays():
+            first = run.slot * layout.block * array.row_bytes
+            place = locate(file[array.name])
+            data = read_cells(raw, place, first, rows * array.row_bytes)
+            yield array, data.view(array.dtype).reshape(rows, *array.inner)
 
 
 def _copy_run(layout: Layout, run: Run, target: RawFile) -> None:

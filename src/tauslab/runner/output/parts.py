@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tauslab.model.errors import OutputError
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
-from tauslab.runner.output.merge import publish_merged, publish_virtual
+from tauslab.runner.output.merge import (
+    publish_compressed,
+    publish_merged,
+    publish_virtual,
+    rows_of_runs,
+)
 from tauslab.runner.output.resume import Existing, parts_folder
-from tauslab.runner.output.rows import MARKS, row_names, write_marks, write_rows
+from tauslab.runner.output.rows import (
+    CHECKSUMS,
+    MARKS,
+    block_checksums,
+    row_names,
+    write_marks,
+    write_rows,
+)
 from tauslab.runner.output.schema import (
     CHECKPOINT_SLOTS,
     DatasetSpec,
@@ -29,7 +44,14 @@ from tauslab.runner.output.schema import (
 )
 from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
 from tauslab.runner.output.skeleton import build_file
-from tauslab.runner.output.sources import Source, find_runs, marked_blocks, progress, read_source
+from tauslab.runner.output.sources import (
+    Source,
+    distrust,
+    find_runs,
+    marked_blocks,
+    progress,
+    read_source,
+)
 from tauslab.runner.output.statistics import statistics_contents
 
 if TYPE_CHECKING:
@@ -38,20 +60,24 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 256 << 20
 MERGE_BYTES = 1 << 30
 _BLOCK_IDS = "progress/block_ids"
-_PART = re.compile(r"r(\d+)-(\d+)\.h5")
+PART_NAME = re.compile(r"r(\d+)-(\d+)\.h5")
 _ADOPTED = "base.h5"
 
 
 @dataclass(frozen=True)
 class PartsOptions:
-    """Sizes, in bytes: of a segment's rows, and of the largest result that is merged."""
+    """Sizes, in bytes: of a segment's rows, and of the largest result that is merged.
+
+    With `compress`, a level of gzip, every result is merged.
+    """
 
     segment_bytes: int = SEGMENT_BYTES
     merge_bytes: int = MERGE_BYTES
+    compress: int = 0
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """What rank 0 tells the others."""
 
     run: str
@@ -99,16 +125,16 @@ class PartsWriter:
         self._options = options
         self._folder = parts_folder(path)
         self.restored: Accumulators | None = None
-        start: _Start = on_root(comm, lambda: self._start(existing, run))
+        start: Start = on_root(comm, lambda: self._start(existing, run))
         self.completed = start.completed
         self._run = start.run
         self._generation = start.generation
-        taken = [m for m in map(_PART.fullmatch, start.names) if m and int(m[1]) == comm.rank]
+        taken = [m for m in map(PART_NAME.fullmatch, start.names) if m and int(m[1]) == comm.rank]
         self._next_part = 1 + max((int(m[2]) for m in taken), default=-1)
         self._segment: _Segment | None = None
         self._slots: tuple[RawFile, CheckpointSlots] | None = None
 
-    def _start(self, existing: Existing | None, run: str) -> _Start:
+    def _start(self, existing: Existing | None, run: str) -> Start:
         """On rank 0: make the result's file visible, and see what earlier attempts left."""
         if existing is not None:
             run = existing.run
@@ -123,12 +149,26 @@ class PartsWriter:
         if existing is None:
             remove_parts(self._path, self._disk)
         self._folder.mkdir(exist_ok=True)
+        self._drop_damaged(run)
         sources = self._sources(run)
         found = progress(self._layout, sources)
         if existing is not None:
             self.restored = found.restored
         names = tuple(source.path.name for source in sources)
-        return _Start(run, names, found.completed, found.generation)
+        return Start(run, names, found.completed, found.generation)
+
+    def _drop_damaged(self, run: str) -> None:
+        """Remove parts that cannot be read, and marks of blocks that are not what was written."""
+        for path in sorted(self._folder.glob("*.h5")):
+            try:
+                source = read_source(path, self._layout, run, verify=True)
+            except OutputError:
+                if not os.access(path, os.R_OK):
+                    raise  # it may be good
+                self._disk.remove(path)
+            else:
+                if source is not None:
+                    distrust(source, self._disk)
 
     def _sources(self, run: str) -> list[Source]:
         found = [read_source(p, self._layout, run) for p in sorted(self._folder.glob("*.h5"))]
@@ -136,21 +176,25 @@ class PartsWriter:
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks into free slots and mark them."""
-        first, end = chunk_blocks(self._layout, chunk)
+        begin, end = chunk_blocks(self._layout, chunk)
+        sums, first = block_checksums(self._layout, chunk), begin
         while first < end:
             segment = self._segment
             if segment is None or segment.used == segment.slots:
                 segment = self._new_segment()
             count = min(end - first, segment.slots - segment.used)
-            self._write_slots(segment, chunk, first, count)
+            self._write_slots(segment, chunk, first, sums[first - begin :][:count])
             segment.used += count
             first += count
 
-    def _write_slots(self, segment: _Segment, chunk: Chunk, first: int, count: int) -> None:
-        layout, slot = self._layout, segment.used
+    def _write_slots(
+        self, segment: _Segment, chunk: Chunk, first: int, sums: npt.NDArray[np.uint32]
+    ) -> None:
+        layout, slot, count = self._layout, segment.used, len(sums)
         start, stop = layout.block_rows(first, first + count)
         rows = slice(start - chunk.start, stop - chunk.start)
         write_rows(segment.file, layout, chunk, slot * layout.block, rows)
+        segment.file.write(CHECKSUMS, 4 * slot, sums)
         segment.file.write(_BLOCK_IDS, 8 * slot, np.arange(first, first + count, dtype="<i8"))
         write_marks(segment.file, slot, count)
 
@@ -162,7 +206,7 @@ class PartsWriter:
         most = max(1, self._options.segment_bytes // block_bytes)
         slots = min(most, -(-layout.n_blocks // self._comm.size))
         path = self._new_part(segment_specs(layout, slots))
-        file = RawFile(path, [*row_names(layout), _BLOCK_IDS, MARKS], self._disk)
+        file = RawFile(path, [*row_names(layout), _BLOCK_IDS, CHECKSUMS, MARKS], self._disk)
         self._segment = _Segment(file, slots)
         return self._segment
 
@@ -218,10 +262,15 @@ class PartsWriter:
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[COMPLETE] = np.ones((), np.uint8)
         room = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
-        merged = layout.payload_bytes < room
+        compress = self._options.compress
+        merged = compress > 0 or layout.payload_bytes < room
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
-        join = publish_merged if merged else publish_virtual
-        join(self._path, layout, sources, contents, attributes, self._disk)
+        if compress:
+            rows = rows_of_runs(layout, sources)
+            publish_compressed(self._path, layout, rows, contents, attributes, self._disk, compress)
+        else:
+            join = publish_merged if merged else publish_virtual
+            join(self._path, layout, sources, contents, attributes, self._disk)
         if merged:
             remove_parts(self._path, self._disk)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,15 +121,23 @@ def _check_format(path: Path, file: h5py.File) -> None:
 def _marks_in_parts(path: Path, file: h5py.File) -> npt.NDArray[np.uint8]:
     """Marks of an unfinished run of several ranks, which lie in its parts."""
     marks: npt.NDArray[np.uint8] = file["progress/blocks"][()]
+    run = file.attrs["run"]
     for where in sorted(parts_folder(path).glob("*.h5")):
-        with _open(where) as part:
-            if part.attrs.get("run") != file.attrs["run"] or "progress/blocks" not in part:
-                continue
-            done = part["progress/blocks"][()] == 1
-            # A part without ids was the whole file of an earlier attempt on one rank.
-            ids = part.get("progress/block_ids", np.arange(len(done)))
-            marks[ids[()][done]] = 1
+        try:
+            _note_marks(where, run, marks)
+        except (OSError, RuntimeError, KeyError, ValueError, IndexError) as error:
+            warnings.warn(f"{error}; --resume runs the blocks of {where} again", stacklevel=2)
     return marks
+
+
+def _note_marks(where: Path, run: Any, marks: npt.NDArray[np.uint8]) -> None:
+    with _open(where) as part:
+        if part.attrs.get("run") != run or "progress/blocks" not in part:
+            return
+        done = part["progress/blocks"][()] == 1
+        # A part without ids was the whole file of an earlier attempt on one rank.
+        ids = part.get("progress/block_ids", np.arange(len(done)))
+        marks[ids[()][done]] = 1
 
 
 def _check_parts(path: Path, data: FileData, run: Any) -> None:

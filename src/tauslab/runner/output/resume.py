@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,22 @@ if TYPE_CHECKING:
 # Root attributes that decide the numbers of a run.
 _IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
              "presimulation", "post_leap_check", "leaper", "ode_solver", "substeps", "rtol", "atol",
-             "sample")  # fmt: skip
+             "sample", "before", "group")  # fmt: skip
+
+_FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
 
 
 @dataclass(frozen=True)
 class Existing:
-    """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`."""
+    """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`.
+
+    `shared` tells that its format bears being opened for writing by a process that is killed.
+    """
 
     storage: str
     run: str
     complete: bool
+    shared: bool = False
 
 
 def parts_folder(path: Path) -> Path:
@@ -62,13 +68,33 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
     with _open(path) as file:
-        for name, found, wanted in _differences(file, layout):
-            raise ConfigError(
-                f"{path} holds another run: its {name} is {_short(found)}, "
-                f"not {_short(wanted)}; --resume needs the same job"
-            )
+        _require_same(file, path, layout, "--resume")
         attributes = {key: str(file.attrs[key]) for key in ("storage", "run")}
-        return Existing(**attributes, complete=bool(file["progress/complete"][()] == 1))
+        return Existing(
+            **attributes,
+            complete=bool(file["progress/complete"][()] == 1),
+            shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
+        )
+
+
+def require_same_run(path: Path, layout: Layout, option: str) -> None:
+    """Refuse what is not the run of the layout, in blocks of whatever size.
+
+    Raises
+    ------
+    ConfigError
+        It holds another run; the message names what differs, and `option`.
+    """
+    with _open(path) as file:
+        _require_same(file, path, replace(layout, block=int(file.attrs["block"])), option)
+
+
+def _require_same(file: h5py.File, path: Path, layout: Layout, option: str) -> None:
+    for name, found, wanted in _differences(file, layout):
+        raise ConfigError(
+            f"{path} holds another run: its {name} is {_short(found)}, "
+            f"not {_short(wanted)}; {option} needs the same job"
+        )
 
 
 def existing_attribute(path: Path, name: str) -> int | None:

@@ -62,6 +62,8 @@ class DatasetSpec:
     prefill
         Whether fill values are written at creation; otherwise cells that were never written read
         as zero, and the file system need not store them.
+    compress
+        Level of gzip for its chunks; 0 for none.
     """
 
     name: str
@@ -73,6 +75,7 @@ class DatasetSpec:
     chunks: tuple[int, ...] | None = None
     allocated: bool = True
     prefill: bool = True
+    compress: int = 0
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -136,6 +139,7 @@ def file_specs(
     n_ranks: int,
     *,
     rows: bool = True,
+    in_place: bool = False,
     checkpoint_bytes: int = 0,
     contents: Contents | None = None,
 ) -> list[DatasetSpec]:
@@ -145,6 +149,8 @@ def file_specs(
     ----------
     rows
         Whether the arrays with a row per trajectory are laid out; otherwise they show fill values.
+    in_place
+        Whether the file is written block by block, each with a checksum.
     checkpoint_bytes
         Size of a checkpoint slot; 0 for none.
     contents
@@ -153,6 +159,8 @@ def file_specs(
     specs = [*_axes(layout)]
     specs += [replace(row_spec(layout, array), allocated=rows) for array in layout.row_arrays()]
     specs += [*_statistics(layout), *_progress(layout), *_profile(n_ranks)]
+    if in_place:
+        specs.append(DatasetSpec("progress/checksums", (layout.n_blocks,), "<u4"))
     if checkpoint_bytes:
         specs += checkpoint_specs(checkpoint_bytes)
     name = (("name", layout.model_name),)
@@ -188,6 +196,7 @@ def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
         *(replace(spec, chunks=None) for spec in specs),
         DatasetSpec("progress/block_ids", (slots,), "<i8", fill=-1),
         DatasetSpec("progress/blocks", (slots,), "|u1"),
+        DatasetSpec("progress/checksums", (slots,), "<u4"),
     ]
 
 
@@ -261,6 +270,8 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
         yield DatasetSpec("point", layout.lead, "|u1", ("point",), allocated=False)
         for name, values in layout.sweep.items():
             yield DatasetSpec(f"sweep/{name}", layout.lead, "<f8", ("point",), data=values)
+    if layout.sweep is None and layout.group:
+        yield DatasetSpec("group", layout.sum_lead, "|u1", ("group",), allocated=False)
     # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
     yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
@@ -272,7 +283,7 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
 
 def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
     times, species = len(layout.times), len(layout.species)
-    lead, before = layout.lead, _lead_axes(layout)
+    lead, before = layout.sum_lead, _sum_axes(layout)
     if layout.statistics:
         yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
     if layout.statistics and not layout.amounts:
@@ -296,6 +307,10 @@ def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
         name = f"statistics/histogram/{spec.species}"
         shape, axes = (*lead, times, spec.bins + 2), (*before, "time", f"{name}.bin")
         yield DatasetSpec(name, shape, "<u8", axes)
+
+
+def _sum_axes(layout: Layout) -> tuple[str, ...]:
+    return _lead_axes(layout) or (("group",) if layout.group else ())
 
 
 def _lead_axes(layout: Layout) -> tuple[str, ...]:

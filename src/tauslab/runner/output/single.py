@@ -12,7 +12,7 @@ from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.resume import Existing, parts_folder
-from tauslab.runner.output.rows import write_marks, write_rows
+from tauslab.runner.output.rows import CHECKSUMS, block_checksums, write_marks, write_rows
 from tauslab.runner.output.schema import (
     TEXT,
     file_specs,
@@ -20,7 +20,7 @@ from tauslab.runner.output.schema import (
     root_attributes,
 )
 from tauslab.runner.output.skeleton import build_file
-from tauslab.runner.output.sources import marked_blocks, progress, read_source
+from tauslab.runner.output.sources import distrust, marked_blocks, progress, read_source
 from tauslab.runner.output.statistics import statistics_contents
 
 COMPLETE = "progress/complete"
@@ -58,14 +58,15 @@ class SingleWriter:
         self, path: Path, layout: Layout, disk: Disk, existing: Existing | None, run: str
     ) -> None:
         self._path, self._layout, self._disk = path, layout, disk
-        specs = file_specs(layout, 1, checkpoint_bytes=slot_bytes(layout))
+        specs = file_specs(layout, 1, in_place=True, checkpoint_bytes=slot_bytes(layout))
         if existing is None:
             attributes = root_attributes(layout, "plain", run)
             publish(path, disk, lambda temporary: build_file(temporary, specs, attributes, disk))
             remove_parts(path, disk)
-        source = read_source(path, layout, existing.run if existing else run)
+        source = read_source(path, layout, existing.run if existing else run, verify=True)
         if source is None:
             raise OutputError(f"{path} was replaced by another run just now")
+        distrust(source, disk)
         found = progress(layout, [source])
         self.completed = found.completed
         self.restored = found.restored if existing else None
@@ -78,6 +79,7 @@ class SingleWriter:
         """Write whole blocks and mark them."""
         first, end = chunk_blocks(self._layout, chunk)
         write_rows(self._file, self._layout, chunk, chunk.start, slice(None))
+        self._file.write(CHECKSUMS, 4 * first, block_checksums(self._layout, chunk))
         write_marks(self._file, first, end - first)
         self._marked[first:end] = True
 

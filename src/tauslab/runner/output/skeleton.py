@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _METADATA_BYTES = 1 << 20
 _PAGE = 1 << 16
+_ALIGNED = 1 << 20
 _FILL_BYTES = 8 << 20
 # netCDF's name for a scale that is an axis without coordinates; the length follows.
 _NO_COORDINATES = "This is a netCDF dimension but not a netCDF variable. {:10d}"
@@ -96,6 +97,8 @@ def build_file(
     attributes: Mapping[str, Any],
     disk: Disk,
     extend: Callable[[h5py.File], None] | None = None,
+    *,
+    shared: bool = False,
 ) -> None:
     """Write a file with all its datasets and fill values into an empty file.
 
@@ -103,6 +106,9 @@ def build_file(
     ----------
     extend
         Adds more to the file, which may not be large.
+    shared
+        Lay it out for many writers through HDF5: large arrays begin at whole mebibytes, and its
+        format has no note of a writer in its head, which a killed one would leave there.
 
     Raises
     ------
@@ -115,7 +121,11 @@ def build_file(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     image = SparseBuffer()
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
-    with h5py.File(image, "w", libver=("v110", "v110")) as file:
+    made: dict[str, Any] = {"libver": ("v110", "v110")}
+    if shared:
+        made = {"libver": ("earliest", "v108"), "alignment_threshold": _ALIGNED}
+        made["alignment_interval"] = _ALIGNED
+    with h5py.File(image, "w", **made) as file:
         attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
         file.attrs.update(attributes)
         if extend is not None:
@@ -188,11 +198,14 @@ def _create_numbers(group: h5py.Group, name: str, spec: DatasetSpec) -> h5py.h5d
     settings.set_obj_track_times(False)
     if dtype.kind != "S":
         settings.set_fill_value(np.array(spec.fill, dtype))
-    if spec.allocated:
+    if spec.allocated and not spec.compress:
         settings.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         settings.set_fill_time(h5d.FILL_TIME_NEVER)
     if spec.chunks is not None:
         settings.set_chunk(spec.chunks)
+    if spec.compress:
+        settings.set_shuffle()
+        settings.set_deflate(spec.compress)
     space = h5s.create_simple(spec.shape) if spec.shape else h5s.create(h5s.SCALAR)
     hdf5 = h5t.py_create(dtype, logical=True)
     return h5d.create(group.id, name.encode(), hdf5, space, settings)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.checkpoint import Checkpoint, decode
+from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.output.layout import Accumulators, BoolArray, Layout
+from tauslab.runner.output.rows import CHECKSUMS, MARKS, checksum
 from tauslab.runner.output.schema import CHECKPOINT_SLOTS
 from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
 
@@ -33,12 +36,15 @@ class Source:
         whole result of a sweep.
     checkpoints
         Those with a right checksum, the newest first.
+    damaged
+        Slots that are marked and whose checksum is wrong; they do not count in `blocks`.
     """
 
     path: Path
     blocks: npt.NDArray[np.int64]
     rows: tuple[int, ...]
     checkpoints: tuple[Checkpoint, ...]
+    damaged: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,10 @@ class Progress:
     generation: int
 
 
-def read_source(path: Path, layout: Layout, run: str) -> Source | None:
+def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -> Source | None:
     """What a file holds for the run; None if it belongs to another run.
+
+    With `verify` all its rows are read and compared with their checksums.
 
     Raises
     ------
@@ -91,11 +99,67 @@ def read_source(path: Path, layout: Layout, run: str) -> Source | None:
                 numbers = np.arange(len(marks)) if ids is None else ids[()]
                 blocks = np.where(marks, numbers, -1)
             rows = tuple(file["status"].shape) if "status" in file else (0,)
+            damaged = _damaged(path, file, layout, blocks) if verify else ()
+            blocks[list(damaged)] = -1
             found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in file]
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise OutputError(f"{path} cannot be read: {error}") from error
     valid = sorted((c for c in found if c is not None), key=lambda c: -c.generation)
-    return Source(path, blocks, rows, tuple(valid))
+    return Source(path, blocks, rows, tuple(valid), damaged)
+
+
+def _damaged(
+    path: Path, file: Any, layout: Layout, blocks: npt.NDArray[np.int64]
+) -> tuple[int, ...]:
+    """Marked slots whose rows are not those that were written."""
+    if CHECKSUMS not in file:
+        return ()
+    found, stored = [], file[CHECKSUMS][()]
+    places = {array.name: locate(file[array.name]) for array in layout.row_arrays()}
+    with path.open("rb") as raw:
+        for slot in np.flatnonzero(blocks >= 0).tolist():
+            block = int(blocks[slot])
+            if block >= layout.n_blocks:
+                found.append(slot)
+                continue
+            start, stop = layout.block_rows(block, block + 1)
+            parts = []
+            for array in layout.row_arrays():
+                first = slot * layout.block * array.row_bytes
+                length = (stop - start) * array.row_bytes
+                parts.append(read_cells(raw, places[array.name], first, length))
+            if checksum(block, parts) != stored[slot]:
+                found.append(slot)
+    return tuple(found)
+
+
+def read_cells(raw: BinaryIO, place: Location, first: int, length: int) -> npt.NDArray[np.uint8]:
+    """Bytes ``first .. first + length - 1`` of the cells of a dataset; zeros beyond the file."""
+    data = bytearray(length)
+    for offset, position, size in place.ranges(first, length):
+        raw.seek(offset)
+        found = raw.read(size)
+        data[position : position + len(found)] = found
+    return np.frombuffer(data, np.uint8)
+
+
+def distrust(source: Source, disk: Disk) -> None:
+    """Take the marks of damaged blocks away, so that they are run again.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    if not source.damaged:
+        return
+    file = RawFile(source.path, [MARKS], disk)
+    try:
+        for slot in source.damaged:
+            file.write(MARKS, slot, np.zeros(1, np.uint8))
+        file.sync()
+    finally:
+        file.close()
 
 
 def marked_blocks(layout: Layout, sources: Sequence[Source]) -> BoolArray:

@@ -160,14 +160,15 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     for spec in layout.histograms:
         column = counts[:, :, layout.species.index(spec.species)]
         sums[f"histogram/{spec.species}"] = _cells(column, spec, cuts)
-    return sums if layout.sweep is not None else {name: values[0] for name, values in sums.items()}
+    return sums if layout.per_sum else {name: values[0] for name, values in sums.items()}
 
 
 def _point_cuts(layout: Layout, start: int, rows: int) -> npt.NDArray[np.intp]:
     """Rows with which points begin, the first row included."""
-    if layout.sweep is None:
+    per = layout.per_sum
+    if not per:
         return np.zeros(1, np.intp)
-    begins = np.arange(start // layout.n + 1, -(-(start + rows) // layout.n)) * layout.n - start
+    begins = np.arange(start // per + 1, -(-(start + rows) // per)) * per - start
     return np.concatenate([[0], begins]).astype(np.intp)
 
 

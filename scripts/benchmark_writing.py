@@ -1,0 +1,177 @@
+"""What writing costs: several ranks fill one result, by each writer, beside dd on the same disk.
+
+    python scripts/benchmark_writing.py --ranks 4 --scale 1.0 --folder /data -o writing.csv
+
+starts the ranks itself, writes 4 GB at scale 1 and removes what it wrote; a table in Markdown is
+written beside the CSV.  mpio needs an h5py with MPI, in TAUSLAB_PARALLEL_H5PY
+(scripts/build_parallel_h5py).  Counts are those of a noisy Schlögl-like ensemble, which gzip makes
+about half as large.  All times are until the data are on the device.  The last rows are ensembles
+that really run: the part of their ranks' time that was spent on writing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab.runner.api import ranks
+from tauslab.runner.output.base import Storage, open_writer
+from tauslab.runner.output.layout import Chunk, Layout
+from tauslab.runner.output.parts import PartsOptions
+
+HEADER = ("what", "ranks", "bytes", "seconds", "megabytes_per_second", "of_dd")
+FULL_BYTES = 4e9
+TIMES = 100
+BLOCK = 2500  # a mebibyte
+LAUNCH = 64  # blocks
+WRITERS = {
+    "mpio": Storage("mpio"),
+    "mpio, romio_cb_write=disable": Storage("mpio", {"romio_cb_write": "disable"}),
+    "mpio + gzip": Storage("mpio", compress=4),
+    "parts + virtual": Storage("parts"),
+    "parts + gzip": Storage("parts", compress=4),
+}
+
+
+def main() -> None:
+    """Measure everything, or be a rank of a measurement."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--scale", type=float, default=1.0, help="of 4 GB")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
+    parser.add_argument("--writer", choices=WRITERS, help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    total = int(FULL_BYTES * arguments.scale)
+    if arguments.writer is not None:
+        write(arguments.writer, arguments.folder, total)
+        return
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        rows = measure(arguments, Path(folder), total)
+    for row in rows:
+        print(*row, sep="  ")
+    if arguments.output is not None:
+        write_table(arguments.output, rows, arguments.machine)
+
+
+def write(name: str, folder: Path, total: int) -> None:
+    """Be a rank: write this rank's share of the blocks; rank 0 tells how long all took."""
+    comm = ranks()
+    n = total // (4 * TIMES)
+    layout = Layout(
+        n=n, times=np.arange(TIMES, dtype=float), species=("X",), observables=(),
+        trajectories=True, final=False, statistics=False, histograms=(), observable_scale=(),
+        block=BLOCK, attributes={"method": "ssa", "seed": 1, "model_sha256": "", "command": ""},
+    )  # fmt: skip
+    rng = np.random.default_rng(comm.rank)
+    rows = LAUNCH * BLOCK
+    counts = rng.normal(300, 60, (rows, TIMES, 1)).astype(np.int32)
+    status = np.zeros(rows, np.uint8)
+    parts = PartsOptions(merge_bytes=0)
+    path = folder / "a.h5"
+    comm.barrier()
+    began = time.perf_counter()
+    writer = open_writer(path, layout, comm, how=WRITERS[name], overwrite=True, parts=parts)
+    for first in range(comm.rank * LAUNCH, layout.n_blocks, comm.size * LAUNCH):
+        start, stop = layout.block_rows(first, min(first + LAUNCH, layout.n_blocks))
+        rows = stop - start
+        writer.write(Chunk(start, {"counts": counts[:rows], "status": status[:rows]}))
+    writer.finish({}, comm.gather({}) or [])
+    os.sync()
+    comm.barrier()
+    if comm.rank == 0:
+        print(json.dumps(time.perf_counter() - began))
+
+
+def measure(arguments: argparse.Namespace, folder: Path, total: int) -> list[tuple[Any, ...]]:
+    """A row for dd, for each writer and for real ensembles."""
+    n = arguments.ranks
+    dd = seconds_of_dd(folder, total)
+    rows = [row("dd conv=fsync", 1, total, dd, dd)]
+    for name, storage in WRITERS.items():
+        own = [__file__, "--writer", name, "--scale", str(arguments.scale), "--folder", str(folder)]
+        if storage.writer == "mpio" and "TAUSLAB_PARALLEL_H5PY" not in os.environ:
+            continue
+        told = start(own, n, parallel=storage.writer == "mpio")
+        rows.append(row(name, n, total, float(json.loads(told.splitlines()[-1])), dd))
+        for file in [*folder.glob("a.h5.parts/*"), *folder.glob("a.h5")]:
+            file.unlink()
+    return rows + ensembles(folder, n)
+
+
+def row(what: str, n: int, total: int, seconds: float, dd: float) -> tuple[Any, ...]:
+    """A row of the table."""
+    return what, n, total, f"{seconds:.2f}", f"{total / seconds / 1e6:.0f}", f"{dd / seconds:.2f}"
+
+
+def seconds_of_dd(folder: Path, total: int) -> float:
+    """One stream of zeros to the same disk."""
+    blocks = max(1, total >> 20)
+    target = ["bs=1M", f"count={blocks}", "conv=fsync", f"of={folder / 'dd'}"]
+    command = ["dd", "if=/dev/zero", *target]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    seconds = time.perf_counter() - began
+    (folder / "dd").unlink()
+    return seconds
+
+
+def start(arguments: list[str], n: int, *, parallel: bool = False) -> str:
+    """Run Python on `n` ranks; what they printed."""
+    environment = dict(os.environ)
+    if parallel:
+        paths = [os.environ["TAUSLAB_PARALLEL_H5PY"], environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    launcher = str(Path(sys.executable).with_name("mpirun"))
+    command = [launcher, "-n", str(n), sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def ensembles(folder: Path, n: int) -> list[tuple[Any, ...]]:
+    """A Schlögl ensemble that keeps all samples, and one that keeps only sums."""
+    import tauslab as ts
+
+    model = Path(__file__).parents[1] / "examples" / "schlogl.xml"
+    rows = []
+    for record in ("trajectories", "statistics"):
+        path = folder / "ensemble.h5"
+        arguments = ["-m", "tauslab", "run", str(model), "-n", "20000", "--t-end", "4"]
+        arguments += ["--points", "101", "--seed", "1", "--method", "ssa", "--device", "cpu"]
+        start([*arguments, "--record", record, "--quiet", "-o", str(path)], n)
+        with ts.open(path) as result:
+            profile = {k: result.data[f"profile/{k}"][()] for k in ("write", "wall")}
+            size = path.stat().st_size
+        share = float(profile["write"].sum() / profile["wall"].sum())
+        wall = float(profile["wall"].max())
+        what = f"ensemble, {record}: {100 * share:.1f} % of ranks' time beside computing"
+        rows.append((what, n, size, f"{wall:.2f}", f"{size / wall / 1e6:.0f}", ""))
+        path.unlink()
+    return rows
+
+
+def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
+    """The table, and the same in Markdown."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(rows)
+    lines = ["# Writing", "", f"On {machine}, by `scripts/benchmark_writing.py`; one run each.", ""]
+    lines += [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
+    lines += [f"| {' | '.join(map(str, cells))} |" for cells in rows]
+    path.with_suffix(".md").write_text("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A rank of a job in which one rank has a fault; started by fault_injection.py.
+
+    fault_child.py FAULT MOMENT RANK run model.toml ...
+
+FAULT is ``kill`` (kill -9) or ``full`` (no space is left) at change number MOMENT of a file, or
+``device`` (an error) at copy number MOMENT from the device.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from typing import Any
+
+from tauslab.runner import run as running
+from tauslab.runner.api import ranks
+from tauslab.runner.cli import main as command_line
+from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.mpio import MpioWriter
+
+
+class Fault:
+    """Counts what happens, and strikes when the moment has come."""
+
+    def __init__(self, kind: str, moment: int) -> None:
+        self.kind, self.left = kind, moment
+
+    def pass_by(self) -> None:
+        """One more change or copy."""
+        self.left -= 1
+        if self.left >= 0:
+            return
+        if self.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise RuntimeError("an illegal memory access was encountered")
+
+    def before(self, method: Any) -> Any:
+        """The method, with the fault in its way."""
+
+        def instead(*arguments: Any) -> Any:
+            self.pass_by()
+            return method(*arguments)
+
+        return instead
+
+
+class Failing:
+    """A backend with a fault in its copies to the host."""
+
+    def __init__(self, backend: Any, fault: Fault) -> None:
+        self.backend = backend
+        self.download = fault.before(backend.download)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the backend's."""
+        return getattr(self.backend, name)
+
+
+def main() -> None:
+    """Put the fault in place and run the command."""
+    kind, moment, victim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    fault = Fault(kind, moment)
+    if ranks().rank == victim and kind == "device":
+        real: Any = running.open_backend
+        running.open_backend = lambda *arguments: Failing(real(*arguments), fault)
+    elif ranks().rank == victim:
+        changes: tuple[tuple[Any, str], ...] = (
+            (Disk, "write"), (Disk, "replace"), (MpioWriter, "_write"),
+        )  # fmt: skip
+        for owner, name in changes:
+            setattr(owner, name, fault.before(getattr(owner, name)))
+    sys.exit(command_line(sys.argv[4:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""Runs that grow: trajectories added to a finished result, or until statistics converge.
+
+Each portion is a run of its own in a file beside the result, written and resumed as any other; its
+trajectories have the numbers that follow. In the end all are joined, by a rename.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.network import Network
+from tauslab.runner.convergence import GROUP, Convergence, Until
+from tauslab.runner.job import Options, Portion, Record
+from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.join import Piece, join_files, join_memory, stored_accumulators
+from tauslab.runner.output.layout import Accumulators, Layout
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.resume import existing_text, require_same_run
+from tauslab.runner.output.schema import root_attributes
+from tauslab.runner.output.single import remove_parts
+from tauslab.runner.result import Result
+from tauslab.runner.run import Setup, layout_of, opened, run_portion
+from tauslab.runner.task import Task
+from tauslab.runner.together import agree
+
+Stop = Callable[[], bool]
+
+
+def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    """Run ``--append`` or ``--until`` on all ranks; as `run.run_network`. Collective."""
+    if options.append is not None:
+        return _append(network, options, comm, stop)
+    return _until(network, options, comm, stop)
+
+
+# --- append
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What the portion takes over from the finished result."""
+
+    n: int
+    run: str
+    storage: str
+    block: int
+    scales: tuple[int, ...]
+    chosen: dict[str, Any]
+
+
+def _append(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    path, added = options.output, options.append
+    assert path is not None
+    assert added is not None
+    base = on_root(comm, lambda: _base(path, options))
+    beside = path.with_name(f"{path.name}.append")
+    portion = Portion(before=base.n, scales=base.scales, run=base.run)
+    on_root(comm, lambda: _remove_joined(beside, base.n))
+    chosen = replace(
+        options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
+    )
+    with opened(network, chosen, comm) as setup:
+        layout = layout_of(setup.task, comm, setup.scales)
+        layout = _whole(layout, base.n + added, base.block)
+        on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
+        run_portion(setup, setup.task, comm, stop).close()
+
+    def join() -> None:
+        with open_result(path) as first, open_result(beside) as second:
+            pieces = [_piece(first, base.n), _piece(second, added)]
+            sums = [stored_accumulators(layout, piece.data) for piece in pieces]
+            totals = {name: sums[0][name] + sums[1][name] for name in sums[0]}
+            join_files(path, layout, pieces, totals, base.run, Disk(), options.compress)
+        _remove(beside)
+
+    on_root(comm, join)
+    return open_result(path)
+
+
+def _base(path: Path, options: Options) -> _Base:
+    """Read the result to append to; what the options leave open is as there."""
+    if not path.exists():
+        raise ConfigError(f"--append {options.append}: {path} does not exist")
+    with open_result(path) as result:
+        stored = result.attributes
+        if not result.complete:
+            raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
+        chosen: dict[str, Any] = {}
+        if options.seed is None:
+            chosen["seed"] = result.seed
+        if options.record is None:
+            chosen["record"] = Record.parse(str(stored["record"]))
+        if options.method == "auto":
+            chosen["method"] = result.method
+            chosen["post_leap_check"] = "post_leap_check" in stored
+        if "selector" in stored:
+            chosen["selector"] = options.selector or str(stored["selector"])
+            if options.presimulation is None:
+                chosen["presimulation"] = int(stored.get("presimulation", 0))
+        key = "statistics/observables/scale"
+        scales = tuple(result.data[key][()].tolist()) if key in result.data else ()
+        block, storage = int(stored["block"]), str(stored["storage"])
+        return _Base(result.n, str(stored["run"]), storage, block, scales, chosen)
+
+
+def _remove_joined(beside: Path, n: int) -> None:
+    """Remove a portion that was joined alopened, by a run that was killed right after that."""
+    if beside.exists() and int(existing_text(beside, "before") or 0) < n:
+        _remove(beside)
+
+
+def _whole(layout: Layout, n: int, block: int) -> Layout:
+    """The layout of a portion as that of the whole result."""
+    own = {k: v for k, v in layout.attributes.items() if k not in ("before", "group")}
+    return replace(layout, n=n, attributes=own, group=0, block=block)
+
+
+def _piece(result: Result, rows: int) -> Piece:
+    storage = str(result.attributes.get("storage", "memory"))
+    return Piece(result.data, rows, result.path, storage)
+
+
+def _remove(path: Path) -> None:
+    remove_parts(path, Disk())
+    path.unlink(missing_ok=True)
+
+
+# --- until
+
+
+def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    assert options.until is not None
+    text, path = options.until, options.output
+    until = agree(comm, lambda: Until.parse(text))
+    if path is not None and on_root(comm, lambda: _finished(path, options)):
+        return open_result(path)
+    first = None if path is None else _portion_path(path, 0)
+    limited = replace(options, until=None, output=first)
+    limited = agree(comm, lambda: _refuse_varying(limited))
+    with opened(network, limited, comm) as wanted:
+        layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
+        fixed = agree(comm, lambda: _with_sums(wanted, until))
+        tests = Convergence(until)
+        index = agree(comm, lambda: _time_index(until, fixed.task))
+    with opened(network, fixed.task.options, comm) as setup:
+        pieces: list[Result] = []
+        try:
+            while not tests.met and tests.done < options.n:
+                run = str(pieces[0].attributes["run"]) if pieces else None
+                task = _next_task(setup.task, tests, path, run)
+                pieces.append(run_portion(setup, task, comm, stop))
+                tests.test(_tested(pieces[-1], until, index), task.options.n)
+            return _joined(layout, pieces, tests, comm, options)
+        finally:
+            for piece in pieces:
+                piece.close()
+
+
+def _finished(path: Path, options: Options) -> bool:
+    """Whether the result is there; refuses to replace one that is not asked for."""
+    if not path.exists() or options.overwrite:
+        return False
+    if not options.resume:
+        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+    with open_result(path) as result:
+        found = result.attributes.get("until")
+        if not result.complete or found != options.until:
+            raise ConfigError(
+                f"{path} holds another run: its --until is {found}, not {options.until}; "
+                "--resume needs the same job"
+            )
+    return True
+
+
+def _portion_path(path: Path, before: int) -> Path:
+    return path.with_name(f"{path.name}.until-{before}")
+
+
+def _refuse_varying(options: Options) -> Options:
+    if options.sweep is not None or any(np.ndim(v) for v in options.set.values()):
+        raise ConfigError("--until needs the same values for all trajectories, so no sweep")
+    return options
+
+
+def _with_sums(wanted: Setup, until: Until) -> Setup:
+    """The run with the choices it would make with all trajectories, and the sums to be tested."""
+    task, record = wanted.task, wanted.task.record
+    if until.species not in task.species:
+        raise ConfigError(
+            f"--until {until.text!r}: {until.species} is not a recorded species; "
+            f"recorded are {', '.join(task.species)}"
+        )
+    extra = until.histogram
+    if extra is not None and any(h.species == until.species for h in record.histograms):
+        raise ConfigError(
+            f"--until {until.text!r} and --record histogram:{until.species} exclude each other"
+        )
+    histograms = record.histograms if extra is None else (*record.histograms, extra)
+    more = replace(record, statistics=True, histograms=histograms)
+    portion = Portion(group=GROUP, scales=wanted.scales or None)
+    chosen = replace(task.options, record=more, portion=portion, presimulation=task.presimulation)
+    return replace(wanted, task=replace(task, options=chosen))
+
+
+def _time_index(until: Until, task: Task) -> int:
+    times = task.options.times
+    if until.t is None:
+        return len(times) - 1
+    nearest = int(np.argmin(np.abs(times - until.t)))
+    if abs(times[nearest] - until.t) > 1e-9 * max(1.0, abs(float(times[-1]))):
+        raise ConfigError(
+            f"--until {until.text!r}: {until.t:g} is not a sample time; the nearest is "
+            f"{times[nearest]:g}"
+        )
+    return nearest
+
+
+def _next_task(task: Task, tests: Convergence, path: Path | None, run: str | None) -> Task:
+    """The next trajectories to run."""
+    before = tests.done
+    output = None if path is None else _portion_path(path, before)
+    portion = replace(task.options.portion, before=before, run=run)
+    n = tests.next_end(task.options.n) - before
+    return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
+
+
+def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]:
+    """Sums of every group, ``[group, 3]``: how many count, sum, sum of squares."""
+    data = result.data
+    n = data["statistics/n"][:, index].astype(object)
+    column = result.species.index(until.species)
+    if until.relation:
+        cells = data[f"statistics/histogram/{until.species}"][:, index].astype(object)
+        above, below = cells[:, 1] + cells[:, 2], cells[:, 0]
+        share = above if until.relation in (">", ">=") else below
+        return np.stack([n, share, share], axis=1)
+    total, high, low = (
+        data[f"statistics/{name}"][:, index, column].astype(object)
+        for name in ("sum", "sumsq_hi", "sumsq_lo")
+    )
+    return np.stack([n, total, high * (1 << 64) + low], axis=1)
+
+
+def _joined(
+    layout: Layout,
+    results: Sequence[Result],
+    tests: Convergence,
+    comm: Communicator,
+    options: Options,
+) -> Result:
+    """The first `tests.done` trajectories of all portions. Collective."""
+    if not tests.met and comm.rank == 0:
+        warnings.warn(
+            f"--until {tests.until.text!r} was not met by {options.n} trajectories: the half "
+            f"width is {tests.until.half_width(tests.sums):.3g}",
+            stacklevel=2,
+        )
+    attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
+    attributes["n_limit"] = options.n
+    whole = replace(layout, n=tests.done, attributes=attributes)
+    whole = replace(whole, block=min(layout.block, whole.n))
+    pieces, before = [], 0
+    totals: Accumulators = {}
+    for result in results:
+        rows = min(result.n, tests.done - before)
+        pieces.append(_piece(result, rows))
+        sums = stored_accumulators(whole, result.data)
+        for name, values in sums.items():
+            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64)
+            totals[name] = totals[name] + more if name in totals else more
+        before += rows
+    run = str(results[0].attributes["run"])
+    path = options.output
+    if path is None:
+        arrays = join_memory(whole, pieces, totals)
+        return Result(arrays, root_attributes(whole, "memory", run))
+    place = path
+
+    def join() -> None:
+        join_files(place, whole, pieces, totals, run, Disk(), options.compress)
+        for result in results:
+            if result.path is not None:
+                _remove(result.path)
+
+    on_root(comm, join)
+    return open_result(path)

@@ -1,0 +1,95 @@
+"""``tauslab merge``: one file in place of a view of parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner.job import Record
+from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.join import Piece, join_files, stored_accumulators
+from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.parts import PART_NAME
+from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.resume import parts_folder
+from tauslab.runner.output.sources import read_source
+from tauslab.runner.result import Result
+
+# Root attributes that a new file gets anew.
+_OF_A_FILE = ("format", "format_version", "tauslab_version", "created", "n", "block", "record",
+              "storage", "run", "sweep", "grid")  # fmt: skip
+
+
+def merge(path: Path, compress: int = 0) -> str:
+    """Turn a finished result that is a view of parts into one file; says what was done.
+
+    Blocks are compared with their checksums first, as the run wrote them; those that were added
+    to the result later are not.
+
+    Raises
+    ------
+    ConfigError
+        A level of gzip outside 0 to 9.
+    InputFileError
+        The result is unfinished, or a block is not what was written.
+    """
+    if not 0 <= compress <= 9:
+        raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
+    with open_result(path) as result:
+        if not result.complete:
+            raise InputFileError(f"{path} is unfinished: --resume completes it")
+        run = str(result.attributes["run"])
+        if result.attributes["storage"] == "plain":
+            return f"{path} is one file already"
+        layout = layout_of_result(result)
+        _require_undamaged(path, layout, run)
+        piece = Piece(result.data, result.n, path, "virtual")
+        totals = stored_accumulators(layout, result.data)
+        join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
+    return f"{path} is one file now"
+
+
+def layout_of_result(result: Result) -> Layout:
+    """The layout that a finished result was written with."""
+    data, attributes = result.data, result.attributes
+    record = Record.parse(str(attributes["record"]))
+    groups = (f"statistics/{name}/scale" for name in ("amounts", "observables"))
+    scales = [scale for name in groups if name in data for scale in data[name][()].tolist()]
+    grid = attributes.get("grid")
+    return Layout(
+        n=result.n,
+        times=result.times,
+        species=tuple(result.species),
+        observables=tuple(result.observables),
+        trajectories=record.trajectories,
+        final=record.final,
+        statistics=record.statistics,
+        histograms=record.histograms,
+        summaries=tuple(spec.name for spec in record.summaries),
+        observable_scale=tuple(scales),
+        amounts=result.method == "ode",
+        block=int(attributes["block"]),
+        attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},
+        model_name=str(data["model/source"].attrs["name"]),
+        model_source=_text(data["model/source"]),
+        model_canonical=_text(data["model/canonical"]),
+        sweep=result.points if result.swept else None,
+        grid=None if grid is None else tuple(map(int, str(grid).split(","))),
+    )
+
+
+def _text(dataset: Any) -> str:
+    return bytes(dataset[()]).decode()
+
+
+def _require_undamaged(path: Path, layout: Layout, run: str) -> None:
+    for part in sorted(parts_folder(path).glob("*.h5")):
+        if PART_NAME.fullmatch(part.name) is None:
+            continue
+        source = read_source(part, layout, run, verify=True)
+        if source is not None and source.damaged:
+            raise InputFileError(
+                f"{part}: {len(source.damaged)} blocks are not what was written; "
+                "run the job again with --overwrite"
+            )

@@ -1,0 +1,308 @@
+"""Results of consecutive trajectories joined into one, as a single run would have given it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.runner.output.blockfile import RawFile
+from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.layout import Accumulators, Layout, RowArray
+from tauslab.runner.output.merge import publish_compressed
+from tauslab.runner.output.parts import MERGE_BYTES
+from tauslab.runner.output.resume import parts_folder
+from tauslab.runner.output.rows import MARKS, row_names
+from tauslab.runner.output.schema import (
+    PROFILE_COLUMNS,
+    TEXT,
+    Contents,
+    file_specs,
+    root_attributes,
+    row_spec,
+)
+from tauslab.runner.output.single import COMPLETE, remove_parts
+from tauslab.runner.output.skeleton import attach_scales, build_file, hdf5_type
+from tauslab.runner.output.statistics import statistics_contents
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_COPY_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The first `rows` trajectories, at each point, of a finished result.
+
+    Parameters
+    ----------
+    data
+        Arrays or datasets by their names in a file.
+    path
+        The file that they come from; None in memory.
+    storage
+        As in `schema.root_attributes`.
+    """
+
+    data: Mapping[str, Any]
+    rows: int
+    path: Path | None = None
+    storage: str = "memory"
+
+
+def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators:
+    """The sums of a result as accumulators of `layout`, those with the same values.
+
+    How a wide sum was cut into two words does not matter: only what they add up to.
+    """
+    found: Accumulators = {}
+
+    def get(name: str) -> npt.NDArray[np.uint64]:
+        return np.asarray(data[f"statistics/{name}"][()]).view(np.uint64)
+
+    if layout.statistics and layout.counted:
+        high, low = get("sumsq_hi"), get("sumsq_lo")
+        found |= {"n": get("n"), "sum": get("sum")}
+        found |= {"sq_low": low & _LOW, "sq_high": (high << _HALF) | (low >> _HALF)}
+    if layout.statistics and layout.reals:
+        own = {
+            name: np.concatenate([get(f"{g.name}/{name}") for g in layout.real_groups], axis=-1)
+            for name in _WIDE
+        }
+        found |= {"obs_n": own["n"], "obs_sum_low": own["sum_lo"] & _LOW}
+        found["obs_sum_high"] = (own["sum_hi"] << _HALF) | (own["sum_lo"] >> _HALF)
+        found |= {"obs_sq0": own["sumsq_lo"] & _LOW, "obs_sq1": own["sumsq_lo"] >> _HALF}
+        found["obs_sq2"] = own["sumsq_hi"]
+    for spec in layout.histograms:
+        found[f"histogram/{spec.species}"] = get(f"histogram/{spec.species}")
+    return found
+
+
+_WIDE = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
+
+
+def joined_contents(
+    layout: Layout, pieces: Sequence[Piece], totals: Accumulators
+) -> dict[str, npt.NDArray[Any]]:
+    """Statistics, profile and marks of the whole; the profile is that of the last piece."""
+    contents = statistics_contents(layout, totals)
+    last = pieces[-1].data
+    contents |= {f"profile/{name}": last[f"profile/{name}"][()] for name in PROFILE_COLUMNS}
+    contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
+    contents[COMPLETE] = np.ones((), np.uint8)
+    return contents
+
+
+def join_memory(
+    layout: Layout, pieces: Sequence[Piece], totals: Accumulators
+) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of the whole without a sweep, by their names in a file."""
+    arrays = joined_contents(layout, pieces, totals)
+    for array in layout.row_arrays():
+        parts = [np.asarray(piece.data[array.name][: piece.rows]) for piece in pieces]
+        arrays[array.name] = np.concatenate(parts)
+    for spec in file_specs(layout, len(arrays["profile/device"])):
+        if spec.name not in arrays and spec.allocated:
+            arrays[spec.name] = np.asarray(spec.data, object if spec.dtype == TEXT else spec.dtype)
+    return arrays
+
+
+def join_files(
+    path: Path,
+    layout: Layout,
+    pieces: Sequence[Piece],
+    totals: Accumulators,
+    run: str,
+    disk: Disk,
+    compress: int = 0,
+    *,
+    whole: bool = False,
+) -> None:
+    """Put the whole in place of `path`, by a rename: until then what was there stays.
+
+    Below 1 GiB, or compressed, it is one file; above, a view of the pieces, which get names in the
+    folder of parts. Pieces elsewhere are left alone. With `whole` it is one file in any case.
+    """
+    contents = joined_contents(layout, pieces, totals)
+    room = min(MERGE_BYTES, disk.free_bytes(path.parent))
+    if whole or compress or layout.payload_bytes < room:
+        attributes = root_attributes(layout, "plain", run)
+        if compress:
+            rows = _all_rows(layout, pieces)
+            publish_compressed(path, layout, rows, contents, attributes, disk, compress)
+        else:
+            _publish_copied(path, layout, pieces, contents, attributes, disk)
+        remove_parts(path, disk)
+    else:
+        attributes = root_attributes(layout, "virtual", run)
+        _publish_view(path, layout, pieces, contents, attributes, disk)
+
+
+def _publish_copied(
+    path: Path,
+    layout: Layout,
+    pieces: Sequence[Piece],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+) -> None:
+    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+
+    def build(temporary: Path) -> None:
+        build_file(temporary, specs, attributes, disk)
+        target = RawFile(temporary, row_names(layout), disk)
+        try:
+            for array, start, rows in _all_rows(layout, pieces):
+                target.write(array.name, start * array.row_bytes, rows)
+        finally:
+            target.close()
+
+    publish(path, disk, build)
+
+
+def _all_rows(
+    layout: Layout, pieces: Sequence[Piece]
+) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+    """Every row of every array, in order: the array, the flat number of the first, the rows."""
+    for array in layout.row_arrays():
+        step = max(1, _COPY_BYTES // max(1, array.row_bytes))
+        sources = [(piece.data[array.name], piece.rows) for piece in pieces]
+        if layout.sweep is None:
+            start = 0
+            for source, count in sources:
+                for first in range(0, count, step):
+                    rows = np.asarray(source[first : min(first + step, count)], array.dtype)
+                    yield array, start + first, rows
+                start += count
+            continue
+        points = max(1, step // layout.n)
+        for point in range(0, layout.points, points):
+            part = slice(point, point + points)
+            both = [np.asarray(source[part, :count], array.dtype) for source, count in sources]
+            rows = np.concatenate(both, axis=1).reshape(-1, *array.inner)
+            yield array, point * layout.n, rows
+
+
+def _publish_view(
+    path: Path,
+    layout: Layout,
+    pieces: Sequence[Piece],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+) -> None:
+    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    rows = {array.name: array for array in layout.row_arrays()}
+    own = [spec for spec in specs if spec.name not in rows]
+    names = [_adopt(path, index, piece, disk) for index, piece in enumerate(pieces)]
+
+    def add_views(file: h5py.File) -> None:
+        views = [row_spec(layout, array) for array in rows.values()]
+        for spec in views:
+            before = 0
+            mappings: list[_Mapping] = []
+            for piece, renamed in zip(pieces, names, strict=True):
+                mappings += _mappings(piece, spec.name, renamed, before, len(layout.lead))
+                before += piece.rows
+            _create_view(file, spec.name, spec.shape, hdf5_type(spec), rows[spec.name], mappings)
+        attach_scales(file, views)
+
+    publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
+
+
+def _adopt(path: Path, index: int, piece: Piece, disk: Disk) -> dict[str, str]:
+    """Give the files of a piece names in the folder of parts; the new name of each."""
+    assert piece.path is not None
+    folder, theirs = parts_folder(path), parts_folder(piece.path)
+    folder.mkdir(exist_ok=True)
+    files = [piece.path] if piece.storage == "plain" else sorted(theirs.glob("*.h5"))
+    renamed = {}
+    for file in files:
+        here = file.parent == folder
+        name = file.name if here else f"{piece.rows}-{index}-{file.name.removesuffix('.h5')}.h5"
+        if not here:
+            disk.remove(folder / name)
+            disk.link(file, folder / name)
+        renamed["" if file == piece.path else f"{theirs.name}/{file.name}"] = (
+            f"{folder.name}/{name}"
+        )
+    return renamed
+
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # start and count along every axis
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """A box of the whole, and the box of a file's dataset that holds it."""
+
+    file: str
+    target: Box
+    source: Box
+    source_shape: tuple[int, ...]
+
+
+def _mappings(
+    piece: Piece, name: str, renamed: Mapping[str, str], before: int, axis: int
+) -> Iterator[_Mapping]:
+    """Where the rows of a piece lie; along `axis` of the whole they follow `before` others."""
+    dataset = piece.data[name]
+    zeros = (0,) * dataset.ndim
+    if not dataset.is_virtual:
+        count = (*dataset.shape[:axis], piece.rows, *dataset.shape[axis + 1 :])
+        target = (*zeros[:axis], before, *zeros[axis + 1 :])
+        yield _Mapping(renamed[""], (target, count), (zeros, count), dataset.shape)
+        return
+    settings = dataset.id.get_create_plist()
+    for index in range(settings.get_virtual_count()):
+        start, count = _box(settings.get_virtual_vspace(index))
+        space = settings.get_virtual_srcspace(index)
+        source, taken = _box(space)
+        left = min(count[axis], piece.rows - start[axis])
+        if left < 1:
+            continue
+        if left < count[axis]:  # without points only: there both are cut along the first axis
+            count, taken = (left, *count[1:]), (left, *taken[1:])
+        target = (*start[:axis], start[axis] + before, *start[axis + 1 :])
+        file = renamed[settings.get_virtual_filename(index)]
+        yield _Mapping(file, (target, count), (source, taken), space.get_simple_extent_dims())
+
+
+def _box(space: Any) -> Box:
+    start, _, count, block = space.get_regular_hyperslab()
+    sizes = tuple(int(c) * int(b) for c, b in zip(count, block, strict=True))
+    return tuple(int(s) for s in start), sizes
+
+
+def _create_view(
+    file: h5py.File,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    array: RowArray,
+    mappings: Sequence[_Mapping],
+) -> None:
+    from h5py import h5d, h5p, h5s, h5t
+
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)
+    settings.set_fill_value(np.array(array.fill, dtype))
+    for mapping in mappings:
+        if not math.prod(mapping.target[1]):
+            continue
+        target, source = h5s.create_simple(shape), h5s.create_simple(mapping.source_shape)
+        target.select_hyperslab(*mapping.target)
+        source.select_hyperslab(*mapping.source)
+        settings.set_virtual(target, mapping.file.encode(), name.encode(), source)
+    group = file.require_group(name.rpartition("/")[0] or "/")
+    hdf5 = h5t.py_create(dtype, logical=True)
+    last = name.rpartition("/")[2].encode()
+    h5d.create(group.id, last, hdf5, h5s.create_simple(shape), settings)

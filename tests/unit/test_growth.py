@@ -1,0 +1,232 @@
+"""Results that grow: the digest is that of one run with all trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.runner.api import ranks
+from tauslab.runner.convergence import Convergence, Until
+from tauslab.runner.digest import digest_lines
+from tauslab.runner.job import Options, Record
+from tauslab.runner.output import join
+from tauslab.runner.run import run_network
+
+ALL = "trajectories,statistics,final,histogram:X:0:40:10,summary:mean:X"
+SWEEP = {"k": [3.0, 5.0, 8.0]}
+
+
+def pairs() -> ts.Network:
+    """Immigration and pairwise death, with an observable."""
+    net = ts.Network("pairs")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_parameter("k", 5.0)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("2 X -> Y", rate=0.1)
+    net.add_rule("total", "X + 2 * Y")
+    return net
+
+
+def run(device="cpu", **options):
+    chosen = {"times": [0.0, 1.0, 2.0], "seed": 3, "method": "ssa", "device": device}
+    return ts.run(pairs(), **{**chosen, **options})
+
+
+def lines(result):
+    with result:
+        return dict(digest_lines(result, None))
+
+
+@pytest.mark.parametrize("record", [ALL, "statistics,histogram:X:0:40:10", "final"])
+@pytest.mark.parametrize("sweep", [None, SWEEP])
+def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sweep):
+    path, common = tmp_path / "a.h5", {"record": record, "sweep": sweep, "device": device}
+    run(n=70, output=path, **common).close()
+    run(append=23, output=path, **common).close()
+    grown = lines(run(append=7, output=path, record=record, sweep=sweep, device=device))
+    assert grown == lines(run(n=100, **common))
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+@pytest.mark.parametrize("sweep", [None, SWEEP])
+def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
+    """Nothing is copied; the first file becomes a part, and a view grows again."""
+    monkeypatch.setattr(join, "MERGE_BYTES", 0)
+    path, common = tmp_path / "a.h5", {"record": ALL, "sweep": sweep}
+    run(n=50, output=path, **common).close()
+    for added in (30, 20):
+        run(append=added, output=path, **common).close()
+    with ts.open(path) as result:
+        assert result.data["counts"].is_virtual
+        assert result.attributes["storage"] == "virtual"
+    assert lines(ts.open(path)) == lines(run(n=100, **common))
+    folder = tmp_path / "moved"
+    folder.mkdir()
+    for name in ("a.h5", "a.h5.parts"):
+        (tmp_path / name).rename(folder / name)
+    assert lines(ts.open(folder / "a.h5")) == lines(run(n=100, **common))
+
+
+def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
+    path = tmp_path / "a.h5"
+    options = {"method": "tau", "epsilon": 0.1, "record": ALL}
+    run(n=40, output=path, **options).close()
+    run(append=20, output=path, epsilon=0.1, method="auto").close()
+    assert lines(ts.open(path)) == lines(run(n=60, **options))
+
+
+def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
+    path = tmp_path / "a.h5"
+    run(n=50, output=path, record=ALL).close()
+    before = path.read_bytes()
+    calls = []
+    options = Options(np.array([0.0, 1.0, 2.0]), seed=3, method="ssa", device="cpu", output=path,
+                      append=600, block=8, record=Record.parse(ALL))  # fmt: skip
+    with pytest.raises(StoppedEarly, match="resume"):
+        run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
+    assert path.read_bytes() == before
+    run(append=600, output=path, record=ALL).close()
+    assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 4}, "its seed is 3, not 4; --append needs the same job"),
+        ({"record": "final"}, "its record is .*--append needs the same job"),
+        ({"overwrite": True}, "--append and --overwrite exclude each other"),
+        ({"append": 0}, "--append 0 is not allowed"),
+        ({"set": {"k": np.full(1000, 2.0)}}, "--append needs the same values"),
+        ({"output": None}, "--append needs the finished file"),
+    ],
+)
+def test_what_cannot_be_appended_is_refused(tmp_path, options, message):
+    path = tmp_path / "a.h5"
+    run(n=50, output=path, record=ALL).close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=message):
+        run(**{"append": 10, "output": path, "record": ALL, **options})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_compressed_results_are_the_same(tmp_path):
+    path = tmp_path / "a.h5"
+    run(n=500, output=path, record=ALL, compress=4, block=50).close()
+    with ts.open(path) as result:
+        assert result.data["counts"].compression == "gzip"
+    assert lines(ts.open(path)) == lines(run(n=500, record=ALL))
+    run(append=100, output=path, record=ALL, compress=4).close()
+    assert lines(ts.open(path)) == lines(run(n=600, record=ALL))
+
+
+# --- until
+
+
+def decay(**options):
+    net = ts.Network("decay")
+    net.add_species("X", 50)
+    net.add_reaction("X ->", rate=1.0)
+    chosen = {"times": [0.0, 1.0, 2.0], "seed": 2, "method": "ssa", "device": "cpu"}
+    return ts.run(net, **{**chosen, **options})
+
+
+@pytest.mark.parametrize("until", ["mean(X) rel 0.006", "P(X>18 at 1) ci 0.008"])
+@pytest.mark.parametrize("record", ["trajectories", "statistics", "final"])
+def test_until_gives_what_one_run_gives(tmp_path, until, record):
+    path = tmp_path / "a.h5"
+    found = decay(n=100_000, until=until, record=record)
+    assert found.n % 4096 == 0
+    assert 4096 < found.n < 100_000
+    assert found.attributes["until_met"] == 1
+    decay(n=100_000, until=until, record=record, output=path, block=1000).close()
+    with ts.open(path) as written:
+        assert written.attributes["until"] == until
+    plain = lines(decay(n=found.n, record=record))
+    assert lines(found) == plain
+    assert lines(ts.open(path)) == plain
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_until_stops_at_the_first_test_that_is_passed():
+    """The half width from the samples themselves: not met a test earlier, met at the end."""
+    x = decay(n=100_000, until="mean(X) rel 0.006", record="trajectories").counts("X")[:, -1]
+
+    def width(values):
+        return 1.959964 * values.std(ddof=1) / np.sqrt(len(values)) / values.mean()
+
+    assert width(x) <= 0.006 < width(x[:-4096])
+
+
+def test_a_limit_ends_it_with_a_warning():
+    with pytest.warns(UserWarning, match=r"was not met by 5000 trajectories: the half width is"):
+        found = decay(n=5000, until="mean(X) rel 1e-5", record="final")
+    assert found.n == 5000
+    assert found.attributes["until_met"] == 0
+    assert lines(found) == lines(decay(n=5000, record="final"))
+
+
+def test_until_resumes_from_its_portions(tmp_path):
+    path, common = tmp_path / "a.h5", {"until": "mean(X) rel 0.006", "record": "statistics"}
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    options = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+                      until=common["until"], record=Record.parse("statistics"), output=path,
+                      threads=1)  # fmt: skip
+    calls = []
+    with pytest.raises(StoppedEarly):
+        run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
+    assert not path.exists()
+    whole = decay(n=100_000, **common)
+    assert lines(decay(n=100_000, resume=True, output=path, **common)) == lines(whole)
+    with ts.open(path) as again:
+        assert again.n == whole.n
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean X rel 1", "write mean"),
+        ("P(X) ci 1", "write mean"),
+        ("mean(X) rel 0", "a number above 0"),
+        ("mean(X at 1e) ci 1", "is not a number"),
+        ("mean(Z) rel 0.1", "Z is not a recorded species"),
+        ("mean(X at 1.5) rel 0.1", "not a sample time; the nearest is"),
+    ],
+)
+def test_conditions_that_are_not_understood(text, message):
+    with pytest.raises(ConfigError, match=message):
+        decay(n=100, until=text)
+
+
+def test_half_widths():
+    """Against the formulas in textbooks: normal for a mean, Wilson's for a probability."""
+    values = np.array([3, 5, 8, 9, 2])
+    sums = (5, int(values.sum()), int((values**2).sum()))
+    normal = 1.959963984540054 * values.std(ddof=1) / np.sqrt(5)
+    assert Until.parse("mean(X) ci 1").half_width(sums) == pytest.approx(normal)
+    assert Until.parse("mean(X) rel 1").half_width(sums) == pytest.approx(normal / values.mean())
+    wilson = Until.parse("P(X>=3) ci 1").half_width((10, 0, 0))
+    assert wilson == pytest.approx(
+        1.959963984540054**2 / (2 * 10) / (1 + 1.959963984540054**2 / 10)
+    )
+    assert Until.parse("mean(X) ci 1").half_width((1, 3, 9)) == np.inf
+
+
+@pytest.mark.parametrize(("relation", "low"), [(">", 301), (">=", 300), ("<", 300), ("<=", 301)])
+def test_the_bin_of_a_probability(relation, low):
+    spec = Until.parse(f"P(X{relation}300 at 2) ci 0.1").histogram
+    assert (spec.low, spec.high, spec.bins) == (low, low + 1, 1)
+
+
+def test_portions_depend_on_the_sums_alone():
+    tests = Convergence(Until.parse("mean(X) ci 0.12"))
+    assert tests.next_end(10**6) == 4096
+    tests.test(np.array([[4096, 4096 * 10, 4096 * 200]], object), 4096)  # variance 100
+    wanted = (1.96 * 10 / 0.12) ** 2 * 1.05
+    assert wanted <= tests.next_end(10**6) <= wanted + 2 * 4096
+    assert tests.next_end(5000) == 5000
