@@ -122,10 +122,11 @@ def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch, limits
     assert lines(run()) == expected
 
 
-def test_a_quarter_of_a_warp_where_a_gpu_is_overfull():
+def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
     gpu, cpu = Style(branches=False, warps=True), Style(branches=True)
-    assert [team_of(gpu, 132, n) for n in (0, 4096, 8448, 8449)] == [32, 32, 32, 8]
-    assert team_of(cpu, 2, 1 << 20) == 1
+    assert [team_of(gpu, 132, n, 2.0) for n in (0, 4096, 4224, 4225)] == [32, 32, 32, 8]
+    assert [team_of(gpu, 132, 1 << 20, x) for x in (164.0, 585.0)] == [8, 32]
+    assert team_of(cpu, 2, 1 << 20, 2.0) == 1
 
 
 def test_linear_is_refused_for_large_networks():

@@ -26,20 +26,24 @@ HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
 WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thread 64 registers
-# A GPU is overfull where its warps would run more trajectories than this one after another.
-MOST_TURNS = 2
+# Four trajectories share a warp where there are more than the warps of a GPU, and where an event
+# makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
+# 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
+# chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
+MOST_DEPENDENTS_OF_EIGHT = 256.0
 
 
-def team_of(style: Style, processors: int, trajectories: int) -> int:
+def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
     """Threads for a trajectory; no result depends on it.
 
     One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
-    more than `MOST_TURNS` for each warp that its processors hold, since a trajectory then takes
-    longer, but four times as many run at the same time.
+    more than the warps that its processors hold, and the propensities that depend on a reaction,
+    on average `dependents`, are few.
     """
     if not style.warps:
         return 1
-    return 8 if trajectories > MOST_TURNS * WARPS_OF_A_PROCESSOR * processors else 32
+    many = trajectories > WARPS_OF_A_PROCESSOR * processors
+    return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
 
 
 class LargeNetwork:

@@ -13,7 +13,7 @@ from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import unrolled_header
 from tauslab.kernels.large import LargeNetwork, team_of
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
-from tauslab.kernels.selectors import selector_of
+from tauslab.kernels.selectors import mean_dependents, selector_of
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
@@ -108,8 +108,9 @@ class ExactSsa:
             self.entry, file = "ssa", "ssa.cc"
         else:
             self.team = self.team or team_of(
-                self.backend.style, self.backend.processors, self._trajectories
-            )
+                self.backend.style, self.backend.processors, self._trajectories,
+                mean_dependents(network),
+            )  # fmt: skip
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
                 weights=self._weights, pilot=self._pilot,
