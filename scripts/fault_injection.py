@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fault_models import LATTICE, MODEL
 
 import tauslab as ts
 from tauslab.model.errors import InputFileError
@@ -56,35 +57,6 @@ EXPLAINED = (
     "a resume takes over, so a wrong one would show in the digest."
 )
 EARLY = 0.2  # part of the kills that need not wait for a file
-MODEL = """
-[species]
-X = 40
-[[reactions]]
-equation = "X -> 2 X"
-rate = 1.0
-[[reactions]]
-equation = "X ->"
-rate = 1.05
-"""
-LATTICE = """
-name = "box"
-[lattice]
-shape = [8, 8, 8]
-spacing = 32e-9
-step = 1e-4
-boundary = "periodic"
-[species]
-A = {}
-[[diffusion]]
-species = "A"
-coefficient = 1e-12
-[[reactions]]
-equation = "A -> 2 A"
-rate = 5.0
-[[place]]
-species = "A"
-count = 300
-"""
 ENSEMBLE = [
     *("run", "model.toml", "-n", "12000", "--t-end", "8", "--points", "9", "--block", "200"),
     *("--seed", "7", "--device", "cpu", "--threads", "1", "--method", "ssa", "--quiet"),
