@@ -126,7 +126,9 @@ def run_without_output():
     result.close()
     ranks().barrier()
     assert not result.path.parent.exists()
-    print("counts", *result.times.shape, everyone[0][1][-1], flush=True)
+    lines = ranks().allgather(f"counts {len(result.times)} {everyone[0][1][-1]}")
+    if ranks().rank == 0:
+        print("\n".join(lines), flush=True)
 
 
 def run_all(folder, names):
