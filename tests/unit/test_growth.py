@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.runner.api import ranks
+from tauslab.runner.cli import main
 from tauslab.runner.convergence import Convergence, Until
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.job import Options, Record
@@ -57,17 +60,17 @@ def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     monkeypatch.setattr(join, "MERGE_BYTES", 0)
     path, common = tmp_path / "a.h5", {"record": ALL, "sweep": sweep}
     run(n=50, output=path, **common).close()
-    for added in (30, 20):
+    for added in (30, 30):  # equal portions, whose files must not share a name
         run(append=added, output=path, **common).close()
     with ts.open(path) as result:
         assert result.data["counts"].is_virtual
         assert result.attributes["storage"] == "virtual"
-    assert lines(ts.open(path)) == lines(run(n=100, **common))
+    assert lines(ts.open(path)) == lines(run(n=110, **common))
     folder = tmp_path / "moved"
     folder.mkdir()
     for name in ("a.h5", "a.h5.parts"):
         (tmp_path / name).rename(folder / name)
-    assert lines(ts.open(folder / "a.h5")) == lines(run(n=100, **common))
+    assert lines(ts.open(folder / "a.h5")) == lines(run(n=110, **common))
 
 
 def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
@@ -230,3 +233,21 @@ def test_portions_depend_on_the_sums_alone():
     wanted = (1.96 * 10 / 0.12) ** 2 * 1.05
     assert wanted <= tests.next_end(10**6) <= wanted + 2 * 4096
     assert tests.next_end(5000) == 5000
+
+
+def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):
+    """It is that of the file, from the model as from the result itself, wherever that lies."""
+    monkeypatch.chdir(tmp_path)
+    model = str(Path(__file__).parents[1] / "data" / "sbml" / "schlogl.xml")
+    path = tmp_path / "there" / "a.h5"
+    path.parent.mkdir()
+    common = ["--method", "ssa", "--device", "cpu", "--quiet"]
+    assert main(["run", model, "-n", "30", "--t-end", "0.5", "-o", str(path), *common]) == 0
+    assert main(["run", model, "--append", "20", "--t-end", "0.5", "-o", str(path), *common]) == 0
+    assert main(["run", str(path), "--append", "10", "--device", "cpu", "--quiet"]) == 0
+    assert ts.open(path).n == 60
+    assert [p.name for p in tmp_path.iterdir()] == ["there"]
+    until = ["run", model, "-n", "50", "--t-end", "0.5", "--until", "mean(X) rel 0.5", *common]
+    assert main([*until, "-o", "u.h5"]) == 0
+    assert main([*until, "-o", "u.h5", "--resume"]) == 0
+    assert capsys.readouterr().err.count("not met") <= 1

@@ -84,6 +84,7 @@ def test_shellcheck_finds_no_fault(tmp_path, job, command):
         ({}, [], "the command after -- is run or rdme"),
         ({}, ["digest", "m"], "the command after -- is run or rdme"),
         ({"requeue": True}, ["run", "m", "--overwrite"], "leave --resume and --overwrite out"),
+        ({"requeue": True}, ["run", "m", "--max-time", "9"], "leave --max-time out"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused(job, command, sentence):

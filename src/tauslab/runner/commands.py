@@ -46,12 +46,12 @@ from tauslab.runner.method_choice import first_leap
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
+from tauslab.runner.rerun import own_output, take_from_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
-from tauslab.runner.settling import with_seed
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.stopping import stop_in_order
-from tauslab.runner.sweep import Sweep, choose_points, parse_design, parse_sweep
+from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.together import agree
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
@@ -79,7 +79,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network = agree(comm, lambda: readers.read_network(arguments.model))
-        options = with_seed(agree(comm, lambda: _options(arguments, network)), comm)
+        options = agree(comm, lambda: _options(arguments, network))
         result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
@@ -121,56 +121,10 @@ def process_dbn(arguments: argparse.Namespace) -> None:
     build_and_tell(arguments)
 
 
-def _from_result(arguments: argparse.Namespace) -> Sweep | None:
-    """A result file reruns from itself: what the command does not say is as in the file.
-
-    Returns the points of its sweep, if the command gives no others.
-    """
-    if arguments.model.suffix.lower() != ".h5":
-        return None
-    with open_result(arguments.model) as result:
-        stored = result.attributes
-        if arguments.t_end is arguments.points is arguments.times is None:
-            arguments.times = result.times
-        if arguments.species is None and arguments.record is None:
-            arguments.species = ",".join(result.species + result.observables)
-        for name, value in (
-            ("n", result.n),
-            ("seed", result.seed),
-            ("method", result.method),
-            ("epsilon", stored.get("epsilon")),
-            ("post_leap_check", stored.get("post_leap_check")),
-            ("record", stored.get("record")),
-            ("max_steps", stored.get("max_steps")),
-            ("precision", stored.get("precision")),
-            ("ode_solver", stored.get("ode_solver")),
-            ("substeps", stored.get("substeps")),
-            ("rtol", stored.get("rtol")),
-            ("atol", stored.get("atol")),
-        ):
-            if getattr(arguments, name) is None:
-                setattr(arguments, name, value)
-        if arguments.selector is None and arguments.method == "ssa":
-            arguments.selector = stored.get("selector")
-            if arguments.presimulation is None:
-                arguments.presimulation = stored.get("presimulation", 0)
-        if not arguments.sample and "sample" in stored:
-            arguments.sample = str(stored["sample"]).split("; ")
-        if not result.swept or arguments.sweep or arguments.design or arguments.table:
-            return None
-        grid = stored.get("grid")
-        return Sweep(
-            tuple(result.points),
-            np.stack(list(result.points.values()), axis=1),
-            None if grid is None else tuple(map(int, str(grid).split(","))),
-            str(arguments.model),
-        )
-
-
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.append is not None and arguments.n is not None:
         raise ConfigError("-n and --append exclude each other: --append says how many to add")
-    stored_sweep = _from_result(arguments)
+    stored_sweep = take_from_result(arguments)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
@@ -190,7 +144,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         threads=arguments.threads,
         block=arguments.block,
         dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
-        output=arguments.output or Path(arguments.model.stem + ".h5"),
+        output=arguments.output or own_output(arguments),
         overwrite=arguments.overwrite,
         resume=arguments.resume,
         **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},

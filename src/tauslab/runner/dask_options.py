@@ -91,7 +91,7 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
         fewest, most = int(low), int(high or low)
     except ValueError:
         fewest, most = -1, -1
-    if not (0 <= fewest <= most <= _MOST_WORKERS and most >= 1):
+    if not 1 <= fewest <= most <= _MOST_WORKERS:
         raise ConfigError(
             f"--workers {workers} is not allowed: a number such as 4, or fewest and most such as "
             "1:16"

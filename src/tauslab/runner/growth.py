@@ -54,6 +54,7 @@ class _Base:
     run: str
     storage: str
     block: int
+    parts_n: int
     scales: tuple[int, ...]
     chosen: dict[str, Any]
 
@@ -72,6 +73,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm, setup.scales)
         layout = _whole(layout, base.n + added, base.block)
+        layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
         run_portion(setup, setup.task, comm, stop).close()
 
@@ -84,7 +86,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         _remove(beside)
 
     on_root(comm, join)
-    return open_result(path)
+    return agree(comm, lambda: open_result(path))
 
 
 def _base(path: Path, options: Options) -> _Base:
@@ -95,6 +97,8 @@ def _base(path: Path, options: Options) -> _Base:
         stored = result.attributes
         if not result.complete:
             raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
+        if result.method == "ode":
+            raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
         chosen: dict[str, Any] = {}
         if options.seed is None:
             chosen["seed"] = result.seed
@@ -110,11 +114,12 @@ def _base(path: Path, options: Options) -> _Base:
         key = "statistics/observables/scale"
         scales = tuple(result.data[key][()].tolist()) if key in result.data else ()
         block, storage = int(stored["block"]), str(stored["storage"])
-        return _Base(result.n, str(stored["run"]), storage, block, scales, chosen)
+        parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
+        return _Base(result.n, str(stored["run"]), storage, block, parts_n, scales, chosen)
 
 
 def _remove_joined(beside: Path, n: int) -> None:
-    """Remove a portion that was joined alopened, by a run that was killed right after that."""
+    """Remove a portion that was joined already, by a run that was killed right after that."""
     if beside.exists() and int(existing_text(beside, "before") or 0) < n:
         _remove(beside)
 
@@ -143,7 +148,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     text, path = options.until, options.output
     until = agree(comm, lambda: Until.parse(text))
     if path is not None and on_root(comm, lambda: _finished(path, options)):
-        return open_result(path)
+        return agree(comm, lambda: open_result(path))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=first)
     limited = agree(comm, lambda: _refuse_varying(limited))
@@ -293,4 +298,4 @@ def _joined(
                 _remove(result.path)
 
     on_root(comm, join)
-    return open_result(path)
+    return agree(comm, lambda: open_result(path))

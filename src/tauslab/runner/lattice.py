@@ -49,7 +49,8 @@ def run_lattice(
         The run was stopped on request; ``--resume`` completes it.
     """
     agree(comm, lambda: _check_output(options, comm))
-    options = on_root(comm, lambda: _seeded(options))
+    seed = on_root(comm, lambda: _seeded(options).seed)
+    options = replace(options, seed=seed)
     task = agree(comm, lambda: prepare_lattice(model, options))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("the ranks have different models: every rank must run the same")
@@ -60,7 +61,7 @@ def run_lattice(
     path = options.output or Path(folder) / "lattice.h5"
     try:
         _run(task, path, comm, grid, stop)
-        result = LatticeResult(path)
+        result = agree(comm, lambda: LatticeResult(path))
     except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)

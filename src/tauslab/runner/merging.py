@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ def merge(path: Path, compress: int = 0) -> str:
         if result.attributes["storage"] == "plain":
             return f"{path} is one file already"
         layout = layout_of_result(result)
-        _require_undamaged(path, layout, run)
+        _require_undamaged(
+            path, replace(layout, n=int(result.attributes.get("parts_n", result.n))), run
+        )
         piece = Piece(result.data, result.n, path, "virtual")
         totals = stored_accumulators(layout, result.data)
         join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
@@ -66,7 +69,7 @@ def layout_of_result(result: Result) -> Layout:
         final=record.final,
         statistics=record.statistics,
         histograms=record.histograms,
-        summaries=tuple(spec.name for spec in record.summaries),
+        summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
         observable_scale=tuple(scales),
         amounts=result.method == "ode",
         block=int(attributes["block"]),
@@ -77,6 +80,11 @@ def layout_of_result(result: Result) -> Layout:
         sweep=result.points if result.swept else None,
         grid=None if grid is None else tuple(map(int, str(grid).split(","))),
     )
+
+
+def _drawn(attributes: Any, record: Record) -> tuple[str, ...]:
+    texts = str(attributes["sample"]).split("; ") if record.sampled else []
+    return tuple(f"sampled:{n.strip()}" for t in texts for n in t.partition("=")[0].split(","))
 
 
 def _text(dataset: Any) -> str:

@@ -170,8 +170,9 @@ def run_task(
     _simulate(task, layout, open_lanes, comm, writer, describe, stop)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
-    assert options.output is not None
-    return open_result(options.output)
+    output = options.output
+    assert output is not None
+    return agree(comm, lambda: open_result(output))
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:

@@ -125,6 +125,10 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
         )
+    if job.requeue and _option(command, "--max-time") is not None:
+        raise ConfigError(
+            "--requeue ends the run by a signal before the limit: leave --max-time out"
+        )
 
 
 def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +203,8 @@ def _publish_view(
     specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
     rows = {array.name: array for array in layout.row_arrays()}
     own = [spec for spec in specs if spec.name not in rows]
-    names = [_adopt(path, index, piece, disk) for index, piece in enumerate(pieces)]
+    starts = accumulate((piece.rows for piece in pieces[:-1]), initial=0)
+    names = [_adopt(path, start, piece, disk) for start, piece in zip(starts, pieces, strict=True)]
 
     def add_views(file: h5py.File) -> None:
         views = [row_spec(layout, array) for array in rows.values()]
@@ -218,7 +220,7 @@ def _publish_view(
     publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
 
 
-def _adopt(path: Path, index: int, piece: Piece, disk: Disk) -> dict[str, str]:
+def _adopt(path: Path, start: int, piece: Piece, disk: Disk) -> dict[str, str]:
     """Give the files of a piece names in the folder of parts; the new name of each."""
     assert piece.path is not None
     folder, theirs = parts_folder(path), parts_folder(piece.path)
@@ -227,7 +229,7 @@ def _adopt(path: Path, index: int, piece: Piece, disk: Disk) -> dict[str, str]:
     renamed = {}
     for file in files:
         here = file.parent == folder
-        name = file.name if here else f"{piece.rows}-{index}-{file.name.removesuffix('.h5')}.h5"
+        name = file.name if here else f"{start}-{piece.rows}-{file.name.removesuffix('.h5')}.h5"
         if not here:
             disk.remove(folder / name)
             disk.link(file, folder / name)

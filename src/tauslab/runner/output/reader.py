@@ -103,6 +103,9 @@ def _open(path: Path) -> h5py.File:
         raise InputFileError(f"{path} cannot be opened: {reason}") from None
 
 
+_OTHER_KINDS = {"rdme": "a lattice run", "dbn": "a dynamic Bayesian network"}
+
+
 def _check_format(path: Path, file: h5py.File) -> None:
     found = file.attrs.get("format")
     if isinstance(found, bytes):
@@ -111,6 +114,10 @@ def _check_format(path: Path, file: h5py.File) -> None:
         raise InputFileError(
             f"{path} is not a result of tauslab: attribute 'format' is {found!r}, not {FORMAT!r}"
         )
+    method = file.attrs.get("method", "")
+    kind = _OTHER_KINDS.get(method.decode() if isinstance(method, bytes) else method)
+    if kind is not None:
+        raise InputFileError(f"{path} holds {kind}, not an ensemble of trajectories")
     version = int(file.attrs.get("format_version", 0))
     if not 1 <= version <= FORMAT_VERSION:
         raise InputFileError(
