@@ -133,6 +133,17 @@ class Cases:
             yield Work("teams", lambda: file("egfr_net"), 3749, rows, 20_000, team=team)
             yield Work("teams", lambda: file("BCR_ssa"), 24_388, rows // 2, 20_000, team=team)
 
+    def warps(self) -> Iterator[Work]:
+        """One or four trajectories in a warp: docs/benchmarks/h200-large-teams.csv."""
+        egfr, bcr = (lambda: file("egfr_net")), (lambda: file("BCR_ssa"))
+        for team in (8, 32):
+            for rows, updates in ((4096, 20_000), (16_384, 5000)):
+                yield Work("warps", egfr, 3749, rows, updates, team=team)
+            for rows, updates in ((1024, 10_000), (2048, 20_000)):
+                yield Work("warps", bcr, 24_388, rows, updates, team=team)
+            yield Work("warps", lambda: chain(10_000), 10_000, 8192, 10_000, team=team)
+            yield Work("warps", lambda: colloidal(252), 252, 8192, 5000, team=team)
+
     def selectors(self) -> Iterator[Work]:
         """What the choice of a selector is fitted to."""
         for selector in SELECTORS[1:]:
@@ -174,6 +185,7 @@ CASES: dict[str, Callable[[Cases], Iterator[Work]]] = {
     "random": Cases.randoms,
     "trajectories": Cases.trajectories,
     "teams": Cases.teams,
+    "warps": Cases.warps,
     "selectors": Cases.selectors,
     "egfr": Cases.egfr,
     "bcr": Cases.bcr,
