@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
@@ -31,6 +32,10 @@ WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thre
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
+# Of a dense network, up to so many sums and counts stand in a processor's shared memory, where they
+# take 16 KiB a trajectory, in teams of a warp or more. No result depends on it.
+MOST_FAST_VALUES = 2048
+FEWEST_FAST = 32
 
 
 def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
@@ -59,6 +64,11 @@ class LargeNetwork:
         How often each species changes, f64 ``[species]``; None guesses it from the network.
     pilot
         Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
+
+    Attributes
+    ----------
+    lane_bytes
+        Fast memory for each thread of a team.
     """
 
     def __init__(
@@ -77,6 +87,8 @@ class LargeNetwork:
         counts = np.zeros(max(1, len(network.reactions)), np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._sizes = (len(network.species), book["N_WHOLE"], book["N_VALUES"])
+        fast = 0 < book["FAST_TEAM"] <= team
+        self.lane_bytes = 8 * book["N_VALUES"] // team if fast else 0
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
     @property
@@ -112,7 +124,15 @@ def tables_of(
     owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    write_plans(book, network, ForestTables(book, network, terms, stored))
+    forest = ForestTables(book, network, terms, stored)
+    dense = positions_of(network, forest, weights)
+    book.macro("IS_DENSE", dense is not None)
+    if dense is None:
+        write_plans(book, network, forest)
+    else:
+        write_dense(book, network, forest, dense)
+    fast = dense is not None and book["N_VALUES"] <= MOST_FAST_VALUES
+    book.constant("FAST_TEAM", FEWEST_FAST if fast else 0)
     return book
 
 

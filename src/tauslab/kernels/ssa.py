@@ -117,7 +117,8 @@ class ExactSsa:
             )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"
-        return KernelSource(file, (self.entry,), {"model.h": header})
+        fast = self._large.lane_bytes if self._large else 0
+        return KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=fast)
 
     @property
     def firings(self) -> Any:

@@ -52,6 +52,9 @@ struct LaneArray {
     DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
 };
 
+// Memory of a team; fast memory is the device's own business here.
+#define TEAM_MEMORY(name, fast, count, elsewhere) double *const name = elsewhere
+
 // Lanes of a warp that run together, of which a CPU thread is the only one.
 DEVICE int lanes_where(bool condition) {
     return condition;

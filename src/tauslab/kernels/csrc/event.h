@@ -68,6 +68,9 @@ DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s)
     }
 }
 
+// Counts are always those of the trajectory.
+DEVICE void settle(const Tables &, const State &) {}
+
 // Changes counts and what depends on them; false if a count passed 2147483647.
 DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
     const Plan plan(tables, reaction);

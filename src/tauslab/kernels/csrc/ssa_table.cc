@@ -1,16 +1,24 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
-// reaction is found: forest.h; what it changes: event.h.
+// reaction is found: forest.h; what it changes: event.h, or both: dense.h.
 //
 // Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
 // pilot, which counts how often each reaction fires, has a stream of its own.
-#include "event.h"
 #include "model.h"
+#if IS_DENSE
+#include "dense.h"
+typedef DenseState TeamState;
+#else
+#include "event.h"
+typedef State TeamState;
+#endif
 #include "portable_math.h"
 #include "prelude.h"
 #include "streams.h"
 #include "team_draws.h"
 #include "team_sampling.h"
+
+constexpr bool FAST_VALUES = FAST_TEAM > 0 && TEAM_THREADS >= FAST_TEAM;
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
@@ -20,10 +28,11 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    State s = {{all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE},
-               {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE},
-               {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE},
-               constants};
+    TEAM_MEMORY(values, FAST_VALUES, N_VALUES, all_values + TEAM_OFFSET(N_VALUES));
+    TeamState s;
+    s.x = {all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE};
+    s.n = {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE};
+    s.v = {values, TEAM_STRIDE};
     TeamDraws draws;
     u64 fired = 0;
 
@@ -48,6 +57,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             else
                 ended = a0 == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
+            if (sample < t_event) settle(tables, s);
             for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
                 record_state(tables, out, row, k, s);
             if (k == n_times) break;
@@ -65,6 +75,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 break;
             }
         }
+        settle(tables, s);
         record_end(tables, out, row, k, ended, s);
         team_sync();
         fired += step;

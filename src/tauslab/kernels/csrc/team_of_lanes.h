@@ -74,6 +74,12 @@ DEVICE void team_groups(i64 begin, i64 end, Work work) {
         work(i);
 }
 
+// Every lane by the thread that has it in a sum as well.
+template <class Work>
+DEVICE void lanes_each(Work work) {
+    UNROLL for (int i = 0; i < EACH; ++i) work(own_lane() + i * TEAM_LANES);
+}
+
 DEVICE bool first_lane() {
     return own_lane() == 0;
 }

@@ -42,6 +42,12 @@ DEVICE void team_groups(i64 begin, i64 end, Work work) {
     for (i64 i = begin; i < end; ++i) work(i);
 }
 
+// `work(lane)` for all lanes of a group.
+template <class Work>
+DEVICE void lanes_each(Work work) {
+    LANE_LOOP for (int lane = 0; lane < LANES; ++lane) work(lane);
+}
+
 DEVICE bool first_lane() {
     return true;
 }
