@@ -125,6 +125,11 @@ class ExactSsa:
         """Of a pilot: how often each reaction fired, u64 ``[reaction]`` on the device."""
         return None if self._large is None else self._large.firings
 
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Device memory that a trajectory in flight takes; 0 where registers hold its state."""
+        return 0 if self._large is None else self._large.bytes_per_trajectory
+
     def resident(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
         most = self.program.resident(self.entry)
