@@ -28,7 +28,10 @@ def presimulate(
     `events` events. Counts are whole numbers, the same on every device. An order of reactions and
     species by such counts is what Komarov & D'Souza, PLoS ONE 7:e46693 (2012), call presimulation.
     """
-    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True)
+    engine = ExactSsa(
+        backend, network, [_NEVER], selector=selector, pilot=True, trajectories=TRAJECTORIES,
+        highest=inputs[0].max(axis=0),
+    )  # fmt: skip
     empty = backend.empty
     buffers = SampleBuffers(
         None, None, None, empty((TRAJECTORIES,), np.uint8), empty((1,), np.uint64),

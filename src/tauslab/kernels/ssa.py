@@ -76,6 +76,8 @@ class ExactSsa:
         Of large networks: count firings, with the pilot's own random numbers.
     trajectories
         That this device will run, where that is known; helps to choose the team.
+    highest
+        Initial counts that no trajectory exceeds, int ``[species]``, where they are known.
     """
 
     def __init__(
@@ -89,9 +91,11 @@ class ExactSsa:
         weights: FloatArray | None = None,
         pilot: bool = False,
         trajectories: int = 0,
+        highest: npt.NDArray[Any] | None = None,
     ) -> None:
         self.backend = backend
         self._weights, self._pilot, self._trajectories = weights, pilot, trajectories
+        self._highest = highest
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -113,7 +117,8 @@ class ExactSsa:
             )  # fmt: skip
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
-                weights=self._weights, pilot=self._pilot,
+                weights=self._weights, pilot=self._pilot, highest=self._highest,
+                trajectories=self._trajectories,
             )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"

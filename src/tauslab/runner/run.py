@@ -198,6 +198,7 @@ def build_engine(
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
         trajectories=-(-options.total // devices) if devices else 0,
+        highest=task.initial.max(axis=0),
     )  # fmt: skip
 
 

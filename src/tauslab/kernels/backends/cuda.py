@@ -154,6 +154,8 @@ class CudaBackend:
         self._device = cupy.cuda.Device(options.index)
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
         self.processors = int(self._properties["multiProcessorCount"])
+        # A block takes a KiB for the system; what one may take is what all may, less that.
+        self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):
             raise DeviceError(

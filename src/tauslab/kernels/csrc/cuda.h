@@ -59,12 +59,11 @@ DEVICE void group_barrier_(int barrier, int threads) {
     extern __shared__ double block_memory_[]; \
     static_assert((count) >= 0); \
     type *const name = (type *)block_memory_
-// `count` doubles for each team of TEAM_THREADS: where it is `fast` of the block's shared memory, of
-// which the backend gives it as much as the source says, else those that are `elsewhere`.
-#define TEAM_MEMORY(name, fast, count, elsewhere) \
+// `count` doubles of the block's shared memory for each team of TEAM_THREADS; the backend gives the
+// block as much as the source says.
+#define TEAM_MEMORY(name, count) \
     extern __shared__ double team_memory_[]; \
-    double *const name = \
-        (fast) ? team_memory_ + threadIdx.x / TEAM_THREADS * (count) : (elsewhere)
+    [[maybe_unused]] double *const name = team_memory_ + threadIdx.x / TEAM_THREADS * (count)
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
 // Registers are worth more than draws in store.

@@ -24,10 +24,17 @@
 // of reactions; else a sum of partners' counts, in which longer lists have their first run of 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
+// Whole numbers of terms; narrow ones are proved to do by `kernels/bounds.py`.
+#if WIDE_WHOLE
+typedef i64 Whole;
+#else
+typedef i32 Whole;
+#endif
+
 // A trajectory in flight.
 struct State {
     TeamArray<i32> x;     // counts
-    TeamArray<i64> n;     // whole numbers of terms, and of runs of 32 partners
+    TeamArray<Whole> n;     // whole numbers of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
 };
@@ -159,7 +166,7 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
             i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
             if (whole.c != FIXED)
                 for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
-            s.n[i] = sum;
+            s.n[i] = (Whole)sum;
         });
     team_sync();
     build_sums(tables, s);

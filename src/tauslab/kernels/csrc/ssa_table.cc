@@ -18,21 +18,29 @@ typedef State TeamState;
 #include "team_draws.h"
 #include "team_sampling.h"
 
-constexpr bool FAST_VALUES = FAST_TEAM > 0 && TEAM_THREADS >= FAST_TEAM;
+// Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
+constexpr i64 ROOM_OF_COUNTS = (N_SPECIES + 1) / 2;
+constexpr i64 ROOM_OF_WHOLE = (N_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
+                             (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
+                             (FAST_PARTS > 2 ? ROOM_OF_WHOLE : 0);
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
             const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
+            double *all_values, i32 *all_counts, Whole *all_whole, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    TEAM_MEMORY(values, FAST_VALUES, N_VALUES, all_values + TEAM_OFFSET(N_VALUES));
+    TEAM_MEMORY(fast, FAST_DOUBLES);
     TeamState s;
-    s.x = {all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE};
-    s.n = {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE};
-    s.v = {values, TEAM_STRIDE};
+    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_SPECIES),
+           TEAM_STRIDE};
+    s.n = {FAST_PARTS > 2 ? (Whole *)(fast + N_VALUES + ROOM_OF_COUNTS)
+                          : all_whole + TEAM_OFFSET(N_WHOLE),
+           TEAM_STRIDE};
     TeamDraws draws;
     u64 fired = 0;
 

@@ -28,11 +28,11 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 
 // Adds `by` times the second number of `entry(i)` at the place that is its first, for every i; the
 // places differ.
-template <class Entry>
-DEVICE void team_add(i64 begin, i64 end, Entry entry, i64 by, const TeamArray<i64> &numbers) {
+template <class Entry, class Number>
+DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const TeamArray<Number> &numbers) {
     for (i64 i = begin; i < end; ++i) {
         const IntPair one = entry(i);
-        numbers[one.a] += by * one.b;
+        numbers[one.a] += (Number)by * one.b;
     }
 }
 
