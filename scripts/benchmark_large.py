@@ -28,13 +28,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 from large_cases import CASES, ENDLESS, FILES, Work, network_of, tabled
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
+from tauslab.kernels.large import Expected
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa
 
@@ -146,7 +149,7 @@ def beside_a_core(work: Work, device: str, repeats: int) -> Iterator[Row]:
     yield row
 
 
-def prepared(case: str, kind: str, size: int, rows: int, device: str, **options: int) -> Row:
+def prepared(case: str, kind: str, size: int, rows: int, device: str, team: int = 0) -> Row:
     """Read, write tables, compile with an empty cache of kernels; what a trajectory takes."""
     clock = [time.perf_counter()]
     network = network_of.__wrapped__(kind, size)
@@ -156,13 +159,14 @@ def prepared(case: str, kind: str, size: int, rows: int, device: str, **options:
     lowered = lower(network, parameters=values, counts=counts)
     backend = get_backend(choose_backend(device), BackendOptions(threads=1))
     clock.append(time.perf_counter())
+    expected = Expected(rows, np.array(list(counts.values())))
     engines: dict[str, ExactSsa] = {}
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, TAUSLAB_CACHE_DIR=cache):
         for when in ("compiled", "cached"):
-            engines[when] = ExactSsa(backend, lowered, [ENDLESS], trajectories=rows, **options)
+            engines[when] = ExactSsa(backend, lowered, [ENDLESS], team=team, expected=expected)
             clock.append(time.perf_counter())
     engine = engines["cached"]
-    read, lowering, cold, warm = (b - a for a, b in zip(clock, clock[1:], strict=False))
+    read, lowering, cold, warm = (b - a for a, b in pairwise(clock))
     row = Row(
         case, kind, size, len(network.reactions), rows, engine.selector, engine.team, 0,
         backend.name, read_seconds=round(read, 2), tables_seconds=round(lowering + warm, 2),
@@ -174,14 +178,14 @@ def prepared(case: str, kind: str, size: int, rows: int, device: str, **options:
     return row
 
 
-def load(quick: bool, device: str) -> Iterator[Row]:
+def load(device: str, *, quick: bool) -> Iterator[Row]:
     """Four networks of files."""
     del quick
     for name, reactions in FILES.items():
         yield prepared("load", name, reactions, 1024, device)
 
 
-def start(quick: bool, device: str) -> Iterator[Row]:
+def start(device: str, *, quick: bool) -> Iterator[Row]:
     """A generated network, from nothing to 1,000 updates of one trajectory."""
     del quick
     began = time.perf_counter()
@@ -190,7 +194,7 @@ def start(quick: bool, device: str) -> Iterator[Row]:
     yield replace(row, start_seconds=round(time.perf_counter() - began, 2))
 
 
-def memory(quick: bool, device: str) -> Iterator[Row]:
+def memory(device: str, *, quick: bool) -> Iterator[Row]:
     """More trajectories than a device has room for; updates few, as starts count."""
     n, rows = (1000, 1024) if quick else (100_000, 131_072)
     work = Work("memory", "chain", n, rows, 10, team=1, presimulation=0)
@@ -209,9 +213,9 @@ STARTS = {"load": (load, 15, "read, tables, compilation, memory of four networks
 def rows_of(name: str, options: argparse.Namespace) -> Iterator[Row]:
     """All rows of a case."""
     if name in STARTS:
-        yield from STARTS[name][0](options.quick, options.device)
+        yield from STARTS[name][0](options.device, quick=options.quick)
         return
-    for planned in CASES[name].works(options.quick):
+    for planned in CASES[name].works(quick=options.quick):
         scaled = max(1, round(planned.trajectories * options.scale))
         work = replace(planned, trajectories=scaled)
         yield from beside_a_core(work, options.device, options.repeats)

@@ -61,20 +61,20 @@ def file(name: str, case: str, trajectories: int, updates: int = 0, **more: obje
     return Work(case, name, FILES[name], trajectories, updates, **more)  # type: ignore[arg-type]
 
 
-def chains(quick: bool) -> Iterator[Work]:
+def chains(*, quick: bool) -> Iterator[Work]:
     """Figure 7: the cyclic chain; rates are equal, so that nothing is to be sorted."""
     for n in (100, 10_000) if quick else (100, 1000, 10_000, 100_000, 1_000_000):
         rows = 8192 if n <= 10_000 else 8192 * 10_000 // n
         yield Work("chain", "chain", n, rows, 10_000, presimulation=0)
 
 
-def colloids(quick: bool) -> Iterator[Work]:
+def colloids(*, quick: bool) -> Iterator[Work]:
     """Figure 7: colloidal aggregation."""
     for n in (64, 252) if quick else (16, 32, 64, 128, 252, 512):
         yield Work("colloidal", "colloidal", n, 8192, 5000)
 
 
-def randoms(quick: bool) -> Iterator[Work]:
+def randoms(*, quick: bool) -> Iterator[Work]:
     """Figure 7: random networks."""
     for m in (1000,) if quick else (1000, 10_000, 100_000):
         for d in (8, 16):
@@ -82,7 +82,7 @@ def randoms(quick: bool) -> Iterator[Work]:
             yield Work("random", f"random{d}", m, rows, 10_000)
 
 
-def trajectories(quick: bool) -> Iterator[Work]:
+def trajectories(*, quick: bool) -> Iterator[Work]:
     """Figure 8, with the paper's sizes."""
     sizes = (512, 4096) if quick else (64, 256, 1024, 4096, 16_384)
     for kind, n in (("colloidal", 252), ("chain", 50_000)):
@@ -90,7 +90,7 @@ def trajectories(quick: bool) -> Iterator[Work]:
             yield Work("trajectories", kind, n, rows, 5000, presimulation=0)
 
 
-def teams(quick: bool) -> Iterator[Work]:
+def teams(*, quick: bool) -> Iterator[Work]:
     """Figure 9: threads of a trajectory, in place of the paper's blocks of reactions."""
     rows = 2048 if quick else 8192
     for team in TEAMS:
@@ -101,7 +101,7 @@ def teams(quick: bool) -> Iterator[Work]:
         yield file("egfr_net", "teams", rows, 5000, team=team)
 
 
-def presimulations(quick: bool) -> Iterator[Work]:
+def presimulations(*, quick: bool) -> Iterator[Work]:
     """A pilot that sorts, on and off."""
     rows = 2048 if quick else 8192
     for events in (0, None):
@@ -111,7 +111,7 @@ def presimulations(quick: bool) -> Iterator[Work]:
         yield file("BCR_ssa", "presimulation", rows // 4, 5000, presimulation=events)
 
 
-def warps(quick: bool) -> Iterator[Work]:
+def warps(*, quick: bool) -> Iterator[Work]:
     """One or four trajectories in a warp: docs/benchmarks/h200-large-teams.csv."""
     del quick
     for team in (8, 32):
@@ -123,7 +123,7 @@ def warps(quick: bool) -> Iterator[Work]:
         yield Work("warps", "colloidal", 252, 8192, 5000, team=team)
 
 
-def selectors(quick: bool) -> Iterator[Work]:
+def selectors(*, quick: bool) -> Iterator[Work]:
     """What the choice of a selector is fitted to."""
     rows = 2048 if quick else 4096
     for selector in tabled():
@@ -137,17 +137,17 @@ def selectors(quick: bool) -> Iterator[Work]:
             yield file(name, "selectors", rows, 5000, selector=selector)
 
 
-def egfr(quick: bool) -> Iterator[Work]:
+def egfr(*, quick: bool) -> Iterator[Work]:
     """To its end time, beside one core."""
     yield file("egfr_net", "egfr", 512 if quick else 4096, t_end=10.0, core=2 if quick else 8)
 
 
-def bcr(quick: bool) -> Iterator[Work]:
+def bcr(*, quick: bool) -> Iterator[Work]:
     """To its end time, beside one core."""
     yield file("BCR_ssa", "bcr", 256 if quick else 1024, t_end=10.0 if quick else 100.0, core=1)
 
 
-def bcr20(quick: bool) -> Iterator[Work]:
+def bcr20(*, quick: bool) -> Iterator[Work]:
     """A fifth of it."""
     yield file("BCR_ssa", "bcr20", 256 if quick else 1024, t_end=20.0, core=1)
 
@@ -163,7 +163,7 @@ def tabled() -> tuple[str, ...]:
 class Case:
     """Runs under a name; `seconds` on one H200 with 16 cores, start and compilation included."""
 
-    works: Callable[[bool], Iterator[Work]]
+    works: Callable[..., Iterator[Work]]
     seconds: int
     about: str
     lot: bool = True

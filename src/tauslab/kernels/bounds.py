@@ -61,7 +61,7 @@ def narrow(network: LoweredNetwork, terms: Terms, highest: IntArray | None) -> b
     counted = terms.kind[term] != FIXED
     key = (term * (len(mass) + 1) + terms.partner)[counted]
     _, times = np.unique(key, return_counts=True)
-    return total * int(times.max(initial=1)) <= MOST_NARROW
+    return bool(total * int(times.max(initial=1)) <= MOST_NARROW)
 
 
 def _sums(pairs: Pairs, mass: IntArray, n: int) -> IntArray:

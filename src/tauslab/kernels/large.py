@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,18 @@ FEWEST_FAST = 32
 THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
 # Trajectories of a dense network for whose sums there is fast memory, where it does not do for all.
 FEWEST_DENSE = 12
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the trajectories when kernels are compiled; changes no result.
+
+    `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
+    ``[species]``: initial counts that none exceeds, or None.
+    """
+
+    trajectories: int = 0
+    highest: IntArray | None = None
 
 
 def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
@@ -86,10 +99,8 @@ class LargeNetwork:
         How often each species changes, f64 ``[species]``; None guesses it from the network.
     pilot
         Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
-    highest
-        Initial counts that none exceeds, int ``[species]``: whole numbers may then be narrower.
-    trajectories
-        That will run, 0 where that is not known.
+    expected
+        How many trajectories will run, and from which counts.
 
     Attributes
     ----------
@@ -106,19 +117,18 @@ class LargeNetwork:
         *,
         weights: FloatArray | None = None,
         pilot: bool = False,
-        highest: IntArray | None = None,
-        trajectories: int = 0,
+        expected: Expected = Expected(),
     ) -> None:
         self._backend = backend
-        book = tables_of(network, selector, weights, highest)
+        book = tables_of(network, selector, weights, expected.highest)
         self._sizes = (book["N_VALUES"], len(network.species), book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
         if book["IS_DENSE"]:  # counts by species are for records alone
-            fast = fast_parts(parts[:1], team, trajectories, backend, FEWEST_DENSE)
+            fast = fast_parts(parts[:1], team, expected.trajectories, backend, FEWEST_DENSE)
         else:
-            fast = fast_parts(parts, team, trajectories, backend)
+            fast = fast_parts(parts, team, expected.trajectories, backend)
         book.constant("FAST_PARTS", fast)
         self.lane_bytes = -(-sum(parts[:fast]) // team)
         self.header = table_header(network, book.header(), team, pilot=pilot)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import unrolled_header
-from tauslab.kernels.large import LargeNetwork, team_of
+from tauslab.kernels.large import Expected, LargeNetwork, team_of
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.selectors import mean_dependents, selector_of
 
@@ -74,10 +74,8 @@ class ExactSsa:
         How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
     pilot
         Of large networks: count firings, with the pilot's own random numbers.
-    trajectories
-        That this device will run, where that is known; helps to choose the team.
-    highest
-        Initial counts that no trajectory exceeds, int ``[species]``, where they are known.
+    expected
+        How many trajectories this device will run, and from which counts, where that is known.
     """
 
     def __init__(
@@ -90,12 +88,10 @@ class ExactSsa:
         team: int = 0,
         weights: FloatArray | None = None,
         pilot: bool = False,
-        trajectories: int = 0,
-        highest: npt.NDArray[Any] | None = None,
+        expected: Expected = Expected(),
     ) -> None:
         self.backend = backend
-        self._weights, self._pilot, self._trajectories = weights, pilot, trajectories
-        self._highest = highest
+        self._weights, self._pilot, self._expected = weights, pilot, expected
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -112,13 +108,12 @@ class ExactSsa:
             self.entry, file = "ssa", "ssa.cc"
         else:
             self.team = self.team or team_of(
-                self.backend.style, self.backend.processors, self._trajectories,
+                self.backend.style, self.backend.processors, self._expected.trajectories,
                 mean_dependents(network),
             )  # fmt: skip
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
-                weights=self._weights, pilot=self._pilot, highest=self._highest,
-                trajectories=self._trajectories,
+                weights=self._weights, pilot=self._pilot, expected=self._expected,
             )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"

@@ -28,7 +28,7 @@ struct DenseChange {
 
 // Propensities that an owner has: the canonical sum of up to four terms, (0 + 2) + (1 + 3), in which
 // a term that is missing is zero.
-DEVICE double dense_leaf(const Tables &tables, i64 owner, double count, double partners) {
+DEVICE double dense_leaf(const Tables &tables, u32 owner, double count, double partners) {
     const double *rates = tables.real + owner;
     const double same = rates[AT_SAME_RATE] * (count - 1.0);
     const double sum = (rates[AT_PARTNER_RATE] * partners + rates[AT_ALONE]) + same;
@@ -37,10 +37,10 @@ DEVICE double dense_leaf(const Tables &tables, i64 owner, double count, double p
 
 // Whole numbers of a group of owners, to which `change(lane)` is added, their leaves, and the sum.
 template <class Change>
-DEVICE void refresh(const Tables &tables, i64 group, Change change, const State &s) {
-    const i64 first = group * LANES;
+DEVICE void refresh(const Tables &tables, u32 group, Change change, const State &s) {
+    const u32 first = group * LANES;
     lanes_each([&](int lane) {
-        const i64 owner = first + lane;
+        const u32 owner = first + (u32)lane;
         const double partners = s.v[V_PARTNERS + owner] + (double)change(lane);
         s.v[V_PARTNERS + owner] = partners;
         s.v[V_TOP + owner] = dense_leaf(tables, owner, s.v[V_COUNT + owner], partners);
@@ -62,12 +62,12 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const DenseState &s) {
     UNROLL for (int k = 0; k < DENSE_CHANGES; ++k)
         if (team_leader() && event.by[k] != 0) s.v[V_COUNT + event.position[k]] = count[k];
     team_sync();
-    team_groups(0, OWNER_GROUPS, [&](i64 group) {
+    team_groups(0, OWNER_GROUPS, [&](u32 group) {
         u32 touched[DENSE_CHANGES], old = 0;
         UNROLL for (int k = 0; k < DENSE_CHANGES; ++k) {
-            const i32 position = event.position[k];
-            touched[k] = (u32)tables.at(AT_TOUCHED_OWNERS, position * OWNER_GROUPS + group);
-            old |= touched[k] | (u32)(position / LANES == group);
+            const u32 at = (u32)event.position[k];
+            touched[k] = (u32)tables.at(AT_TOUCHED_OWNERS, at * (u32)OWNER_GROUPS + group);
+            old |= touched[k] | (u32)(at / LANES == group);
         }
         if (old == 0) return;
         const auto change = [&](int lane) {
@@ -82,9 +82,9 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const DenseState &s) {
     return true;
 }
 
-DEVICE bool is_partner(const Tables &tables, i64 owner, i64 position) {
-    const u32 word = (u32)tables.at(AT_PARTNERS, owner * RUN_OF_POSITIONS + position / 32);
-    return (word >> (position % 32) & 1) != 0;
+DEVICE bool is_partner(const Tables &tables, u32 owner, u32 position) {
+    const u32 word = (u32)tables.at(AT_PARTNERS, owner * (u32)RUN_OF_POSITIONS + position / 32);
+    return (word >> position % 32 & 1) != 0;
 }
 
 // Counts of a new trajectory, whole numbers and sums.
@@ -97,13 +97,13 @@ DEVICE void start(const Tables &tables, const i32 *initial, const DenseState &s)
     team_sync();
     team_each(0, N_OWNERS, [&](i64 owner) {
         double sum = 0;
-        for (i64 i = 0; i < N_SPECIES; ++i)
-            sum += is_partner(tables, owner, i) ? s.v[V_COUNT + i] : 0.0;
+        for (u32 i = 0; i < (u32)N_SPECIES; ++i)
+            sum += is_partner(tables, (u32)owner, i) ? s.v[V_COUNT + i] : 0.0;
         s.v[V_PARTNERS + owner] = sum;
     });
     team_sync();
     team_groups(0, OWNER_GROUPS,
-                [&](i64 group) { refresh(tables, group, [](int) { return 0; }, s); });
+                [&](u32 group) { refresh(tables, group, [](int) { return 0; }, s); });
     team_sync();
 }
 
@@ -129,20 +129,20 @@ DEVICE int choose_term(double first, double second, double third, double &target
 
 // Reaction of an owner with its partner of rank `rank`, counted through all of them: lanes have runs
 // of neighbouring positions.
-DEVICE i32 find_partner(const Tables &tables, i64 owner, i64 rank, const DenseState &s) {
-    const auto count = [&](i64 position) {
+DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const DenseState &s) {
+    constexpr u32 RUN = RUN_OF_POSITIONS;
+    const auto count = [&](u32 position) {
         return is_partner(tables, owner, position) ? s.v[V_COUNT + position] : 0.0;
     };
     const auto run = [&](int lane) {
         double sum = 0;
-        UNROLL for (int i = 0; i < RUN_OF_POSITIONS; ++i) sum +=
-            count(lane * RUN_OF_POSITIONS + i);
+        UNROLL for (u32 i = 0; i < RUN; ++i) sum += count((u32)lane * RUN + i);
         return (i64)sum;
     };
-    const i64 first = lanes_find(LANES, run, rank) * RUN_OF_POSITIONS;
+    const u32 first = (u32)lanes_find(LANES, run, rank) * RUN;
     const int found = lanes_find(
-        RUN_OF_POSITIONS, [&](int lane) { return (i64)count(first + lane); }, rank);
-    return tables.at(AT_REACTION_WITH, owner * (RUN_OF_POSITIONS * LANES) + first + found);
+        (int)RUN, [&](int lane) { return (i64)count(first + (u32)lane); }, rank);
+    return tables.at(AT_REACTION_WITH, owner * (RUN * LANES) + first + (u32)found);
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
@@ -169,5 +169,5 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Den
     const double quotient = target / tables.real[AT_TERM_LITERAL + owner.c + chosen];
     const i64 rank = quotient < many ? (i64)quotient : (i64)many - 1;
     if (which.c == FIXED) return tables.pair(AT_MEMBER, which.a + rank).a;
-    return find_partner(tables, number, rank, s);
+    return find_partner(tables, (u32)number, rank, s);
 }
