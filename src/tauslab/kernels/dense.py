@@ -97,9 +97,7 @@ def write_dense(
         book.constant(name, value)
 
 
-def _write_changes(
-    book: TableBook, network: LoweredNetwork, place: IntArray, nothing: int
-) -> None:
+def _write_changes(book: TableBook, network: LoweredNetwork, place: IntArray, nothing: int) -> None:
     """Positions and changes of every reaction, in pairs, an even number of them."""
     width = padded(max(len(r.change) for r in network.reactions), 2)
     pairs = np.zeros((len(network.reactions), width, 2), np.int64)

@@ -54,6 +54,9 @@ class Expected:
     highest: IntArray | None = None
 
 
+NOTHING_KNOWN = Expected()
+
+
 def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
     """Threads for a trajectory; no result depends on it.
 
@@ -117,7 +120,7 @@ class LargeNetwork:
         *,
         weights: FloatArray | None = None,
         pilot: bool = False,
-        expected: Expected = Expected(),
+        expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
         book = tables_of(network, selector, weights, expected.highest)

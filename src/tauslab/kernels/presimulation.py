@@ -30,9 +30,7 @@ def presimulate(
     species by such counts is what Komarov & D'Souza, PLoS ONE 7:e46693 (2012), call presimulation.
     """
     expected = Expected(TRAJECTORIES, inputs[0].max(axis=0).astype(np.int64))
-    engine = ExactSsa(
-        backend, network, [_NEVER], selector=selector, pilot=True, expected=expected
-    )
+    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True, expected=expected)
     empty = backend.empty
     buffers = SampleBuffers(
         None, None, None, empty((TRAJECTORIES,), np.uint8), empty((1,), np.uint64),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import unrolled_header
-from tauslab.kernels.large import Expected, LargeNetwork, team_of
+from tauslab.kernels.large import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.selectors import mean_dependents, selector_of
 
@@ -88,7 +88,7 @@ class ExactSsa:
         team: int = 0,
         weights: FloatArray | None = None,
         pilot: bool = False,
-        expected: Expected = Expected(),
+        expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self.backend = backend
         self._weights, self._pilot, self._expected = weights, pilot, expected

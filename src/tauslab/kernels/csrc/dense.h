@@ -6,13 +6,13 @@
 // would have to be read. An owner has up to three terms, one of each kind: partners with one rate
 // constant, its own species, and alone. Whole numbers are below 2^53 and kept as doubles, which is
 // exact. Sums and choices are those of forest.h, and so is every bit of the results.
+//
+// In a state's `v` are leaves and sums of the top tree, from V_PARTNERS on the whole numbers of
+// partners by owner, from V_COUNT on counts by position. `x` has counts only after `settle`, and `n`
+// is not used.
 #pragma once
 
 #include "forest.h"
-
-// A trajectory in flight. In `v` are leaves and sums of the top tree, V_PARTNERS the whole numbers of
-// partners by owner, V_COUNT counts by position. `x` has counts only after `settle`; `n` is not used.
-struct DenseState : State {};
 
 // What an event changes: positions and by how much, 0 and a position of no bits where there is less.
 struct DenseChange {
@@ -49,7 +49,7 @@ DEVICE void refresh(const Tables &tables, u32 group, Change change, const State 
 }
 
 // Changes counts and what depends on them; false if a count passed 2147483647.
-DEVICE bool fire(const Tables &tables, i32 reaction, const DenseState &s) {
+DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
     const DenseChange event(tables, reaction);
     double count[DENSE_CHANGES];
     bool over = false;
@@ -88,7 +88,7 @@ DEVICE bool is_partner(const Tables &tables, u32 owner, u32 position) {
 }
 
 // Counts of a new trajectory, whole numbers and sums.
-DEVICE void start(const Tables &tables, const i32 *initial, const DenseState &s) {
+DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
     team_sync();
     team_each(0, N_SPECIES, [&](i64 i) {
@@ -108,7 +108,7 @@ DEVICE void start(const Tables &tables, const i32 *initial, const DenseState &s)
 }
 
 // Writes the counts by species, for records.
-DEVICE void settle(const Tables &tables, const DenseState &s) {
+DEVICE void settle(const Tables &tables, const State &s) {
     team_each(0, N_SPECIES,
               [&](i64 i) { s.x[tables.at(AT_SPECIES_AT, i)] = (i32)s.v[V_COUNT + i]; });
     team_sync();
@@ -129,7 +129,7 @@ DEVICE int choose_term(double first, double second, double third, double &target
 
 // Reaction of an owner with its partner of rank `rank`, counted through all of them: lanes have runs
 // of neighbouring positions.
-DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const DenseState &s) {
+DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const State &s) {
     constexpr u32 RUN = RUN_OF_POSITIONS;
     const auto count = [&](u32 position) {
         return is_partner(tables, owner, position) ? s.v[V_COUNT + position] : 0.0;
@@ -146,7 +146,7 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const DenseSt
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
-DEVICE i32 find(const Tables &tables, const Root &root, double target, const DenseState &s) {
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s) {
     const i64 first = root.choose(target);
     const i64 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, target, s);
     const IntQuad owner = tables.quad(AT_OWNER, number);

@@ -4,14 +4,8 @@
 //
 // Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
 // pilot, which counts how often each reaction fires, has a stream of its own.
-#include "model.h"
-#if IS_DENSE
-#include "dense.h"
-typedef DenseState TeamState;
-#else
 #include "event.h"
-typedef State TeamState;
-#endif
+#include "model.h"
 #include "portable_math.h"
 #include "prelude.h"
 #include "streams.h"
@@ -34,7 +28,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
     TEAM_MEMORY(fast, FAST_DOUBLES);
-    TeamState s;
+    State s;
     s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
     s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_SPECIES),
            TEAM_STRIDE};
