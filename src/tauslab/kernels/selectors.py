@@ -8,7 +8,7 @@ from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.terms import can_be_owned
 from tauslab.model.errors import ConfigError
 
-SELECTORS = ("linear", "tree", "pdm")
+SELECTORS = ("linear", "tree", "pdm", "cr")
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results.
