@@ -184,7 +184,6 @@ class ForestTables:
             at = [*stored_at, owners] if owners else stored_at  # the sum of all is a leaf, or none
             self._link(0, sizes[: len(at)], at)
             self.lower = max(self.lower, len(at) - 1)
-            self.stored_at = stored_at
         if owners:
             self._link(self.lower, top, top_at)
         book.places("TOP_LEVEL", top_at)

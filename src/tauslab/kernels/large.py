@@ -9,7 +9,7 @@ import numpy as np
 
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
-from tauslab.kernels.composition import BUNDLE, write_groups
+from tauslab.kernels.composition import write_groups
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
@@ -114,10 +114,9 @@ def tables_of(
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
     grouped = selector == "cr"
-    levels = (1 if BUNDLE > 1 else 0) if grouped else None
-    forest = ForestTables(book, network, terms, stored, levels=levels)
+    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
     write_plans(book, network, forest)
-    write_groups(book, len(network.species), forest if grouped else None)
+    write_groups(book, len(network.species), len(stored) if grouped else None)
     return book
 
 

@@ -1,26 +1,25 @@
 // Selector `cr`: composition and rejection (Slepoy, Thompson & Plimpton, J. Chem. Phys. 128, 205101,
 // 2008), in time that does not grow with the network.
 //
-// *Items*, each with a sum of BUNDLE propensities, are grouped by the exponent of the sum. All items
-// of a group have one bound, the power of two above. A *candidate* is an item drawn with a
-// probability proportional to its bound: the group by its size times its bound, the item by its
-// place in the group. It is accepted with the probability sum / bound, at least one half, and then
-// what is left of the draw is uniform below the sum and chooses a propensity of the bundle.
+// Stored leaves, here *items*, are grouped by the exponent of their propensity. All items of a group
+// have one bound, the power of two above. A *candidate* is an item drawn with a probability that is
+// proportional to its bound: the group by its size times its bound, the item by its place in the
+// group. It is accepted with the probability propensity / bound, at least one half.
 //
 // The times of candidates are a Poisson process with the total of all bounds as its rate, of which
-// the accepted ones are the events (thinning, as in the rejection methods of Thanh, Priami &
-// Zunino, J. Chem. Phys. 141, 134116, 2014). So no sum of propensities is needed, only numbers of
-// items times powers of two, which doubles add without rounding in any order: nothing can drift.
+// the accepted ones are the events (thinning, as in the rejection methods of Thanh, Priami & Zunino,
+// J. Chem. Phys. 141, 134116, 2014). So no sum of propensities is needed, only numbers of items times
+// powers of two, which doubles add and subtract without rounding: nothing can drift.
 //
 // Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
 // `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, 2 and 3
-// item, acceptance and propensity. However many threads look at once, the first accepted in order
-// of numbers wins, and the next event's candidates begin behind it.
+// item and acceptance. However many threads look at once, the first accepted in order of numbers
+// wins, and the next event's candidates begin behind it.
 //
 // Items stand in one order, groups one after another from the greatest exponent on, last those
-// whose sum is zero. An item changes its group by a hole that is passed on from group to group,
-// which takes one item of each out of its one end and into its other; one thread does it, in the
-// order of the plan, so that the order is the same for every team.
+// whose propensity is zero. An item changes its group by a hole that is passed on from group to
+// group, which takes one item of each out of its one end and into its other; one thread does it, in
+// the order of the plan, so that the order is the same for every team.
 #pragma once
 
 #include "event.h"
@@ -29,21 +28,21 @@
 #include "team_draws.h"
 #include "team_votes.h"
 
-// Groups 0 .. 255 have sums of 2^(127 - group) and above, below twice that. Then the items whose sum
-// is 0 or below 2^-128, and those whose sum is not a number or 2^128 or more.
+// Groups 0 .. 255 have propensities of 2^(127 - group) and above, below twice that. Then come those
+// that are 0 or below 2^-128, and those that are no number or 2^128 and more.
 constexpr i32 GROUPS = 256, NOTHING = GROUPS, UNUSABLE = GROUPS + 1;
 constexpr i32 FILLED_WORDS = UNUSABLE / 32 + 1;
 
 // Exponents below the first that have a bound of their own.
 constexpr i32 RANGE = 31;
 
-// Candidates that a team looks at together: 9 of 10 events find theirs among so many, and more would
+// Candidates that a team looks at together: of 100 events one finds none among so many, and more would
 // load what is seldom used. No result depends on it.
 constexpr int CANDIDATES_AT_ONCE = 4;
 
-DEVICE i32 group_of(double sum) {
-    if (sum == 0) return NOTHING;
-    const i32 exponent = (i32)(high_word(sum) >> 20) - 1023;
+DEVICE i32 group_of(double propensity) {
+    if (propensity == 0) return NOTHING;
+    const i32 exponent = (i32)(high_word(propensity) >> 20) - 1023;
     return exponent > 127 ? UNUSABLE : exponent < -128 ? NOTHING : 127 - exponent;
 }
 
@@ -51,12 +50,12 @@ DEVICE i32 group_of(double sum) {
 struct Groups {
     const State &s;
 
-    DEVICE_MEMBER double sum(i64 item) const { return s.v[V_ITEMS + item]; }
-    DEVICE_MEMBER i32 &of(i64 item) const { return s.x[C_GROUP + item]; }
-    DEVICE_MEMBER i32 &place(i64 item) const { return s.x[C_PLACE + item]; }
+    DEVICE_MEMBER double propensity(i64 item) const { return s.v[V_LEAVES + item]; }
     DEVICE_MEMBER i32 &item(i64 place) const { return s.x[C_ITEM + place]; }
-    DEVICE_MEMBER i32 &size(i32 group) const { return s.x[C_SIZE + group]; }
-    DEVICE_MEMBER i32 &first(i32 group) const { return s.x[C_FIRST + group]; }  // if there is one
+    DEVICE_MEMBER i32 &of(i64 item) const { return s.x[C_WHERE + 2 * item]; }
+    DEVICE_MEMBER i32 &place(i64 item) const { return s.x[C_WHERE + 2 * item + 1]; }
+    DEVICE_MEMBER i32 &size(i64 group) const { return s.x[C_GROUP + 2 * group]; }
+    DEVICE_MEMBER i32 &first(i64 group) const { return s.x[C_GROUP + 2 * group + 1]; }  // if any
     DEVICE_MEMBER i32 &filled(i32 word) const { return s.x[C_FILLED + word]; }  // bits of groups
 
     // Of an item of a group. All groups from 31 behind the first on have one bound, so that bounds
@@ -84,18 +83,18 @@ struct Groups {
         return bits == 0 ? -1 : 32 * word + 31 - leading_zeros(bits);
     }
 
-    // Whether an item's sum is no more one of its group.
-    DEVICE_MEMBER bool has_left(i64 item) const { return of(item) != group_of(sum(item)); }
-
     DEVICE_MEMBER void put(i32 moved, i32 hole) const {
         item(hole) = moved;
         place(moved) = hole;
     }
 
-    // An item to the group of its sum; what it adds to the total where the first group is `top`.
+    // Whether an item's propensity is no more one of its group.
+    DEVICE_MEMBER bool has_left(i64 item) const { return of(item) != group_of(propensity(item)); }
+
+    // An item to the group of its propensity; what it adds to the total if the first group is `top`.
     // One thread alone.
     DEVICE_MEMBER double move(i32 moved, i32 top) const {
-        const i32 from = of(moved), to = group_of(sum(moved));
+        const i32 from = of(moved), to = group_of(propensity(moved));
         if (from == to) return 0;
         of(moved) = to;
         i32 hole = place(moved);
@@ -123,17 +122,17 @@ struct Groups {
 
     // All items, in their order within each group.
     DEVICE_MEMBER void fill() const {
-        team_each(0, UNUSABLE + 1, [&](i64 group) { size((i32)group) = 0; });
+        team_each(0, UNUSABLE + 1, [&](i64 group) { size(group) = 0; });
         team_sync();
-        team_each(0, N_ITEMS, [&](i64 own) {
-            of(own) = group_of(sum(own));
+        team_each(0, N_LEAVES, [&](i64 own) {
+            of(own) = group_of(propensity(own));
             add_in_block((u32 *)&size(of(own)), 1);
         });
         team_sync();
         team_each(0, FILLED_WORDS, [&](i64 word) {
             u32 bits = 0;
             for (i32 i = 0; i < 32 && 32 * word + i <= UNUSABLE; ++i)
-                bits |= (u32)(size((i32)(32 * word) + i) > 0) << i;
+                bits |= (u32)(size(32 * word + i) > 0) << i;
             filled((i32)word) = (i32)bits;
         });
         team_sync();
@@ -157,9 +156,9 @@ struct Groups {
         for (i32 group = next(-1, UNUSABLE + 1); group <= UNUSABLE;
              group = next(group, UNUSABLE + 1)) {
             if (own_vote() == 0) first(group) = filled_places;
-            for (i32 batch = 0; batch < N_ITEMS; batch += VOTERS) {
+            for (i32 batch = 0; batch < N_LEAVES; batch += VOTERS) {
                 const i32 own = batch + own_vote();
-                const bool here = own < N_ITEMS && of(own) == group;
+                const bool here = own < N_LEAVES && of(own) == group;
                 const u32 all = votes(here);
                 if (here) put(own, filled_places + bits_set(all & ((1u << own_vote()) - 1)));
                 filled_places += bits_set(all);
@@ -181,7 +180,7 @@ struct Composition {
       public:
         DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64, Draws &draws,
                             const State &s)
-            : keys_(keys), place_(place), draws_(draws), s_(s), item_(0), rest_(0) {}
+            : keys_(keys), place_(place), draws_(draws), s_(s), item_(0) {}
 
         // Of the bounds.
         DEVICE_MEMBER double total() const { return s_.v[V_TOTAL]; }
@@ -202,19 +201,12 @@ struct Composition {
                 draws_.number += tried;
                 if (accepted == 0) continue;
                 item_ = of_voter(item_, tried - 1);
-                rest_ = of_voter(rest_, tried - 1);
                 return sum / total();
             }
         }
 
-        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &s) const {
-            double target = rest_;
-            i64 leaf = item_;
-            if (BUNDLE > 1) {
-                const Neighbours bundle = {s.v, V_LEAVES + leaf * BUNDLE};
-                leaf = leaf * BUNDLE + lanes_choose(BUNDLE, bundle, target);
-            }
-            return tables.at(AT_LEAF_REACTION, leaf);
+        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &) const {
+            return tables.at(AT_LEAF_REACTION, item_);
         }
 
       private:
@@ -232,8 +224,7 @@ struct Composition {
             }
             const i32 whole = (i32)left;
             item_ = groups.item(begin + whole);
-            rest_ = (left - whole) * power_of_two(128 - group);
-            return rest_ < s_.v[V_ITEMS + item_];
+            return (left - whole) * power_of_two(128 - group) < groups.propensity(item_);
         }
 
         const PhiloxKeys &keys_;
@@ -241,7 +232,6 @@ struct Composition {
         Draws &draws_;
         const State &s_;
         i32 item_;
-        double rest_;
     };
 
     // Before the first event.
@@ -253,23 +243,27 @@ struct Composition {
         team_sync();
     }
 
-    // Items whose sums an event has made again, to their groups.
-    DEVICE_MEMBER static void follow(const Tables &tables, i32 reaction, const State &s) {
-        const Groups groups = {s};
+    // Changes counts, propensities and their groups; false if a count passed 2147483647.
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
         const Plan plan(tables, reaction);
+        if (!change(tables, plan, s)) return false;
+        const Groups groups = {s};
         const i32 top = s.x[C_TOP];
         double more = 0;
         bool moved = false;
-        plan_stage(tables, plan, ITEM_STAGE, [&](i32 begin, i32 end) {
+        plan_stage(tables, plan, 0, [&](i32 begin, i32 end) {
             if (!is_first_vote()) return;
-            const auto item = [&](i32 i) { return tables.pair(AT_ENTRY, i).b - (i32)V_ITEMS; };
-            for (i32 batch = begin; batch < end; batch += VOTERS) {
-                const i32 own = batch + own_vote();
-                u32 old = votes(own < end && groups.has_left(item(own)));
-                moved = moved || old != 0;
+            const auto leaf = [&](i32 i) { return tables.pair(AT_ENTRY, i); };
+        NO_UNROLL for (i32 batch = begin; batch < end; batch += BALLOTS) {
+                const i32 count = end - batch < BALLOTS ? end - batch : BALLOTS;
+                u32 left = ballots(count, [&](i32 i) {
+                    update_leaf(tables, leaf(batch + i), s);
+                    return groups.has_left(leaf(batch + i).b - V_LEAVES);
+                });
+                moved = moved || left != 0;
                 if (own_vote() == 0)
-                    for (; old != 0; old &= old - 1)
-                        more += groups.move(item(batch + lowest_bit(old)), top);
+                    for (; left != 0; left &= left - 1)
+                        more += groups.move(leaf(batch + lowest_bit(left)).b - (i32)V_LEAVES, top);
             }
         });
         if (team_leader() && moved) {
@@ -278,6 +272,7 @@ struct Composition {
             else
                 groups.survey();
         }
-        if (team_any(moved)) team_sync();
+        team_sync();
+        return true;
     }
 };

@@ -19,7 +19,7 @@ template <>
 struct SelectorOf<true> {
     typedef Composition Type;
 };
-typedef SelectorOf<(N_ITEMS > 0)>::Type Selector;
+typedef SelectorOf<IS_GROUPED>::Type Selector;
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
@@ -67,11 +67,10 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
-            if (!fire(tables, reaction, s)) {
+            if (!Selector::fire(tables, reaction, s)) {
                 ended = OVERFLOWED;
                 break;
             }
-            Selector::follow(tables, reaction, s);
         }
         record_end(tables, out, row, k, ended, s);
         team_sync();

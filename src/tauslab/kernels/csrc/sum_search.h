@@ -31,7 +31,11 @@ struct SumSearch {
         Root root_;
     };
 
-    // Before the first event, and after an event: the forest is all there is.
+    // Before the first event: the forest is all there is.
     DEVICE_MEMBER static void begin(Draws &, const State &) {}
-    DEVICE_MEMBER static void follow(const Tables &, i32, const State &) {}
+
+    // Changes counts and sums; false if a count passed 2147483647.
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
+        return ::fire(tables, reaction, s);
+    }
 };

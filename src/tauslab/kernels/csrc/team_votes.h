@@ -27,6 +27,17 @@ DEVICE bool is_first_vote() {
     return true;
 }
 
+// Items decided on at a time, and a bit for each of `count` of them; what was written for one may
+// then be read by all voters.
+constexpr i32 BALLOTS = 32;
+
+template <class Test>
+DEVICE u32 ballots(i32 count, Test test) {
+    u32 all = 0;
+    for (i32 i = 0; i < count; ++i) all |= (u32)test(i) << i;
+    return all;
+}
+
 #else
 
 constexpr int VOTERS = TEAM_LANES;
@@ -46,6 +57,15 @@ DEVICE T of_voter(const T &value, int voter) {
 
 DEVICE bool is_first_vote() {
     return team_rank() < TEAM_LANES;
+}
+
+constexpr i32 BALLOTS = VOTERS;
+
+template <class Test>
+DEVICE u32 ballots(i32 count, Test test) {
+    const u32 all = votes(own_vote() < count && test(own_vote()));
+    LANES_BARRIER(TEAM_LANES);
+    return all;
 }
 
 #endif
