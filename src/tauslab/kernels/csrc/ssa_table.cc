@@ -19,7 +19,7 @@ template <>
 struct SelectorOf<true> {
     typedef Composition Type;
 };
-typedef SelectorOf<IS_GROUPED>::Type Selector;
+typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
