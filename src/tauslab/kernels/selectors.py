@@ -16,10 +16,11 @@ LARGEST_UNROLLED = 64
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
 # see docs/large-networks.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
-# Composition and rejection, `cr`, is faster where a network is so large that sums of many cost more
-# than groups, an event changes some propensities but not many, and the state is still in a cache.
+# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks of
+# so many reactions, of which an event changes some, but few, and whose state is still in a cache.
 FEWEST_GROUPED, MOST_GROUPED = 1000, 50_000
 DEPENDENTS_OF_GROUPS = 3.0, 20.0
+REACTIONS_PER_DEPENDENT = 100
 # Beyond it the total of bounds, of which the least is 2^-31 of the greatest, might not be exact.
 LARGEST_GROUPED = 1 << 22
 LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
@@ -61,12 +62,18 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     if 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
     dependents = mean_dependents(network)
-    fewest, most = DEPENDENTS_OF_GROUPS
-    if FEWEST_GROUPED <= len(network.reactions) <= MOST_GROUPED and fewest < dependents <= most:
+    if _is_grouped(len(network.reactions), dependents):
         return "cr"
     owned = sum(can_be_owned(reaction) for reaction in network.reactions)
     mostly_owned = 2 * owned > len(network.reactions)
     return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
+
+
+def _is_grouped(reactions: int, dependents: float) -> bool:
+    """Whether `cr` is the fastest for so many reactions with so many dependents on average."""
+    fewest, most = DEPENDENTS_OF_GROUPS
+    most = min(most, reactions / REACTIONS_PER_DEPENDENT)
+    return FEWEST_GROUPED <= reactions <= MOST_GROUPED and fewest < dependents <= most
 
 
 def mean_dependents(network: LoweredNetwork) -> float:
