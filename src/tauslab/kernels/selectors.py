@@ -16,8 +16,8 @@ LARGEST_UNROLLED = 64
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
 # see docs/large-networks.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
-# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks of
-# so many reactions, of which an event changes some, but few, and whose state is still in a cache.
+# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks
+# of so many reactions, of which an event changes few, and whose state is still in a cache.
 FEWEST_GROUPED, MOST_GROUPED = 1000, 50_000
 DEPENDENTS_OF_GROUPS = 3.0, 20.0
 REACTIONS_PER_DEPENDENT = 100
