@@ -11,6 +11,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.bounds import narrow
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.composition import write_groups
 from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
@@ -95,7 +96,7 @@ class LargeNetwork:
     Parameters
     ----------
     selector
-        ``pdm``, or ``tree``: with it no reaction has an owner.
+        ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
     team
         Threads that run one trajectory.
     weights
@@ -124,7 +125,7 @@ class LargeNetwork:
     ) -> None:
         self._backend = backend
         book = tables_of(network, selector, weights, expected.highest)
-        self._sizes = (book["N_VALUES"], len(network.species), book["N_WHOLE"])
+        self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
@@ -173,16 +174,18 @@ def tables_of(
     _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
-    owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
+    owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    forest = ForestTables(book, network, terms, stored)
+    grouped = selector == "cr"
+    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
     dense = positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
         write_plans(book, network, forest)
     else:
         write_dense(book, network, forest, dense)
+    write_groups(book, len(network.species), len(stored) if grouped else None)
     book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
     book.constant("FAST_PARTS", 0)
     return book
