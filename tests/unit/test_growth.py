@@ -92,7 +92,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     with pytest.raises(StoppedEarly, match=told):
         run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
     assert path.read_bytes() == before
-    with pytest.raises(ConfigError, match="a.h5.append holds the beginning of --append 600;"):
+    with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of --append 600;"):
         run(append=500, output=path, record=ALL)
     run(append=600, output=path, record=ALL).close()
     assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
@@ -188,7 +188,7 @@ def test_until_resumes_from_its_portions(tmp_path):
     with pytest.raises(StoppedEarly, match=told):
         run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
     assert not path.exists()
-    with pytest.raises(ConfigError, match="a.h5 was begun .a.h5.until-0 is a portion of it"):
+    with pytest.raises(ConfigError, match=r"a\.h5 was begun .a\.h5\.until-0 is a portion of it"):
         decay(n=100_000, output=path, **common)
     whole = decay(n=100_000, **common)
     assert lines(decay(n=100_000, resume=True, output=path, **common)) == lines(whole)
