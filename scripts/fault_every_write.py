@@ -69,6 +69,11 @@ class Job:
     writer: str = "single"
 
     @property
+    def label(self) -> str:
+        """Its name and writer."""
+        return self.name if self.writer == "single" else f"{self.name}, {self.writer}"
+
+    @property
     def case(self) -> Case:
         """The same for the functions of fault_injection."""
         kind = "lattice" if self.arguments[0] == "rdme" else "ensemble"
@@ -79,6 +84,7 @@ def main() -> None:
     """Start again with the library that counts before all others, or do the work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, help="so many kills (all)")
+    parser.add_argument("--only", default="", help="jobs whose name and writer hold this text")
     parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
@@ -86,7 +92,7 @@ def main() -> None:
         output = arguments.output.resolve()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            rows = list(kills(arguments.cases))
+            rows = list(kills(arguments.cases, arguments.only))
             os.chdir("/")
         write_table(output, rows, arguments.machine)
         sys.exit(any(row[-1] != "pass" for row in rows))
@@ -117,13 +123,13 @@ def jobs() -> Iterator[Job]:
             yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
 
 
-def kills(most: int | None) -> Iterator[tuple[Any, ...]]:
+def kills(most: int | None, only: str) -> Iterator[tuple[Any, ...]]:
     """Count, then kill at every change and moment, or at `most` of these; a row for each."""
     Path("model.toml").write_text(MODEL)
     Path("box.toml").write_text(LATTICE)
     forked((*ENSEMBLE, "-n", "600", "--record", "trajectories,statistics", "-o", str(BASE)))
     planned: list[tuple[Job, str, Any, int, str, str]] = []
-    for job in jobs():
+    for job in (job for job in jobs() if only in job.label):
         wanted, rows = unbroken(job)
         letters = COUNTED.read_text()
         planned += [
@@ -170,8 +176,7 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
     good = found == wanted and not wrong and seconds < MOST_SECONDS
     told = (number, "data" if kind == "w" else "other", moment if reached else "done before")
     left = (f"{seconds:.2f}", on_disk, wrong, again, "same" if found == wanted else found)
-    label = job.name if job.writer == "single" else f"{job.name}, {job.writer}"
-    return label, job.ranks, job.victim, *told, *left, "pass" if good else "FAIL"
+    return job.label, job.ranks, job.victim, *told, *left, "pass" if good else "FAIL"
 
 
 def joined(n: int) -> bool:

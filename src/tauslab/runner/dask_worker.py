@@ -75,7 +75,7 @@ class _Rank(SerialCommunicator):
     """Of a worker: its place among those of its machine, which decides its GPU."""
 
     def __init__(self, scheduler: str) -> None:
-        self.local_rank = local_rank(node_group(scheduler))
+        self.local_rank = self.gpu_rank = local_rank(node_group(scheduler))
 
 
 class Station:
