@@ -98,8 +98,9 @@ class SlurmCluster:
             _CONFIG.format(
                 host=socket.gethostname().split(".")[0], user=getpass.getuser(), folder=folder,
                 plugins=plugins, port=ports[0], port1=ports[1], port2=ports[2],
-                # MPICH names shared memory after the job, and leaves it where ranks are killed.
-                first=1 + time.time_ns() // 1000 % 60_000_000,
+                # MPICH names shared memory after the job, and leaves it where ranks are killed;
+                # SLURM cuts MPICH's messages of many characters, so numbers are short.
+                first=10 + time.time_ns() // 1000 % 900,
             )
         )  # fmt: skip
 
