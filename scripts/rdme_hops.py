@@ -44,7 +44,16 @@ def t1(backend: Backend, scale: float) -> Iterator[Row]:
         spread = variance * np.sqrt((2 + kurtosis) / count)
         yield Row("T1", f"<r^2>/3, q={hop:.4g}", second, variance, spread)
         yield Row("T1", f"kurtosis, q={hop:.4g}", fourth / second**2 - 3, kurtosis,
-                  float(np.sqrt(24 / count)))  # fmt: skip
+                  kurtosis_error(hop, n, count))  # fmt: skip
+
+
+def kurtosis_error(hop: float, n: int, count: int) -> float:
+    """Standard error of the kurtosis of `count` sums of n steps, from their cumulants."""
+    square = 2 * hop  # of one step
+    a = (1 / square - 3) / n
+    b = (1 / square**2 - 15 / square + 30) / n**2
+    m4, m6, m8 = 3 + a, 15 + 15 * a + b, 105 + 210 * a + 28 * b + 35 * a**2
+    return float(np.sqrt((m8 - 4 * m4 * m6 + 4 * m4**3 - m4**2) / count))
 
 
 def t2(backend: Backend, scale: float) -> Iterator[Row]:
