@@ -122,7 +122,7 @@ def lac(case: str, settings: Settings) -> Outcome:
                       f"{settings.samples} of SSA")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         model = lac_model(Path(folder))
-        stirred = model.well_stirred("cytoplasm", inducer)
+        stirred = model.well_stirred("reachable", inducer)
         # The step of the example's source is one pass of hops with q = 1/4.
         with settings.run(model, outcome, 60, seconds, set=inducer, max_hop=0.26) as result:
             times = result.times
