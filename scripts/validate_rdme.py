@@ -128,7 +128,7 @@ def cells(row: Row) -> list[str]:
 
 def merged(paths: list[Path], rows: list[list[str]]) -> list[list[str]]:
     """Rows of other tables and these, in the order of tests; of a test, the last table's."""
-    tables = [list(csv.reader(path.open()))[1:] for path in paths]
+    tables = [list(csv.reader(path.read_text().splitlines()))[1:] for path in paths]
     found: dict[str, list[list[str]]] = {}
     for table in [*tables, rows]:
         found |= {name: [row for row in table if row[0] == name] for name in {r[0] for r in table}}
