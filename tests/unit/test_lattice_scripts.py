@@ -80,7 +80,7 @@ def test_tables_of_tests_are_joined(tmp_path, monkeypatch):
         sys, "argv", ["validate", "--device", "cpu", "--merge", one, other, "-o", str(out)]
     )
     assert validate_rdme.main() == 0
-    rows = list(csv.reader(out.open()))[1:]
+    rows = list(csv.reader(out.read_text().splitlines()))[1:]
     assert [(r[0], float(r[6])) for r in rows] == [("T3", 1), ("T3", 2), ("T12", 0.5)]
     assert out.with_suffix(".md").read_text().count("| pass |") == 3
 
@@ -90,16 +90,15 @@ def test_small_figures(tmp_path, monkeypatch):
     import figures_lattice
 
     options = "--device cpu --seconds 0.005 --replicas 2 --samples 20 -o"
-    monkeypatch.setattr(sys, "argv", ["figures", *options.split(), str(tmp_path), "ball", "cube"])
+    monkeypatch.setattr(sys, "argv", ["figures", *options.split(), str(tmp_path), "cube"])
     figures_lattice.main()
-    for case in ("ball", "cube"):
-        found = json.loads((tmp_path / f"lattice-{case}.json").read_text())
-        assert found["steps"] > 0
-        assert all(abs(r["value"] - r["expected"]) <= 6 * r["error"] + 3 for r in found["rows"])
-        picture = tmp_path / f"lattice-{case}.png"
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        picture.unlink()
+    found = json.loads((tmp_path / "lattice-cube.json").read_text())
+    assert found["steps"] == 2 * 40
+    assert all(abs(r["value"] - r["expected"]) <= 6 * r["error"] + 3 for r in found["rows"])
+    picture = tmp_path / "lattice-cube.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    picture.unlink()
     assert "| mean of P at" in (tmp_path / "lattice.md").read_text()
     monkeypatch.setattr(sys, "argv", ["figures", "--draw", "-o", str(tmp_path)])
     figures_lattice.main()
-    assert len(list(tmp_path.glob("*.png"))) == 2
+    assert picture.exists()
