@@ -131,6 +131,22 @@ def test_each_species_without_space_where_it_can_come():
     )
 
 
+@pytest.mark.parametrize(("boundary", "room"), [("periodic", 4), ("reflecting", 3)])
+def test_where_a_species_comes_by_hops_is_known_by_site(boundary, room):
+    """A hops from water into gel but not within it; one face leads around, if it is periodic."""
+    lattice = ts.Lattice("row", shape=(1, 1, 7), spacing=H, step=1e-6, boundary=boundary)
+    lattice.add_site_type("gel")
+    lattice.add_site_type("water", np.arange(7).reshape(1, 1, 7) < 2)
+    lattice.add_species("A", "B")
+    lattice.add_diffusion("A", D, within="water")
+    lattice.add_diffusion("A", D, source="water", target="gel")
+    lattice.place("A", positions=[[0, 0, 0]])
+    lattice.place("B", count=3, site_type="gel")
+    lattice.add_reaction("A + B -> B", rate=10.0, volume="site")
+    (law,) = (r.law for r in lattice.well_stirred("reachable").reactions)
+    assert evaluate(law, {"A": 1.0, "B": 1.0}) == pytest.approx(10 * (room - 2) / (room * 5))
+
+
 def test_one_particle_walks_as_the_master_equation_says():
     """Ssa on the network against exp(t Q): counts in three sites, |z| < 5 (3e-6 in all)."""
     lattice = line("reflecting")

@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import LatticeValues, lattice_values
 from tauslab.model.network import Network
-from tauslab.model.occupancy import expected_occupancy
 from tauslab.model.placement import Start
+from tauslab.model.well_mixed import mixed_rates
 
 _MOST_SPECIES = 100_000
 Site = tuple[int, int, int]
@@ -85,7 +84,7 @@ def well_stirred_network(
     for name, count in zip(lattice.species, counts.tolist(), strict=True):
         network.add_species(name, count)
     if volume == "reachable":
-        found = _mixed_rates(lattice, values)
+        found = mixed_rates(lattice, values)
     else:
         n_sites = _sites_in(lattice, values, volume)
         found = [
@@ -109,39 +108,6 @@ def _sites_in(lattice: Lattice, values: LatticeValues, volume: str | float) -> f
     if not n_sites > 0:
         raise ModelError(f"well-stirred volume {volume!r}: it must be above 0")
     return n_sites
-
-
-def _mixed_rates(lattice: Lattice, values: LatticeValues) -> list[float]:
-    """Rates of reactions where each species is spread evenly over the sites that it can reach."""
-    reached, number = _reached(lattice, values), _numbers(lattice)
-    room = values.sites_of @ reached
-    found = []
-    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        rate = rates * values.sites_of
-        for name, count in reaction.reactants.items():
-            species = number[name]
-            rate = np.where(reached[:, species], rate, 0.0) / max(1, room[species]) ** count
-        found.append(float(rate.sum()))
-    return found
-
-
-def _reached(lattice: Lattice, values: LatticeValues) -> npt.NDArray[np.bool_]:
-    """Whether a species can come to a site type ``[site type, species]``: placed, made, by hops."""
-    number, hops = _numbers(lattice), values.diffusion > 0
-    reached: npt.NDArray[np.bool_] = expected_occupancy(lattice, values)[0] > 0
-    while True:
-        grown: npt.NDArray[np.bool_] = reached | (reached[:, None, :] & hops).any(axis=0)
-        for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-            here = (rates > 0) & grown[:, [number[name] for name in reaction.reactants]].all(axis=1)
-            for name in reaction.products:
-                grown[here, number[name]] = True
-        if (grown == reached).all():
-            return reached
-        reached = grown
-
-
-def _numbers(lattice: Lattice) -> dict[str, int]:
-    return {name: index for index, name in enumerate(lattice.species)}
 
 
 def _add_reactions(
