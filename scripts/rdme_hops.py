@@ -25,11 +25,12 @@ def t1(backend: Backend, scale: float) -> Iterator[Row]:
     origins = np.stack([z, y, x], axis=-1).reshape(-1, 3)
     start = np.zeros((size, size, size, 16), np.uint16)
     start[tuple(origins.T)] = np.arange(1, len(origins) + 1)[:, None]
-    for hop in (1 / 60, 1 / 12, 1 / 6, 1 / 4):
+    runs = max(1, round(16 * scale))
+    for number, hop in enumerate((1 / 60, 1 / 12, 1 / 6, 1 / 4)):
         model = model_of((size,) * 3, {f"S{i}": hop for i in range(len(origins))})
         engine = engine_of(backend, model, start)
         second, fourth, count = 0.0, 0.0, 0
-        for seed in range(max(1, round(16 * scale))):
+        for seed in range(number * runs, (number + 1) * runs):  # draws of their own
             begin(engine, start, seed)
             engine.run_sampled([n])
             particles = engine.save().particles.reshape(-1)

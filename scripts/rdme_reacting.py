@@ -22,9 +22,9 @@ PAIRS: tuple[tuple[int, float, tuple[float, float], float], ...] = (
     (16, 1.0, (SIXTH, 0.0), 1.0),
     (16, 0.05, (0.488, 0.488), 1.0),
     (16, 0.05, (0.4999, 0.4999), 1.0),
-    (32, 0.01, (SIXTH, SIXTH), 0.2),
+    (32, 0.01, (SIXTH, SIXTH), 0.1),
 )
-PAIR_EVENTS = 8000
+PAIR_EVENTS = 6000
 
 
 def meeting_steps(size: int, hops: tuple[float, float], p: float) -> float:

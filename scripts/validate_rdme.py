@@ -9,9 +9,9 @@ writes the table and a summary beside it (rdme-cuda.md), and exits 1 if a row is
 holds for any time step unless its row allows a bias.  A row is off where its value is more than 4.5
 standard errors, beyond that bias, from the expectation: once in 100,000 rows.  ``--scale``
 multiplies the work (1 suits a GPU; 0.02 a laptop).  T8, 1e12 trials, is done from scale 0.1 or when
-asked for by name; T11, 240 s of model time, from scale 1.  Small boxes lie side by side in one
-lattice with walls between them, and pairs of species of their own share a box, so that a launch
-does many runs.
+asked for by name; T11, 240 s of model time, from scale 1, with ``--minde`` from a run that there
+is.  Small boxes lie side by side in one lattice with walls between them, and pairs of species of
+their own share a box, so that a launch does many runs.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ import csv
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from lattice_cases import Settings, minde
 from rdme_hops import t1, t2, t9, t13
 from rdme_laws import Row, Test, engine_of, model_of
 from rdme_period import LEFT_OUT, swings
 from rdme_reacting import t3, t4, t5, t6_t7, t8, t12
 
-import tauslab as ts
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
-from tauslab.kernels.lattice_lowering import lower_lattice
-from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.lattice import Lattice
 
-MINDE = Path(__file__).parents[1] / "examples" / "minde.toml"
 Z_LIMIT = 4.5
 HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds", "by")
 
@@ -88,25 +86,21 @@ def differences(one: list[npt.NDArray[np.generic]], other: list[npt.NDArray[np.g
     )
 
 
-def t11(backend: Backend, scale: float) -> Iterator[Row]:
+def t11(backend: Backend, scale: float, stored: Path | None = None) -> Iterator[Row]:
     """Min proteins swing from pole to pole, about once a minute; the first minute is left out.
 
     No exact law: the period is known to be close to a minute (Lattice Microbes instruction guide).
+    `stored`: what `figures_lattice.py` left of such a run.
     """
     del scale
-    model = ts.read(MINDE)
-    assert isinstance(model, Lattice)
-    lattice = lower_lattice(model)
-    engine = LatticeEngine(backend, lattice, seed=1)
-    engine.load_start()
-    number, lower = lattice.species.index("minDm") + 1, lattice.shape[0] // 2
-    seconds, apart = 240, round(1 / lattice.step)
-    sides = np.zeros((seconds, 2))
-    for second in range(seconds):
-        engine.run_sampled([apart * lattice.diffusion_substeps])
-        bound = engine.save().particles == number
-        sides[second] = bound[:lower].sum(), bound[lower:].sum()
-    found = swings(np.arange(1.0, seconds + 1), sides[:, 0], sides[:, 1])
+    if stored is None:
+        outcome = minde(Settings(device=backend.name))
+        times, bound = outcome.arrays["times"], outcome.arrays["bound"]
+    else:
+        with np.load(stored) as arrays:
+            times, bound = arrays["times"], arrays["bound"]
+    middle = bound.shape[1] // 2
+    found = swings(times, bound[:, :middle].sum(axis=1), bound[:, middle:].sum(axis=1))
     yield Row("T11", f"MinDE, seconds a period, {len(found.turns) - 1} halves", found.period, 60.0,
               found.error, 20.0)  # fmt: skip
     late = np.abs(found.bias[found.times >= LEFT_OUT])
@@ -168,6 +162,9 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument(
+        "--minde", type=Path, help="lattice-minde.npz of figures_lattice.py, for T11"
+    )
     parser.add_argument("--merge", type=Path, nargs="+", default=[],
                         help="tables of other runs to take in")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, help="CSV; a .md is written beside it")
@@ -178,9 +175,10 @@ def main() -> int:
     head = f"{backend.describe()}, scale {options.scale:g}"
     out, rows = csv.writer(sys.stdout, lineterminator="\n"), merged(options.merge, [])
     out.writerow(HEADER)
+    tests = TESTS | {"T11": partial(t11, stored=options.minde)}
     for name in chosen(options):
         began = time.perf_counter()
-        for row in TESTS[name](backend, options.scale):
+        for row in tests[name](backend, options.scale):
             took = time.perf_counter() - began
             rows = [*rows, [*cells(row), f"{took:.1f}", head]]
             out.writerow(rows[-1][:-1])

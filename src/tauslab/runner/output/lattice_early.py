@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 
+def early_path(path: Path) -> Path:
+    """Where the frames of `path` wait."""
+    return path.with_name(f"{path.name}.tauslab-frames")
+
+
 class EarlyFrames:
     """The beginning of a finished file, for one thread at a time.
 
@@ -34,12 +39,11 @@ class EarlyFrames:
     """
 
     def __init__(self, path: Path, task: LatticeTask, chunk: int, disk: Disk) -> None:
-        self._path = path.with_name(f"{path.name}.tauslab-frames")
+        self._path = early_path(path)
         self._task, self._chunk, self._disk = task, chunk, disk
         self._file: h5py.File | None = None
         self.done: set[tuple[int, ...]] = set()
         self.changed = False
-        disk.remove(self._path)  # of a run that was killed
 
     def add(self, piece: Piece, chunks: Sequence[bytes]) -> None:
         """Write a frame whose chunks are compressed; nothing if it is part of one."""

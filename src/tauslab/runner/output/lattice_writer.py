@@ -22,7 +22,7 @@ from tauslab.model.lattice_file import write_model_group
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.disk import Disk, publish, write_error
-from tauslab.runner.output.lattice_early import EarlyFrames
+from tauslab.runner.output.lattice_early import EarlyFrames, early_path
 from tauslab.runner.output.lattice_frames import join_frames
 from tauslab.runner.output.lattice_layout import (
     COMPLETE,
@@ -224,6 +224,7 @@ class LatticeWriter:
                 file[COMPLETE][()] = 1
 
         publish(self.path, self._disk, build)
+        self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
