@@ -43,7 +43,7 @@ def t3(backend: Backend, scale: float) -> Iterator[Row]:
     As many pairs as half the sites, each of species of its own, share a box: two that meet in the
     same site in the same step, one of which must wait, are too few to show.
     """
-    for size, p, hops, means in PAIRS:
+    for size, p, hops, longest in PAIRS:
         if size == 32 and scale < 0.5:
             continue
         pairs = size**3 // 2
@@ -54,7 +54,7 @@ def t3(backend: Backend, scale: float) -> Iterator[Row]:
                 model.add_species(f"{side}{i}")
                 model.add_diffusion(f"{side}{i}", hop * model.spacing**2 / STEP)
             model.add_reaction(f"A{i} + B{i} ->", rate=rate, volume="site")
-        expected = meeting_steps(size, hops, p)
+        expected, means = meeting_steps(size, hops, p), min(longest, max(0.1, scale))
         wanted = PAIR_EVENTS * scale / (4 if size == 32 else 1)
         runs = max(1, round(wanted / (pairs * -np.expm1(-means))))
         at_risk, events = waited(LatticeEngine(backend, lowered(model), seed=1), pairs, runs,
