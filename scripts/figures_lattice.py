@@ -55,9 +55,10 @@ def draw_curves(data: Arrays, names: tuple[str, ...], rows: int) -> Figure:
     """Lattice runs over well-stirred trajectories, a panel for each species."""
     import matplotlib.pyplot as plt
 
+    names = tuple(name for name in names if f"{name}_runs" in data)
     columns = len(names) // rows
     figure, panels = plt.subplots(
-        rows, columns, figsize=(3.2 * columns, 2.8 * rows), sharex=True, layout="constrained"
+        rows, columns, figsize=(3.1 * columns, 2.7 * rows), sharex=True, layout="constrained"
     )
     for name, axes in zip(names, panels.flat, strict=True):
         _curves(axes, data, name)

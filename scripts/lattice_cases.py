@@ -23,7 +23,7 @@ from tauslab.model.lattice import Lattice
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 INDUCER = {"lac-5uM": 6466, "lac-40uM": 51730}  # molecules, inside and outside each
-LAC_SHOWN = ("mY", "Y", "YI", "I")
+LAC_SHOWN = ("mY", "O", "Y", "YI", "I", "Iex")
 CUBE_SHOWN = ("S", "ES", "P")
 FloatArray = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
