@@ -183,9 +183,9 @@ def main() -> None:
             outcome = CASES[case](settings)
             outcome.seconds = time.perf_counter() - began
             keep(outcome, folder)
-            table(folder)
         if (folder / f"lattice-{case}.npz").exists() and importlib.util.find_spec("matplotlib"):
             draw(case, folder)
+        table(folder)
 
 
 if __name__ == "__main__":
