@@ -65,12 +65,16 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
 def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
     direct = case("crowded", options={"transport": "mpi"}, pretend=True)
-    roomy, found, other = told(3, [case("crowded"), case("crowded", options=tight), direct])
+    beside = case("crowded", options={**tight, "transport": "shared"})
+    tried = [case("crowded"), case("crowded", options=tight), direct, beside]
+    roomy, found, other, through = told(3, tried)
     first = expected.setdefault("crowded", results(roomy))
     assert results(roomy) == first
     assert results(found) == first
     assert results(other) == first
     assert other["transports"] == [["mpi", "mpi"]] * 3
+    assert results(through) == first
+    assert through["transports"] == [["shared", "shared"]] * 3
     assert min(found["capacities"]) > 64
     assert len(set(found["capacities"])) == 1
 
@@ -80,7 +84,7 @@ def test_full_lists_and_transports_do_not_matter(told, expected):
     [
         ({"transport": "peer"}, "--halo peer: rank 0 cannot reach the device memory of rank 1"),
         ({"transport": "mpi"}, "--halo mpi: this MPI does not say"),
-        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, host, mpi"),
+        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, shared, host"),
         ({"depth": 7}, "a slab of 6 plane(s) is thinner than the halo, which is 7 deep"),
     ],
 )
@@ -92,7 +96,7 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("transport", ["peer", "host"])
+@pytest.mark.parametrize("transport", ["peer", "shared", "host"])
 def test_devices_and_transports_do_not_matter(told, transport):
     """Two processes, on two GPUs where there are as many; recorded launches and deep halos too."""
     (first,) = told(1, [case("crowded")])

@@ -16,34 +16,44 @@ from tauslab.kernels.backends.base import Backend, Event, Stream
 # Tags of messages that go to the slab below, and above: two ranks may be both to each other.
 _TAGS = (61, 62)
 
+_PIECE = 1 << 15  # words: shorter ones take longer to start than to send
+
 
 class MpiLink:
     """A neighbour on any node.
 
     Persistent requests, two of a kind by turns. With `staged`, a message travels device, pinned
-    host memory, MPI, pinned host memory, device; else MPI is given the device's memory.
+    host memory, MPI, pinned host memory, device, and a long one in pieces, so that one is copied
+    while MPI sends another; else MPI is given the device's memory.
     """
 
     def __init__(
         self, backend: Backend, comm: Ranks, peer: int, side: int, words: int, *, staged: bool
     ) -> None:
         self.name = "host" if staged else "mpi"
-        self._backend, self._staged = backend, staged
         self._out = [backend.empty((words,), np.uint64) for _ in range(2)]
         self._in = [backend.empty((words,), np.uint64) for _ in range(2)]
-        away = [backend.mirror(x) if staged else x for x in self._out]
-        home = [backend.mirror(x) if staged else x for x in self._in]
-        self._away, self._home = away, home
         other = ABOVE if side == BELOW else BELOW
-        self._sends = [comm.Send_init(x, dest=peer, tag=_TAGS[side]) for x in away]
-        self._receives = [comm.Recv_init(x, source=peer, tag=_TAGS[other]) for x in home]
-        self._packed: list[Event | None] = [None, None]
+        cuts = range(0, words, _PIECE if staged else words)
+        self._sends: list[list[_Piece]] = []
+        self._receives: list[list[_Piece]] = []
+        for memory, pieces in ((self._out, self._sends), (self._in, self._receives)):
+            for place in memory:
+                parts = [place[at : at + cuts.step] for at in cuts]
+                pieces.append([_Piece(backend, part, staged=staged) for part in parts])
+        for pieces in self._sends:
+            for piece in pieces:
+                piece.request = comm.Send_init(piece.host, dest=peer, tag=_TAGS[side])
+        for pieces in self._receives:
+            for piece in pieces:
+                piece.request = comm.Recv_init(piece.host, source=peer, tag=_TAGS[other])
 
     def post(self, number: int) -> None:
         """Receive into the place whose last message was unpacked before the last one was sent."""
-        place = number & 1
-        self._sends[place].Wait()  # at once where it is not under way
-        self._receives[place].Start()
+        for piece in self._sends[number & 1]:
+            piece.request.Wait()  # at once where it is not under way
+        for piece in self._receives[number & 1]:
+            piece.request.Start()
 
     def target(self, number: int) -> tuple[Any, Any]:
         """Memory of this device."""
@@ -51,25 +61,21 @@ class MpiLink:
 
     def send(self, number: int, stream: Stream) -> None:
         """Copy to the host in stream order."""
-        place = number & 1
-        if self._staged:
-            buffer = self._out[place]
-            self._backend.download(buffer, self._away[place], len(buffer), stream)
-        self._packed[place] = stream.record()
+        for piece in self._sends[number & 1]:
+            piece.download(stream)
 
     def depart(self, number: int) -> None:
         """Wait until the message is packed, and give it to MPI."""
-        packed = self._packed[number & 1]
-        if packed is not None:
-            packed.wait()
-        self._sends[number & 1].Start()
+        for piece in self._sends[number & 1]:
+            if piece.packed is not None:
+                piece.packed.wait()
+            piece.request.Start()
 
     def wait(self, number: int, stream: Stream) -> None:
         """Wait for the message; copy it to the device in stream order."""
-        place = number & 1
-        self._receives[place].Wait()
-        if self._staged:
-            self._backend.upload_mirror(self._home[place], self._in[place], stream)
+        for piece in self._receives[number & 1]:
+            piece.request.Wait()
+            piece.upload(stream)
 
     def source(self, number: int) -> tuple[Any, Any]:
         """Memory of this device."""
@@ -77,10 +83,32 @@ class MpiLink:
 
     def close(self) -> None:
         """Free the requests."""
-        for request in self._sends:
+        sends = [piece.request for pieces in self._sends for piece in pieces]
+        receives = [piece.request for pieces in self._receives for piece in pieces]
+        for request in sends:
             request.Wait()
-        for request in (*self._sends, *self._receives):
+        for request in (*sends, *receives):
             request.Free()
+
+
+class _Piece:
+    """A piece of a message: on the device, and what MPI is given of it."""
+
+    request: Any  # persistent
+
+    def __init__(self, backend: Backend, memory: Any, *, staged: bool) -> None:
+        self._backend, self._memory, self._staged = backend, memory, staged
+        self.host = backend.mirror(memory) if staged else memory
+        self.packed: Event | None = None
+
+    def download(self, stream: Stream) -> None:
+        if self._staged:
+            self._backend.download(self._memory, self.host, len(self._memory), stream)
+        self.packed = stream.record()
+
+    def upload(self, stream: Stream) -> None:
+        if self._staged:
+            self._backend.upload_mirror(self.host, self._memory, stream)
 
 
 @functools.cache

@@ -24,7 +24,7 @@ Hook = Callable[[LatticeView], None]
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_STEPS = 1 << 48
-HALOS = ("auto", "self", "host", "peer", "mpi")
+HALOS = ("auto", "self", "peer", "shared", "host", "mpi")
 _SAMPLES = 1000  # about as many by default
 
 
