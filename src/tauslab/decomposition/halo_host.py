@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,17 @@ class MpiLink:
         self._in = [backend.empty((words,), np.uint64) for _ in range(2)]
         other = ABOVE if side == BELOW else BELOW
         cuts = range(0, words, _PIECE if staged else words)
-        self._sends: list[list[_Piece]] = []
-        self._receives: list[list[_Piece]] = []
-        for memory, pieces in ((self._out, self._sends), (self._in, self._receives)):
-            for place in memory:
-                parts = [place[at : at + cuts.step] for at in cuts]
-                pieces.append([_Piece(backend, part, staged=staged) for part in parts])
-        for pieces in self._sends:
-            for piece in pieces:
-                piece.request = comm.Send_init(piece.host, dest=peer, tag=_TAGS[side])
-        for pieces in self._receives:
-            for piece in pieces:
-                piece.request = comm.Recv_init(piece.host, source=peer, tag=_TAGS[other])
+        self._sends, self._receives = (
+            [
+                [_Piece(backend, place[at : at + cuts.step], staged=staged) for at in cuts]
+                for place in places
+            ]
+            for places in (self._out, self._in)
+        )
+        for piece in chain(*self._sends):
+            piece.request = comm.Send_init(piece.host, dest=peer, tag=_TAGS[side])
+        for piece in chain(*self._receives):
+            piece.request = comm.Recv_init(piece.host, source=peer, tag=_TAGS[other])
 
     def post(self, number: int) -> None:
         """Receive into the place whose last message was unpacked before the last one was sent."""
@@ -83,12 +83,10 @@ class MpiLink:
 
     def close(self) -> None:
         """Free the requests."""
-        sends = [piece.request for pieces in self._sends for piece in pieces]
-        receives = [piece.request for pieces in self._receives for piece in pieces]
-        for request in sends:
-            request.Wait()
-        for request in (*sends, *receives):
-            request.Free()
+        for piece in chain(*self._sends):
+            piece.request.Wait()
+        for piece in chain(*self._sends, *self._receives):
+            piece.request.Free()
 
 
 class _Piece:

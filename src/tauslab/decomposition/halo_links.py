@@ -49,25 +49,24 @@ def open_halo(
     words = kernels.message_words
     links: list[Link | None] = [None, None]
     opened: list[Peers] = []
-    for name in usual_transports(backend) if transport == "auto" else (transport,):
-        missing = [None if link else rank for rank, link in zip(neighbours, links, strict=True)]
-        if name not in _MEMORIES or not any(comm.allgather(missing != [None, None])):
-            break
-        peers = open_windows(name, backend, comm, missing, words)
-        opened.append(peers)
-        if transport != "auto":
-            _agree(comm, _refusal(name, comm.rank, peers))
-        links = [link or peers.link(missing[side], side) for side, link in enumerate(links)]
-    for side in (BELOW, ABOVE):
-        rank = neighbours[side]
-        if rank is not None and links[side] is None:
-            staged = transport != "mpi"
-            links[side] = MpiLink(backend, comm, rank, side, words, staged=staged)
 
     def close() -> None:
         for peers in opened:
             peers.close()
 
+    for name in usual_transports(backend) if transport == "auto" else (transport,):
+        missing = [None if link else rank for rank, link in zip(neighbours, links, strict=True)]
+        if name not in _MEMORIES or not any(comm.allgather(missing != [None, None])):
+            break
+        opened.append(open_windows(name, backend, comm, missing, words))
+        if transport != "auto":
+            _agree(comm, _refusal(name, comm.rank, opened[-1]), close)
+        links = [link or opened[-1].link(missing[side], side) for side, link in enumerate(links)]
+    for side in (BELOW, ABOVE):
+        rank = neighbours[side]
+        if rank is not None and links[side] is None:
+            staged = transport != "mpi"
+            links[side] = MpiLink(backend, comm, rank, side, words, staged=staged)
     return Halo(kernels, links, close)
 
 
@@ -83,7 +82,7 @@ def usual_transports(backend: Backend) -> tuple[str, ...]:
 def open_windows(
     name: str, backend: Backend, comm: Ranks, neighbours: Sequence[int | None], words: int
 ) -> Peers:
-    """Windows for messages of so many words, by the transport ``peer`` or ``shared``; collective."""
+    """Windows for messages of so many words, by ``peer`` or ``shared``; collective."""
     return Peers(_MEMORIES[name](backend), comm, neighbours, words)
 
 
@@ -103,9 +102,10 @@ def _refusal(name: str, rank: int, peers: Peers) -> str | None:
     return None
 
 
-def _agree(comm: Ranks, refusal: str | None) -> None:
-    """Raise on every rank what the first one has to say."""
+def _agree(comm: Ranks, refusal: str | None, close: Callable[[], None] | None = None) -> None:
+    """Raise on every rank what the first one has to say, when all is given back."""
     for found in comm.allgather(refusal):
         if found is not None:
+            if close is not None:
+                close()
             raise DecompositionError(found)
-

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class HostMemory:
         """Map the other's file; the number of a process may mean another one in a container."""
         name, path = handle.decode().split()
         try:
-            if name not in os.readlink(path):
+            if name not in str(Path(path).readlink()):
                 raise DeviceError(f"{path} is not the neighbour's memory")
             file = os.open(path, os.O_RDWR)
             try:

@@ -155,7 +155,7 @@ class Backend(Protocol):
         """Give back what `open_memory` gave."""
 
     def map_host(self, memory: Array) -> Any:
-        """Host memory, of whole pages, as a buffer; DeviceError where the device does not reach it."""
+        """Host memory of whole pages as a buffer; DeviceError where kernels cannot reach it."""
 
     def unmap_host(self, buffer: Any) -> None:
         """Give back what `map_host` gave; the memory stays."""
