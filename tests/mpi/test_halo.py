@@ -64,17 +64,21 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
 
 def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
-    direct = case("crowded", options={"transport": "mpi"}, pretend=True)
-    beside = case("crowded", options={**tight, "transport": "shared"})
-    tried = [case("crowded"), case("crowded", options=tight), direct, beside]
-    roomy, found, other, through = told(3, tried)
+    roomy, found, *others = told(
+        3,
+        [
+            case("crowded"),
+            case("crowded", options=tight),
+            case("crowded", options={"transport": "mpi"}, pretend=True),
+            case("crowded", options={**tight, "transport": "shared"}),
+            case("crowded", piece=100),  # words: a message goes in several pieces
+        ],
+    )
     first = expected.setdefault("crowded", results(roomy))
-    assert results(roomy) == first
-    assert results(found) == first
-    assert results(other) == first
-    assert other["transports"] == [["mpi", "mpi"]] * 3
-    assert results(through) == first
-    assert through["transports"] == [["shared", "shared"]] * 3
+    for row in (roomy, found, *others):
+        assert results(row) == first
+    assert [row["transports"][1][0] for row in others] == ["mpi", "shared", "host"]
+    assert all(ways == 3 * [2 * [ways[0][0]]] for ways in (row["transports"] for row in others))
     assert min(found["capacities"]) > 64
     assert len(set(found["capacities"])) == 1
 

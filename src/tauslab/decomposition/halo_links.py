@@ -13,6 +13,7 @@ from tauslab.kernels.halo import HaloKernels
 from tauslab.model.errors import DecompositionError
 
 TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes
+_TRIED_WORDS = 16  # of messages that are never sent
 _MEMORIES: dict[str, Callable[[Backend], Memory]] = {"peer": DeviceMemory, "shared": HostMemory}
 
 
@@ -84,6 +85,21 @@ def open_windows(
 ) -> Peers:
     """Windows for messages of so many words, by ``peer`` or ``shared``; collective."""
     return Peers(_MEMORIES[name](backend), comm, neighbours, words)
+
+
+def slowest_transport(
+    backend: Backend, comm: Ranks, neighbours: Sequence[int | None], transport: str
+) -> str:
+    """The way between those ranks that are worst off, before there are messages; collective."""
+    if transport != "auto":
+        return transport
+    for name in usual_transports(backend):
+        peers = open_windows(name, backend, comm, neighbours, _TRIED_WORDS)
+        there = {rank for rank in neighbours if rank is not None} <= set(peers.windows)
+        peers.close()
+        if all(comm.allgather(there)):
+            return name
+    return "host"
 
 
 _NOT_CUDA_AWARE = (

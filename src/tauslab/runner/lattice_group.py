@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.decomposition.halo_depth import WAYS, Planes, choose_depth
+from tauslab.decomposition.halo_links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
@@ -48,12 +50,32 @@ class Group:
         self.task, self.seed, self.backend, self.grid = task, seed, backend, grid
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
-        self.depth = max(1, task.options.halo_depth)
+        self.depth = task.options.halo_depth or self._best_depth()
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
         self._sites_changed = False  # by hooks
         self._prepared = -1  # a replica whose engine has not begun
         self._engine: SlabEngine | None = None
+
+    def _best_depth(self) -> int:
+        """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
+        lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
+        if slabs == 1:
+            return 1
+        nz, ny, nx = lattice.shape
+        around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
+        way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
+        seconds = ny * nx * backend.site_seconds / backend.processors
+        bytes_of_a_site = lattice.slots * np.dtype(lattice.particle_type).itemsize
+        planes = Planes(nz // slabs, seconds, ny * nx * bytes_of_a_site)
+        depth: int = min(self.comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
+        return depth
+
+    def describe(self) -> str:
+        """How planes travel, for people."""
+        ways = {way for way in self.engine.transports if way is not None}
+        planes = "plane" if self.depth == 1 else "planes"
+        return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
 
     @property
     def engine(self) -> SlabEngine:

@@ -45,7 +45,8 @@ class LatticeOptions:
     slabs
         Ranks that share each lattice; by default as `decomposition.slab.choose_grid` says.
     halo, halo_depth
-        How planes travel between ranks, and how many at a time (0: one).
+        How planes travel between ranks, and how many at a time (0: as
+        `decomposition.halo_depth.choose_depth` says).
     rebalance_every
         Seconds between new cuts, where the ranks' times differ; 0: never. By default at
         checkpoints.

@@ -107,6 +107,7 @@ class Backend(Protocol):
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
+    site_seconds: float  # that a processor takes for a site of a lattice in a step, about
     waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
