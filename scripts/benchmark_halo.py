@@ -21,6 +21,7 @@ import json
 import statistics
 import time
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,8 @@ def time_all(bench: Bench) -> None:
             time_steps(bench, {"part": "depths"}, shape, counts[-1], way, bare=False)
     for transport in transports if "timeline" in parts else ():
         trace(bench, options.traced, transport)
-    time_blocks(bench, [case for case in cases if case[0]["part"] != "weak" and case[2] > 1])
+    slabs = [case for case in cases if case[0]["part"] != "weak" and case[2] > 1]
+    time_blocks(bench, [case for case in slabs if prod(case[1]) <= 1 << 24])
 
 
 def time_blocks(bench: Bench, cases: Cases) -> None:
