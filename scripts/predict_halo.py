@@ -6,7 +6,7 @@ are, and the launches of a step (docs/halo.md tells where it comes from)::
 
     compute  c = s (p + e + d - 1) A + o   per step, e = 0 on one GPU
     message  m = L + d B / W               every d steps
-    hidden   h = s (p - e) A               from one message's sending to its use
+    hidden   h = s (p - e) A + o           from one message's sending to its use
     step     t = c + (k + max(0, m - h)) / d
 
 with p planes of A sites and B bytes in a slab, s seconds a site, e planes that being cut costs, o
@@ -62,11 +62,12 @@ def step_seconds(
     1.1
     """
     nz, ny, nx = shape
-    planes = Planes(-(-nz // gpus), ny * nx * machine.site_seconds, ny * nx * slots)
+    plane = ny * nx
+    planes = Planes(-(-nz // gpus), plane * machine.site_seconds, plane * slots, machine.overhead)
     if gpus == 1:
         return planes.number * planes.seconds + machine.overhead
     way = machine.inside if gpus <= machine.gpus_of_a_node else machine.between
-    return machine.overhead + halo_depth.step_seconds(planes, way, depth, machine.edge_planes)
+    return halo_depth.step_seconds(planes, way, depth, machine.edge_planes)
 
 
 def best_depth(machine: Machine, shape: tuple[int, int, int], gpus: int) -> int:

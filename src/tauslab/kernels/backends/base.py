@@ -107,7 +107,9 @@ class Backend(Protocol):
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
-    site_seconds: float  # that a processor takes for a site of a lattice in a step, about
+    # About the seconds that a processor takes for a site of a lattice, and the least of a step.
+    site_seconds: float
+    step_seconds: float
     waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
