@@ -234,7 +234,7 @@ def time_all(bench: Bench) -> None:
             time_steps(bench, {"part": "depths"}, shape, counts[-1], way, bare=False)
     for transport in transports if "timeline" in parts else ():
         trace(bench, options.traced, transport)
-    slabs = [case for case in cases if case[0]["part"] != "weak" and case[2] > 1]
+    slabs = [case for case in cases if case[0]["part"] != "weak"]
     time_blocks(bench, [case for case in slabs if prod(case[1]) <= 1 << 24])
 
 
@@ -287,7 +287,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.1, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the median")
     parser.add_argument("--blocks-each", nargs="+", type=int, default=(),
-                        help="see LatticeEngine.blocks_each")  # fmt: skip
+                        help="see LatticeEngine.blocks_each; 0: as a slab chooses")  # fmt: skip
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     return parser.parse_args()
