@@ -100,6 +100,18 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 
 
 @pytest.mark.gpu
+def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
+    code = "import sys; from mpi4py import MPI; from tauslab.decomposition import halo_host as h; "
+    asked = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
+    cases = json.dumps([case("sparse", options={"transport": "mpi"})])
+    done = mpirun(2, [PROGRAM, cases, "cuda"], check=False)
+    if asked.returncode:
+        assert done.returncode == 0
+    else:
+        assert done.stderr.count("DecompositionError: --halo mpi: this MPI does not say") == 2
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("transport", ["peer", "shared", "host"])
 def test_devices_and_transports_do_not_matter(told, transport):
     """Two processes, on two GPUs where there are as many; recorded launches and deep halos too."""
