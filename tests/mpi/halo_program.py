@@ -11,15 +11,13 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from tauslab.decomposition import halo_host, halo_links
+from tauslab.decomposition import halo_links
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, device_count, get_backend
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from halo_models import MODELS
-
-PIECE = halo_host._PIECE
 
 
 def digest(states):
@@ -36,7 +34,6 @@ def run(case, backend, comm):
     lattice = MODELS[case["model"]]()
     if case.get("pretend"):  # an MPI that sends device memory, as any does of a CPU device
         halo_links.mpi_takes_device_memory = lambda: True
-    halo_host._PIECE = case.get("piece", PIECE)
     options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +16,34 @@ from tauslab.kernels.backends.base import Backend, Event, Stream
 # Tags of messages that go to the slab below, and above: two ranks may be both to each other.
 _TAGS = (61, 62)
 
-_PIECE = 1 << 15  # words: shorter ones take longer to start than to send
-
 
 class MpiLink:
     """A neighbour on any node.
 
     Persistent requests, two of a kind by turns. With `staged`, a message travels device, pinned
-    host memory, MPI, pinned host memory, device, and a long one in pieces, so that one is copied
-    while MPI sends another; else MPI is given the device's memory.
+    host memory, MPI, pinned host memory, device; else MPI is given the device's memory.
     """
 
     def __init__(
         self, backend: Backend, comm: Ranks, peer: int, side: int, words: int, *, staged: bool
     ) -> None:
         self.name = "host" if staged else "mpi"
+        self._backend, self._staged = backend, staged
         self._out = [backend.empty((words,), np.uint64) for _ in range(2)]
         self._in = [backend.empty((words,), np.uint64) for _ in range(2)]
+        away = [backend.mirror(x) if staged else x for x in self._out]
+        home = [backend.mirror(x) if staged else x for x in self._in]
+        self._away, self._home = away, home
         other = ABOVE if side == BELOW else BELOW
-        cuts = range(0, words, _PIECE if staged else words)
-        self._sends, self._receives = (
-            [
-                [_Piece(backend, place[at : at + cuts.step], staged=staged) for at in cuts]
-                for place in places
-            ]
-            for places in (self._out, self._in)
-        )
-        for piece in chain(*self._sends):
-            piece.request = comm.Send_init(piece.host, dest=peer, tag=_TAGS[side])
-        for piece in chain(*self._receives):
-            piece.request = comm.Recv_init(piece.host, source=peer, tag=_TAGS[other])
+        self._sends = [comm.Send_init(x, dest=peer, tag=_TAGS[side]) for x in away]
+        self._receives = [comm.Recv_init(x, source=peer, tag=_TAGS[other]) for x in home]
+        self._packed: list[Event | None] = [None, None]
 
     def post(self, number: int) -> None:
         """Receive into the place whose last message was unpacked before the last one was sent."""
-        for piece in self._sends[number & 1]:
-            piece.request.Wait()  # at once where it is not under way
-        for piece in self._receives[number & 1]:
-            piece.request.Start()
+        place = number & 1
+        self._sends[place].Wait()  # at once where it is not under way
+        self._receives[place].Start()
 
     def target(self, number: int) -> tuple[Any, Any]:
         """Memory of this device."""
@@ -61,21 +51,25 @@ class MpiLink:
 
     def send(self, number: int, stream: Stream) -> None:
         """Copy to the host in stream order."""
-        for piece in self._sends[number & 1]:
-            piece.download(stream)
+        place = number & 1
+        if self._staged:
+            buffer = self._out[place]
+            self._backend.download(buffer, self._away[place], len(buffer), stream)
+        self._packed[place] = stream.record()
 
     def depart(self, number: int) -> None:
         """Wait until the message is packed, and give it to MPI."""
-        for piece in self._sends[number & 1]:
-            if piece.packed is not None:
-                piece.packed.wait()
-            piece.request.Start()
+        packed = self._packed[number & 1]
+        if packed is not None:
+            packed.wait()
+        self._sends[number & 1].Start()
 
     def wait(self, number: int, stream: Stream) -> None:
         """Wait for the message; copy it to the device in stream order."""
-        for piece in self._receives[number & 1]:
-            piece.request.Wait()
-            piece.upload(stream)
+        place = number & 1
+        self._receives[place].Wait()
+        if self._staged:
+            self._backend.upload_mirror(self._home[place], self._in[place], stream)
 
     def source(self, number: int) -> tuple[Any, Any]:
         """Memory of this device."""
@@ -83,30 +77,10 @@ class MpiLink:
 
     def close(self) -> None:
         """Free the requests."""
-        for piece in chain(*self._sends):
-            piece.request.Wait()
-        for piece in chain(*self._sends, *self._receives):
-            piece.request.Free()
-
-
-class _Piece:
-    """A piece of a message: on the device, and what MPI is given of it."""
-
-    request: Any  # persistent
-
-    def __init__(self, backend: Backend, memory: Any, *, staged: bool) -> None:
-        self._backend, self._memory, self._staged = backend, memory, staged
-        self.host = backend.mirror(memory) if staged else memory
-        self.packed: Event | None = None
-
-    def download(self, stream: Stream) -> None:
-        if self._staged:
-            self._backend.download(self._memory, self.host, len(self._memory), stream)
-        self.packed = stream.record()
-
-    def upload(self, stream: Stream) -> None:
-        if self._staged:
-            self._backend.upload_mirror(self.host, self._memory, stream)
+        for request in self._sends:
+            request.Wait()
+        for request in (*self._sends, *self._receives):
+            request.Free()
 
 
 @functools.cache
