@@ -81,15 +81,16 @@ def fitted(found: dict[str, Any], machine: Machine) -> tuple[Machine, dict[str, 
     """The machine as a file of `benchmark_halo.py` shows it, and its ways to send messages."""
     rows = []
     for row in found["rows"]:
-        if row["part"] not in STEPS or row["slots"] != 16:
+        if row["part"] not in STEPS | {"depths"} or row["slots"] != 16:
             continue
         if row["transport"] not in {"self", "peer"}:  # with others, launches are not recorded
             continue
         nz, ny, nx = row["shape"]
         bare = row.get("ms_without_sending", row["ms_per_step"]) / 1e3
-        cut = row["ranks"] > 1
+        cut, depth = row["ranks"] > 1, row["depth"]
+        sites = (-(-nz // row["ranks"]) + depth - 1) * ny * nx
         # Relative errors count, so that small lattices are fitted too.
-        rows.append(np.array([-(-nz // row["ranks"]) * ny * nx, cut * ny * nx, 1.0, cut]) / bare)
+        rows.append(np.array([sites, cut * ny * nx, 1.0, cut / depth]) / bare)
     launches = machine.inside.launches
     if len(rows) >= 4:
         site, edge, overhead, launches = _not_negative(np.array(rows), np.ones(len(rows)))
@@ -153,7 +154,9 @@ def tables(machine: Machine) -> None:
             depth = best_depth(machine, shape, gpus)
             one = step_seconds(machine, shape, gpus)
             best = step_seconds(machine, shape, gpus, depth=depth)
-            cells.append(f"{1e3 * one:.3f}" + f" ({1e3 * best:.3f} at {depth})" * (depth > 1))
+            cells.append(
+                f"{1e3 * one:.3f}" + f" ({1e3 * best:.3f} at {depth})" * (best < 0.95 * one)
+            )
         print(f"{gpus} | " + " | ".join(cells))
 
 
