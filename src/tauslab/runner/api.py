@@ -284,8 +284,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         ``summary:first-passage:X:100``), as a list or separated by commas. By default
         trajectories while they stay below 1 GiB, else statistics and final.
     selector
-        Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
-        the same law. By default the network decides, see docs/large-networks.md.
+        Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
+        draw from the same law. By default the network decides, see docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
     presimulation
