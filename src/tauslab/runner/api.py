@@ -147,8 +147,8 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     slabs
         Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
     halo, halo_depth
-        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
-        ``mpi``; and how many at a time (0: one). Changes no result.
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``shared``,
+        ``host``, ``mpi``; and how many at a time (0: by size and transport). Changes no result.
     rebalance_every
         Seconds between new cuts into slabs, made where their times differ; 0: never. By default
         with checkpoints.

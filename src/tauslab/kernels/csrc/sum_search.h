@@ -14,9 +14,10 @@ struct SumSearch {
       public:
         DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64 step, Draws &draws,
                             const State &s)
-            : draws_(draws), step_(step), below_{s.v, V_ROOT}, root_(below_) {
-            if (step % DRAWS_OF_TEAM == 0) draws.make(keys, place, step);
-        }
+            : draws_(made(keys, place, step, draws)),
+              step_(step),
+              below_{s.v, V_ROOT},
+              root_(below_) {}
 
         DEVICE_MEMBER double total() const { return root_.total(); }
         DEVICE_MEMBER double waiting() const { return draws_.waiting(step_) / total(); }
@@ -25,6 +26,13 @@ struct SumSearch {
         }
 
       private:
+        // Made before the root, whose numbers would be in the way.
+        DEVICE_MEMBER static const Draws &made(const PhiloxKeys &keys, const Place &place, u64 step,
+                                               Draws &draws) {
+            if (step % DRAWS_OF_TEAM == 0) draws.make(keys, place, step);
+            return draws;
+        }
+
         const Draws &draws_;
         u64 step_;
         Neighbours below_;
