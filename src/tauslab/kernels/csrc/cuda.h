@@ -169,6 +169,19 @@ DEVICE double quotient(double a, double b) {
     return FMA(r, FMA(q, -b, a), q);
 }
 
+// 1 / a, correctly rounded, where results and operands below the least normal number count as zeros.
+// Unlike a division it has no branch, so that several are under way at once: the estimate is one
+// unit off at most and one step mends it. For a zero or an infinity the rest is not a number, of
+// which the minimum takes the other operand, and the estimate stays.
+DEVICE float reciprocal(float a) {
+    float estimate, rest, found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(a));
+    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(-a), "f"(estimate), "f"(1.0f));
+    rest = fminf(rest, 1.0f);
+    asm("fma.rn.ftz.f32 %0, %1, %2, %1;" : "=f"(found) : "f"(estimate), "f"(rest));
+    return found;
+}
+
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }

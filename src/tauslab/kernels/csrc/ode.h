@@ -80,6 +80,16 @@ DEVICE Sampled missing_sample() {
     return (Sampled)tl_nan();
 }
 
+// A Runge-Kutta step of length h, and what it multiplies by.
+struct StepSize {
+    double h;
+    Real half, full, sixth;
+};
+
+DEVICE StepSize step_size(double h) {
+    return {h, (Real)(0.5 * h), (Real)h, (Real)(h / 6.0)};
+}
+
 // Constants and initial values of a trajectory.
 DEVICE void begin_trajectory(const OdeJob &job, i64 row, Real *x, Real *c) {
     const Place place = place_of(job.first, row, job.per_point, 0);

@@ -3,9 +3,9 @@
 #include "ode.h"
 
 // x(t) to x(t + h). The operations on a variable and their order are the same in ode_warps.cc.
-DEVICE void rk4_step(Real *x, const Real *c, double t, double h) {
-    const Real half = (Real)(0.5 * h), full = (Real)h, sixth = (Real)(h / 6.0);
-    const Real middle = (Real)(t + 0.5 * h), last = (Real)(t + h);
+DEVICE void rk4_step(Real *x, const Real *c, double t, const StepSize &by) {
+    const Real half = by.half, full = by.full, sixth = by.sixth;
+    const Real middle = (Real)(t + 0.5 * by.h), last = (Real)(t + by.h);
     Real d[N_VARIABLES + 1], y[N_VARIABLES + 1], sum[N_VARIABLES + 1];
     ode_rates(x, c, (Real)t, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) sum[i] = d[i], y[i] = fused(half, d[i], x[i]);
@@ -32,8 +32,8 @@ struct FixedSteps {
 };
 
 DEVICE u8 advance(FixedSteps &method, Real *x, const Real *c, double from, double to) {
-    const double h = (to - from) / (double)method.substeps;
-    for (i64 i = 0; i < method.substeps; ++i) rk4_step(x, c, from + (double)i * h, h);
+    const StepSize by = step_size((to - from) / (double)method.substeps);
+    for (i64 i = 0; i < method.substeps; ++i) rk4_step(x, c, from + (double)i * by.h, by);
     method.steps += (u64)method.substeps;
     return ODE_DONE;
 }

@@ -40,7 +40,7 @@ struct GroupWork {
     template <int G>
     DEVICE_MEMBER void trajectories(i64 first_row);
     template <int G>
-    DEVICE_MEMBER void step(Real *x, double t, double h) const;
+    DEVICE_MEMBER void step(Real *x, double t, const StepSize &by) const;
     template <int G>
     DEVICE_MEMBER void begin(i64 row, Real *x) const;
     template <int G>
@@ -51,10 +51,10 @@ struct GroupWork {
 
 // From the state in copy 0 and `x` to the next one in both.
 template <int G>
-DEVICE_MEMBER void GroupWork::step(Real *x, double t, double h) const {
+DEVICE_MEMBER void GroupWork::step(Real *x, double t, const StepSize &by) const {
     using Own = Group<G>;
-    const Real half = (Real)(0.5 * h), full = (Real)h, sixth = (Real)(h / 6.0);
-    const Real middle = (Real)(t + 0.5 * h), last = (Real)(t + h);
+    const Real half = by.half, full = by.full, sixth = by.sixth;
+    const Real middle = (Real)(t + 0.5 * by.h), last = (Real)(t + by.h);
     const LaneNumbers c = constants(), even = copy(0), odd = copy(1);
     Real d[Own::SIZE + 1], y[Own::SIZE + 1], sum[Own::SIZE + 1];
     Own::rates(even, c, (Real)t, d);
@@ -129,8 +129,8 @@ DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
     for (i64 span = 0; span < job.n_spans; ++span) {
         const double from = job.begin[span], to = job.end[span];
         if (to > from) {
-            const double h = (to - from) / (double)substeps;
-            for (i64 i = 0; i < substeps; ++i) step<G>(x, from + (double)i * h, h);
+            const StepSize by = step_size((to - from) / (double)substeps);
+            for (i64 i = 0; i < substeps; ++i) step<G>(x, from + (double)i * by.h, by);
             if (G == 0 && inside && missing == job.n_spans) steps += (u64)substeps;
         }
         if (missing == job.n_spans && !all_finite(copy(0))) missing = span;
