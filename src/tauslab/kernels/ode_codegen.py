@@ -215,10 +215,11 @@ def _setup(system: OdeSystem, writer: Writer) -> str:
     constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
     more, starts = writer.setup(list(system.initial))
     initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
-    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Real *"
+    generic = "template <class Numbers>\nDEVICE void"
+    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Numbers &"
     return (
-        f"DEVICE void ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
-        f"DEVICE void ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
+        f"{generic} ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
+        f"{generic} ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
     )
 
 

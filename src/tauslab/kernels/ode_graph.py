@@ -104,7 +104,7 @@ class Graph:
         if self.nodes[b].kind == "neg":
             return self._apply_add(a, self.nodes[b].arguments[0])
         mirrored = self._numbers.get(("sub", b, a)) if a != b else None
-        if mirrored is not None:  # what a reversible reaction takes from one side it gives the other
+        if mirrored is not None:  # both sides of a reversible reaction
             return self._plain("neg", mirrored)
         return self._plain("sub", a, b)
 

@@ -48,11 +48,15 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
      0xffffffffu >> (32 - (lanes)))
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
-// Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
-// most 15 groups; barrier 0 is the block's.
-#define GROUP_BARRIER(group, threads) (__syncwarp(), group_barrier_((group) + 1, (threads)))
-DEVICE void group_barrier_(int barrier, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+// Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps:
+// some wait there for all, others only say that they were there.
+#define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
+#define BARRIER_ARRIVE(number, threads) (__syncwarp(), barrier_arrive_((number), (threads)))
+DEVICE void barrier_wait_(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+DEVICE void barrier_arrive_(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 // Shared memory of a block; the backend gives it as much as the source says.
 #define BLOCK_MEMORY(type, name, count) \
