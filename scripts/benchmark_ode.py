@@ -27,8 +27,8 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_choice import Choice, choices
+from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
 from tauslab.model.network import Network

@@ -92,6 +92,13 @@ class Choice:
         """Of a multiprocessor, where threads work together."""
         return self.trajectories // self.trajectories_of_a_block
 
+    @property
+    def short(self) -> str:
+        """Layout, where costs come from and the prediction, in few words."""
+        what = self.name if self.placement is None else f"{self.name} {self.warps}"
+        what += "+memory" if self.memory else ""
+        return f"{what} by {self.costs}: predicted {self.cost:.3g} slots a step"
+
     def __str__(self) -> str:
         """One line for people."""
         what = f"layout {self.name}"

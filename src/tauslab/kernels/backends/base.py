@@ -103,6 +103,7 @@ class Backend(Protocol):
     name: str
     style: Style
     processors: int  # that run independently of each other
+    clock: float  # of a processor, cycles a second; 0 where it is not known
     # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
     # block has there, which waits for the others twice in a step.
     sites_together: int

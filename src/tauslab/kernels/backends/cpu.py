@@ -152,6 +152,7 @@ class CpuBackend:
     sites_of_a_block = 4096
 
     def __init__(self, options: BackendOptions) -> None:
+        self.clock = 0.0
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
         self._streams: list[CpuStream] = []

@@ -26,6 +26,7 @@ from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
+_CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz
 _URGENT = -5  # lower goes first; 0 is usual
 
 
@@ -154,6 +155,7 @@ class CudaBackend:
         self._device = cupy.cuda.Device(options.index)
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
         self.processors = int(self._properties["multiProcessorCount"])
+        self.clock = 1e3 * cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, options.index)
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):
             raise DeviceError(
