@@ -27,8 +27,8 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode_choice import Choice, Wishes, choices
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode_placement import Choice, choices
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
 from tauslab.model.network import Network
@@ -110,7 +110,7 @@ def measure(case: Case, backend: Backend, arguments: Any) -> Iterator[dict[str, 
     settings = OdeSettings("rk4", substeps=substeps, precision=arguments.precision)
     duration = case.step * substeps
     times = [duration * k for k in range(1, POINTS + 1)]
-    found = choices(system, arguments.precision)
+    found = choices(system, Wishes(arguments.precision))
     layouts: list[Choice | None] = [None]
     if backend.style.warps:
         spread = [choice for choice in found if choice.warps > 1][: arguments.layouts]

@@ -84,7 +84,7 @@ def worst(found: np.ndarray, expected: np.ndarray) -> float:
     ("name", "settings", "tolerance"),
     [
         ("BIOMD0000000033", OdeSettings("rk4", substeps=1000), 1e-6),
-        ("BIOMD0000000033", OdeSettings("dopri5", rtol=1e-8, atol=1e-6), 1e-6),
+        ("BIOMD0000000033", OdeSettings("dopri5", rtol=1e-8, atol=1e-6), 2e-6),
         ("BIOMD0000000088", OdeSettings("rosenbrock", rtol=1e-6, atol=1e-12), 2e-5),
     ],
 )
@@ -264,14 +264,17 @@ def test_equal_parts_exist_once():
     system = system_of(network)
     kinds = [system.graph.nodes[n].kind for n in system.graph.reached(list(system.rates), RUNNING)]
     assert kinds.count("exp") == 1
-    assert kinds.count("div") == 1
+    assert kinds.count("reciprocal") == 1
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["double", "single"])
-@pytest.mark.parametrize("layout", ["thread", "warps"])
+@pytest.mark.parametrize(
+    ("layout", "memory"),
+    [("thread", "off"), ("thread", "on"), ("warps", "off"), ("warps", "on"), ("global", "off")],
+)
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000201", "BIOMD0000000088"])
-def test_devices_and_layouts_give_the_same_bits(name, layout, precision):
+def test_devices_and_layouts_give_the_same_bits(name, layout, memory, precision):
     from tauslab.kernels.backends import BackendOptions, get_backend
 
     network = read_sbml(DATA / "sbml" / f"{name}.xml")
@@ -281,7 +284,9 @@ def test_devices_and_layouts_give_the_same_bits(name, layout, precision):
     priors = Priors(
         tuple(Prior(n, "uniform", 0.9 * values[n], 0.2 * values[n]) for n in system.inputs)
     )
-    settings = OdeSettings("rk4", substeps=50, precision=precision, layout=layout)
+    settings = OdeSettings(
+        "rk4", substeps=50, precision=precision, layout=layout, memory_warps=memory
+    )
     courses = []
     for device in ("cpu", "cuda"):
         backend = get_backend(device, BackendOptions(threads=2))

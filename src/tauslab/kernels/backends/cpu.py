@@ -155,6 +155,7 @@ class CpuBackend:
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
+        self.clock = 0.0
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
         self._streams: list[CpuStream] = []
@@ -177,6 +178,10 @@ class CpuBackend:
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, self)
+
+    def assembly(self, source: KernelSource) -> None:
+        """None: nothing is placed by what instructions cost here."""
+        del source
 
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""
