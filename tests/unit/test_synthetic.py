@@ -1,4 +1,4 @@
-"""Synthetic systems of equations: the operations of the paper's table, courses that stay bounded."""
+"""Synthetic systems of equations: the operations of the paper's table, bounded courses."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IndexArray:
     elif kind == "mostly long":  # nine tenths are long and alike
         weights[order[: n // 10]] = 0.0
     shares = weights / weights.sum() * (terms - n)
-    lengths = np.floor(shares).astype(np.int64)
+    lengths: IndexArray = np.floor(shares).astype(np.int64)
     largest = np.argsort(lengths - shares, kind="stable")
     lengths[largest[: terms - n - int(lengths.sum())]] += 1
     lengths += 1
