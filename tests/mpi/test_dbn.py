@@ -7,6 +7,7 @@ from dbn_factory import CHAIN
 
 from tauslab import dbn
 from tauslab.runner.dbn_file import network_digest_lines
+from tauslab.runner.dbn_parts import gathered
 
 pytestmark = pytest.mark.mpi
 
@@ -26,7 +27,7 @@ def alone(tmp_path):
     return network_digest_lines(tmp_path / "1.h5")
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
     done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
     assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")
@@ -42,6 +43,29 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     )
     mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
     assert network_digest_lines(tmp_path / "x.h5") == alone
+
+
+def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
+    """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
+    program = tmp_path / "killed.py"
+    program.write_text(
+        "import os, signal, sys\nfrom tauslab.runner import cli, dbn_build, dbn_parts\n"
+        "dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0\n"
+        "save = dbn_parts.save\n"
+        "def killed(network, path, blocks):\n"
+        "    save(network, path, blocks)\n"
+        "    if path.name == 'dbn-0001-00001.h5':\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "dbn_parts.save = killed\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    command = [*COMMAND[2:], "--block", "20", "--quiet", "-o", "x.h5"]
+    assert mpirun(2, ["killed.py", *command], check=False).returncode != 0
+    _, blocks = gathered(tmp_path / "x.h5")
+    assert 0 < blocks.sum() < len(blocks)
+    mpirun(3, ["-m", "tauslab", *command, "--resume"])
+    assert network_digest_lines(tmp_path / "x.h5") == alone
+    assert not (tmp_path / "x.h5.parts").exists()
 
 
 def test_bad_input_is_told_once(mpirun, tmp_path):
