@@ -20,7 +20,7 @@ from tauslab.runner.dbn_parts import gathered, next_attempt, parts_of, remove_pa
 from tauslab.runner.dbn_task import DbnTask
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.resume import existing_attribute, require_place
 
 BlockArray = npt.NDArray[np.bool_]
 
@@ -61,6 +61,7 @@ def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
     options, path = task.options, task.options.output
     if path is None:
         return None
+    require_place(path)
     if options.resume:
         found = gathered(path)
         if found is not None:
