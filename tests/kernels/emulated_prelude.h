@@ -25,7 +25,7 @@ constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 struct Fiber {
     jmp_buf at;
     bool done;
-    u64 warp_operations, block_operations, group_operations;
+    u64 warp_operations, block_operations;
     u64 value[2];
     bool vote[2];
     char *stack;
@@ -93,14 +93,29 @@ static int block_operation() {
     return slot;
 }
 
-static void group_operation(int group, int threads) {
-    ++fibers[current].group_operations;
-    if (current % FIBERS_OF_BLOCK / threads != group) {
-        fprintf(stderr, "a thread waits for a group that is not its own\n");
+// Barriers of a block by number: who came, and how often all had come.
+struct NamedBarrier {
+    int expected, arrived;
+    u64 turns;
+};
+static NamedBarrier named[FIBER_BLOCKS][16];
+
+static void named_arrive(int number, int threads) {
+    NamedBarrier &at = named[current / FIBERS_OF_BLOCK][number];
+    if (number < 1 || number > 15 || threads % 32 || (at.arrived && at.expected != threads)) {
+        fprintf(stderr, "threads disagree about barrier %d\n", number);
         abort();
     }
-    const int begin = current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK + group * threads;
-    wait_for(begin, begin + threads, [](const Fiber &fiber) { return fiber.group_operations; });
+    at.expected = threads;
+    if (++at.arrived == threads) at.arrived = 0, ++at.turns;
+}
+
+static void named_wait(int number, int threads) {
+    const NamedBarrier &at = named[current / FIBERS_OF_BLOCK][number];
+    const u64 turns = at.turns;
+    named_arrive(number, threads);
+    while (at.turns == turns) yield();
+    idle = 0;
 }
 
 template <class T>
@@ -148,7 +163,8 @@ static void wait_a_little() {
 #define LANES_BALLOT(lanes, condition) warp_ballot((lanes), (condition))
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
-#define GROUP_BARRIER(group, threads) group_operation((group), (threads))
+#define BARRIER_WAIT(number, threads) named_wait((number), (threads))
+#define BARRIER_ARRIVE(number, threads) named_arrive((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
     type *const name = name##_of_blocks[BLOCK_ID]
@@ -176,7 +192,6 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
         fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
-        fiber.group_operations = 0;
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;
@@ -188,6 +203,9 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         current = ORDER > 0 ? FIBERS - 1 : 0;
         switch_fiber();
     }
+    for (const auto &block : named)
+        for (const NamedBarrier &at : block)
+            if (at.arrived) fprintf(stderr, "threads ended at a barrier\n"), abort();
 }
 
 template <class Body>

@@ -11,11 +11,11 @@ from test_cuda_compile import (
 )
 
 from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ode import with_groups
+from tauslab.kernels.ode import with_layout
+from tauslab.kernels.ode_choice import warps_choice
 from tauslab.kernels.ode_codegen import ode_header
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
-from tauslab.kernels.ode_placement import warps_choice
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -45,7 +45,7 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
 
 def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    header = ode_header(system, more=with_groups(warps_choice(system, 4, "double")))
+    header = ode_header(system, more=with_layout(warps_choice(system, 4, "double")))
     stack, stores, loads, registers = usage_of("ode_warps.cc", header)
     assert (stack, stores, loads) == (0, 0, 0)
     assert registers <= 128

@@ -16,6 +16,7 @@ from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
 from tauslab.kernels.ode_lowering import OdeSystem
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
 _TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
           "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
 _HEADER = (
@@ -119,7 +120,7 @@ class _Body:
             return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
         if name == "neg":
             return f"-{values[0]}"
-        return f"{'root' if name == 'sqrt' else f'tl_{name}'}({', '.join(values)})"
+        return f"{_OWN_NAMES.get(name, f'tl_{name}')}({', '.join(values)})"
 
     def fused(self, name: str, arguments: tuple[int, ...], place: int) -> str:
         """A sum or difference with one product in it."""
@@ -214,10 +215,11 @@ def _setup(system: OdeSystem, writer: Writer) -> str:
     constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
     more, starts = writer.setup(list(system.initial))
     initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
-    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Real *"
+    generic = "template <class Numbers>\nDEVICE void"
+    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Numbers &"
     return (
-        f"DEVICE void ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
-        f"DEVICE void ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
+        f"{generic} ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
+        f"{generic} ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
     )
 
 

@@ -219,6 +219,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps: int = MAX_STEPS,
     ode_solver: str | None = None,
     ode_layout: str | None = None,
+    ode_warps: int | None = None,
+    ode_memory_warps: str | None = None,
+    ode_balance: str | None = None,
     substeps: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -294,10 +297,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
-    ode_solver, ode_layout, substeps, rtol, atol, precision
+    ode_solver, substeps, rtol, atol, precision
         Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
         ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
         ``double`` or ``single`` precision. See docs/ode.md.
+    ode_layout, ode_warps, ode_memory_warps, ode_balance
+        How ``rk4`` uses a GPU, which changes no result: see `tauslab.kernels.ode.OdeSettings`.
     sample
         Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.
     device
@@ -354,6 +359,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     (500, 3)
     """
     network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    equations = integration(
+        method, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision,
+        layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,
+    )  # fmt: skip
     options = Options(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
         n=n,
@@ -369,15 +378,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         team=team,
         presimulation=presimulation,
         max_steps=max_steps,
-        integration=integration(
-            method,
-            solver=ode_solver,
-            substeps=substeps,
-            rtol=rtol,
-            atol=atol,
-            precision=precision,
-            layout=ode_layout,
-        ),
+        integration=equations,
         sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ode import LAYOUTS, SOLVERS
+from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
+from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
@@ -163,6 +164,13 @@ def _integration(run: argparse.ArgumentParser) -> None:
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
     run.add_argument("--ode-layout", choices=LAYOUTS, help="how rk4 uses a GPU (auto)")
+    run.add_argument("--ode-warps", type=int, metavar="C", help="of layout warps (chosen)")
+    run.add_argument(
+        "--ode-memory-warps", choices=MEMORY_WARPS, help="warps that only write samples (auto)"
+    )
+    run.add_argument(
+        "--ode-balance", choices=BALANCES, help="of layout warps: equations by cost, or as many"
+    )
     run.add_argument("--precision", choices=sorted(PRECISIONS), help="of ode: double or single")
     run.add_argument(
         "--sample",

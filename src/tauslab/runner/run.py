@@ -34,7 +34,13 @@ from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
-from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
+from tauslab.runner.ode_task import (
+    layout_row,
+    ode_attributes,
+    prepare_ode,
+    tell_choice,
+    with_measured,
+)
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -108,7 +114,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
         task, scales, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
-        row: ProfileRow = {"device": backend.describe(), "compile": compiled}
+        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
         yield Setup(task, engine, reductions, scales, row)
     finally:
         backend.close()
@@ -357,7 +363,7 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            row = {**describe(), **tally.seconds()}
+            row = with_measured({**describe(), **tally.seconds()})
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

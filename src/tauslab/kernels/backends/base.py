@@ -103,6 +103,7 @@ class Backend(Protocol):
     name: str
     style: Style
     processors: int  # that run independently of each other
+    clock: float  # of a processor, cycles a second; 0 where it is not known
     # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
     # block has there, which waits for the others twice in a step.
     sites_together: int
@@ -116,6 +117,9 @@ class Backend(Protocol):
 
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
+
+    def assembly(self, source: KernelSource) -> tuple[str, str] | None:
+        """Name of the compiler and readable instructions of the kernels; None where it has none."""
 
     def stream(self, *, urgent: bool = False) -> Stream:
         """Open a stream; work on an urgent one goes before that on others."""

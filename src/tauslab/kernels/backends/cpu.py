@@ -152,6 +152,7 @@ class CpuBackend:
     sites_of_a_block = 4096
 
     def __init__(self, options: BackendOptions) -> None:
+        self.clock = 0.0
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
         self._streams: list[CpuStream] = []
@@ -174,6 +175,10 @@ class CpuBackend:
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, self)
+
+    def assembly(self, source: KernelSource) -> None:
+        """None: nothing is placed by what instructions cost here."""
+        del source
 
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""

@@ -154,6 +154,13 @@ DEVICE double quotient(double a, double b) {
     return a / b;
 }
 
+// 1 / a where results and operands below the least normal number, 2^-126, count as zeros.
+DEVICE float reciprocal(float a) {
+    const float found = 1.0f / a, size = __builtin_fabsf(found);
+    const float edge = size > 0x1p126f ? __builtin_inff() : 0.0f;
+    return size < 0x1p-126f || size > 0x1p126f ? __builtin_copysignf(edge, found) : found;
+}
+
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
