@@ -7,8 +7,8 @@
 Hagiescu et al., ACM TACO 10(4):55 (2013), on three published models and five synthetic systems, of
 as many trajectories and with as many parameters unknown as there, in single precision; samples of
 every variable are left in device memory. `--scale` is the share of each trajectory's steps that is
-run: fewer points, and fewer steps to a point only where one point is too many. All trajectories
-are run, so the device is as full as in the whole run, whose seconds are in proportion.
+run, 5,000 at most: fewer points, and fewer steps to a point only where one point is too many. All
+trajectories are run, so the device is as full as in the whole run, whose seconds are in proportion.
 
 | mode | shows |
 |---|---|
@@ -17,7 +17,7 @@ are run, so the device is as full as in the whole run, whose seconds are in prop
 | table3 | the best of each layout: thread, warps, warps with memory warps, global |
 | table6 | memory warps on and off |
 | table7 | equations placed by cost, and as many to each warp |
-| choice | what ``auto`` takes against the fastest of all layouts, with a fiftieth of the steps |
+| choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
 | peak | counted operations per second against what the device can do |
 
 All layouts of a system must give the same bits. Trajectories that end in a NaN are told: a table
@@ -46,7 +46,10 @@ from tauslab.model.errors import ConfigError
 MODES = ("models", "synthetic", "figure5", "table3", "table6", "table7", "choice", "peak")
 WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 THREAD, GLOBAL = Layout("thread"), Layout("global")
-SEARCH_SCALE = 1 / 50  # of the exhaustive search
+MEMORY = [
+    Layout(layout, memory_warps=word) for layout in ("thread", "warps") for word in ("off", "on")
+]
+SEARCH_SCALE = 1 / 50  # of the exhaustive search: as much work as a fiftieth of the trajectories
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,11 +98,8 @@ def layouts(mode: str, warps: Iterable[int]) -> list[Layout]:
     return {
         "figure5": [Layout(), THREAD, *spread, GLOBAL],
         "choice": [Layout(), THREAD, *spread, GLOBAL],
-        "table3": [
-            THREAD, GLOBAL,
-            Layout("warps", memory_warps="off"), Layout("warps", memory_warps="on"),
-        ],
-        "table6": [Layout("warps", memory_warps="off"), Layout("warps", memory_warps="on")],
+        "table3": [GLOBAL, *MEMORY],
+        "table6": MEMORY,
         "table7": [GLOBAL, Layout("warps"), Layout("warps", balance="equal")],
     }.get(mode, [Layout()])  # fmt: skip
 
@@ -117,8 +117,7 @@ def wanted(modes: Sequence[str], arguments: argparse.Namespace) -> list[tuple[Ca
                 continue
             run = Run.of(case, scale, arguments.trajectories)
             for layout in layouts(mode, arguments.warps):
-                if layout.known():
-                    found[case, layout, run] = None
+                found[case, layout, run] = None
     return list(found)
 
 

@@ -15,6 +15,7 @@ from tauslab.kernels.ode_codegen import fused_products
 from tauslab.kernels.ode_graph import RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior, Priors
+from tauslab.model.expression import Call, symbols
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 from tauslab.model.synthetic import SYNTHETIC, synthetic_equations
@@ -82,15 +83,17 @@ CASES = {case.name: case for case in (*MODELS, *SYNTHETIC_CASES)}
 
 @cache
 def equations(name: str, unknown: int | None = None) -> tuple[OdeSystem, Priors]:
-    """The system with as many parameters unknown as in the paper, compartments and zeros left out.
+    """The system with as many parameters unknown as in the paper, the first of the model.
 
-    `unknown` is another number of them.
+    Left out are compartments, zeros, and exponents: rate constants are what is unknown, and a power
+    whose exponent varies takes a logarithm. `unknown` is another number of them.
     """
     case = CASES[name]
     network = case.network()
     values = network.parameter_values()
     sizes = {species.compartment for species in network.species.values()}
-    able = [n for n, v in values.items() if v != 0 and n not in sizes]
+    powers = exponents(network)
+    able = [n for n, v in values.items() if v != 0 and n not in sizes and n not in powers]
     names = able[: case.unknown if unknown is None else unknown]
     priors = tuple(
         Prior(n, "uniform", (1 - _SPREAD) * values[n], 2 * _SPREAD * values[n]) for n in names
@@ -98,6 +101,20 @@ def equations(name: str, unknown: int | None = None) -> tuple[OdeSystem, Priors]
     variables = lower_ode(network, parameters=values).variables
     system = lower_ode(network, parameters=values, varying=names, recorded=variables)
     return system, Priors(priors)
+
+
+def exponents(network: Network) -> set[str]:
+    """Names that a power is taken to."""
+    found: set[str] = set()
+    left = [reaction.law for reaction in network.reactions]
+    left += [*network.rule_expressions().values(), *network.rates.values()]
+    while left:
+        node = left.pop()
+        if isinstance(node, Call):
+            if node.function == "pow":
+                found |= symbols(node.arguments[1])
+            left.extend(node.arguments)
+    return found
 
 
 @dataclass(frozen=True)

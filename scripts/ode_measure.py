@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from tauslab.model.errors import ConfigError
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
 WARM_UP = 1024  # trajectories of the launch before, whose samples give the digest
 SHORT = 0.5  # seconds: what takes less is measured again, and the faster of both is taken
+MOST_STEPS = 5000  # of a trajectory: more tell no more
 WORKERS = 12  # processes that compile at the same time
-OPTIONS = {field.name for field in fields(OdeSettings)}
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,6 @@ class Layout:
         default = asdict(Layout())
         return {name: value for name, value in asdict(self).items() if value != default[name]}
 
-    def known(self) -> bool:
-        """Whether the kernels have these options."""
-        return set(self.options()) <= OPTIONS
-
 
 @dataclass(frozen=True)
 class Run:
@@ -55,7 +51,7 @@ class Run:
     @classmethod
     def of(cls, case: Case, scale: float, trajectories: int | None) -> Run:
         """All trajectories, with a share of their steps: fewer points, then fewer substeps."""
-        steps = max(1, round(case.steps * scale))
+        steps = max(1, round(min(case.steps * scale, MOST_STEPS)))
         substeps = min(case.substeps, steps)
         points = max(1, round(steps / substeps))
         return cls(trajectories or case.trajectories, points, substeps)
@@ -100,21 +96,14 @@ class Bench:
         engine = self.engine(case, layout, run)
         seconds, failed, digest = _timed(engine, run)
         choice = engine.choice
-        if choice is None:
+        if choice is None:  # a device without warps
             return Measured(
                 case.name, layout, "thread", 1, False, 0.0, "", run, seconds, failed, digest
             )
         return Measured(
-            case.name, layout, choice.name, choice.warps, bool(getattr(choice, "memory", False)),
-            choice.cost, str(choice), run, seconds, failed, digest,
+            case.name, layout, choice.name, choice.warps, choice.memory, choice.cost, str(choice),
+            run, seconds, failed, digest,
         )  # fmt: skip
-
-    def chosen(self, case: Case, run: Run) -> Layout:
-        """What ``auto`` takes, as a layout to ask for."""
-        choice = self.engine(case, Layout(), run).choice
-        if choice is None or choice.warps == 1:
-            return Layout("thread" if choice is None else choice.name)
-        return Layout(choice.name, choice.warps)
 
 
 def _engine(

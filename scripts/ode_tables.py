@@ -8,6 +8,8 @@ from pathlib import Path
 from ode_cases import CASES, MODELS, SYNTHETIC_CASES, Case, equations, work_of_a_step
 from ode_measure import Layout, Measured
 
+THREAD, GLOBAL = Layout("thread", memory_warps="off"), Layout("global")
+THREAD_WITH = Layout("thread", memory_warps="on")
 WITHOUT, WITH = (Layout("warps", memory_warps=word) for word in ("off", "on"))
 COSTED, EQUAL = Layout("warps"), Layout("warps", balance="equal")
 
@@ -55,50 +57,49 @@ def whole_runs(measured: Sequence[Measured], cases: Sequence[Case]) -> str:
         rows.append([
             case.name, len(equations(case.name)[0].variables), f"{case.trajectories:.3g}",
             f"{case.steps:.3g}", f"{one.layout} {one.warps}", whole_run(one), per_second(one),
-            one.failed, case.heterogeneous, case.heterogeneous / whole_run(one), case.goal or "",
+            one.failed, f"{100 * one.steps / case.steps:.3g} %", case.heterogeneous, case.heterogeneous / whole_run(one), case.goal or "",
         ])  # fmt: skip
     header = ("system", "equations", "trajectories", "steps", "layout, warps", "seconds",
-              "trajectories/s", "not finite", "paper, s", "times faster", "goal, s")  # fmt: skip
+              "trajectories/s", "not finite", "steps run", "paper, s", "times faster", "goal, s")  # fmt: skip
     return table(header, rows)
 
 
 def layouts_table(measured: Sequence[Measured], _: float | None) -> str:
     """The paper's table III: seconds of whole runs with each layout."""
     rows = []
-    for case, found in by_case(measured, Layout("thread"), Layout("global")):
-        homogeneous = whole_run(found[Layout("global")])
-        row: list[object] = [case.name, homogeneous]
-        own = []
-        for layout in (Layout("thread"), WITHOUT, WITH):
-            if layout in found:
-                own.append(whole_run(found[layout]))
-            row.append(own[-1] if layout in found else "")
-        warps = found[WITH].warps if WITH in found else ""
-        row += [warps, homogeneous / min(own), case.homogeneous, case.heterogeneous,
-                case.homogeneous / case.heterogeneous]  # fmt: skip
-        rows.append(row)
+    for case, found in by_case(measured, THREAD, GLOBAL):
+        homogeneous = whole_run(found[GLOBAL])
+        own = {layout: whole_run(found[layout])
+               for layout in (THREAD, WITHOUT, THREAD_WITH, WITH) if layout in found}  # fmt: skip
+        rows.append([
+            case.name, homogeneous, *(own.get(layout, "") for layout in
+                                      (THREAD, WITHOUT, THREAD_WITH, WITH)),
+            found[WITHOUT].warps if WITHOUT in found else "", homogeneous / min(own.values()),
+            case.homogeneous, case.heterogeneous, case.homogeneous / case.heterogeneous,
+        ])  # fmt: skip
     header = ("system", "global memory, s", "(a) thread, s", "(b) warps, s",
-              "(c) with memory warps, s", "C", "best over global", "paper: homogeneous, s",
-              "heterogeneous, s", "ratio")  # fmt: skip
+              "(a) with memory warps, s", "(c) warps with memory warps, s", "C of (b)",
+              "global over best", "paper: homogeneous, s", "heterogeneous, s", "ratio")  # fmt: skip
     return table(header, rows)
 
 
 def memory_table(measured: Sequence[Measured], _: float | None) -> str:
-    """The paper's table VI."""
+    """The paper's table VI, and the same for a thread a trajectory."""
     rows = [
-        [case.name, found[WITH].warps, whole_run(found[WITHOUT]), whole_run(found[WITH]),
-         found[WITHOUT].seconds / found[WITH].seconds, case.memory]
-        for case, found in by_case(measured, WITHOUT, WITH)
+        [case.name, found[on].layout, found[on].warps, whole_run(found[off]), whole_run(found[on]),
+         found[off].seconds / found[on].seconds, case.memory]
+        for off, on in ((WITHOUT, WITH), (THREAD, THREAD_WITH))
+        for case, found in by_case(measured, off, on)
     ]  # fmt: skip
-    header = ("system", "C", "without, s", "with memory warps, s", "gain", "paper's gain")
+    header = ("system", "layout", "C", "without, s", "with memory warps, s", "gain", "paper's gain")
     return table(header, rows)
 
 
 def balance_table(measured: Sequence[Measured], _: float | None) -> str:
     """The paper's table VII."""
     rows = []
-    for case, found in by_case(measured, COSTED, EQUAL, Layout("global")):
-        base = found[Layout("global")].seconds
+    for case, found in by_case(measured, COSTED, EQUAL, GLOBAL):
+        base = found[GLOBAL].seconds
         equal, costed = found[EQUAL].seconds, found[COSTED].seconds
         rows.append([case.name, found[COSTED].warps, base / equal, base / costed, equal / costed,
                      case.balancing])  # fmt: skip
@@ -191,10 +192,8 @@ def draw_figure5(measured: Sequence[Measured], path: Path) -> None:
             if layout == Layout("thread") or layout == Layout("warps", one.warps)
         )
         panel.plot(*zip(*spread, strict=True), "o-", ms=3, label="registers and shared memory")
-        if Layout("global") in found:
-            panel.axhline(
-                per_second(found[Layout("global")]), color="C1", ls="--", label="global memory"
-            )
+        if GLOBAL in found:
+            panel.axhline(per_second(found[GLOBAL]), color="C1", ls="--", label="global memory")
         if Layout() in found:
             auto = found[Layout()]
             panel.plot(auto.warps, per_second(auto), "*", color="C3", ms=9, label="auto")
