@@ -7,7 +7,7 @@
 Hagiescu et al., ACM TACO 10(4):55 (2013), on three published models and five synthetic systems, of
 as many trajectories and with as many parameters unknown as there, in single precision; samples of
 every variable are left in device memory. `--scale` is the share of each trajectory's steps that is
-run, 5,000 at most: fewer points, and fewer steps to a point only where one point is too many. All
+run, 5,000 at most: fewer points, and fewer steps to a point only where two points are too many. All
 trajectories are run, so the device is as full as in the whole run, whose seconds are in proportion.
 
 | mode | shows |

@@ -50,11 +50,10 @@ class Run:
 
     @classmethod
     def of(cls, case: Case, scale: float, trajectories: int | None) -> Run:
-        """All trajectories, with a share of their steps: fewer points, then fewer substeps."""
-        steps = max(1, round(min(case.steps * scale, MOST_STEPS)))
-        substeps = min(case.substeps, steps)
-        points = max(1, round(steps / substeps))
-        return cls(trajectories or case.trajectories, points, substeps)
+        """All trajectories, a share of their steps: fewer points, but two, then fewer steps."""
+        steps = max(2, round(min(case.steps * scale, MOST_STEPS)))
+        substeps = min(case.substeps, steps // 2)
+        return cls(trajectories or case.trajectories, round(steps / substeps), substeps)
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,13 @@ def whole_runs(measured: Sequence[Measured], cases: Sequence[Case]) -> str:
         one = found[Layout()]
         rows.append([
             case.name, len(equations(case.name)[0].variables), f"{case.trajectories:.3g}",
-            f"{case.steps:.3g}", f"{one.layout} {one.warps}", whole_run(one), per_second(one),
-            one.failed, f"{100 * one.steps / case.steps:.3g} %", case.heterogeneous, case.heterogeneous / whole_run(one), case.goal or "",
+            f"{case.steps:.3g}", f"{100 * one.steps / case.steps:.3g} %",
+            f"{one.layout} {one.warps}", whole_run(one), per_second(one), one.failed,
+            case.heterogeneous, case.heterogeneous / whole_run(one), case.goal or "",
         ])  # fmt: skip
-    header = ("system", "equations", "trajectories", "steps", "layout, warps", "seconds",
-              "trajectories/s", "not finite", "steps run", "paper, s", "times faster", "goal, s")  # fmt: skip
+    header = ("system", "equations", "trajectories", "steps", "of them run", "layout, warps",
+              "seconds", "trajectories/s", "not finite", "paper, s", "times faster",
+              "goal, s")  # fmt: skip
     return table(header, rows)
 
 

@@ -27,12 +27,23 @@ def alone(tmp_path):
     return network_digest_lines(tmp_path / "1.h5")
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
     done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
     assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")
     assert done.stdout.count("trajectories, seed") == 1
     assert network_digest_lines(tmp_path / "x.h5") == alone
+
+
+@pytest.mark.gpu
+def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    found = []
+    for ranks in (1, 2, 4):
+        words = ["--device", "cuda", "--block", str(50 * ranks), "--quiet", "-o", f"{ranks}.h5"]
+        mpirun(ranks, [*COMMAND, *words])
+        found.append(network_digest_lines(tmp_path / f"{ranks}.h5"))
+    assert found[0] == found[1] == found[2]
 
 
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
