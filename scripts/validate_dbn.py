@@ -245,9 +245,11 @@ def write(rows: Sequence[Row], text: str, path: Path) -> None:
     """A table, and a summary beside it."""
     names = [field.name for field in fields(Row)]
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([getattr(row, name) for name in names] for row in rows)
+        for row in rows:
+            own = (getattr(row, name) for name in names)
+            writer.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in own])
     path.with_suffix(".md").write_text(text.replace("\n", "\n\n") + "\n", encoding="utf-8")
 
 

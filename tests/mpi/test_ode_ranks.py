@@ -37,7 +37,7 @@ def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, layout):
 
 
 def test_bad_input_is_one_sentence(mpirun, tmp_path):
-    done = mpirun(2, [*RUN, "--device", "cpu", "--sample", "nothing=uniform(0,1)", "-o", tmp_path / "x.h5"],
-                  check=False)  # fmt: skip
+    words = ["--device", "cpu", "--sample", "nothing=uniform(0,1)", "-o", tmp_path / "x.h5"]
+    done = mpirun(2, [*RUN, *words], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--sample nothing: neither a parameter nor a species") == 1
