@@ -10,20 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from ode_probe import CLOCK, DATA, Course, integrate, system_of
+from ode_probe import DATA, Course, integrate, system_of
 
+from tauslab.kernels import ode_codegen
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import OdeSettings, with_layout
-from tauslab.kernels.ode_choice import (
-    Choice,
-    choices,
-    global_choice,
-    handover_bytes,
-    thread_choice,
-    warps_choice,
-)
-from tauslab.kernels.ode_codegen import ode_header
-from tauslab.kernels.ode_placement import place
+from tauslab.kernels.ode_choice import Choice, Wishes, global_choice, handover_bytes, warps_choice
+from tauslab.kernels.ode_codegen import count_constants, ode_header
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -68,7 +61,7 @@ def both(
 
 def spread(warps: int, groups: int, precision: str, *, memory: bool = False) -> Choice:
     system = system_of(network(), varying=("k",))
-    found = warps_choice(system, warps, precision, memory=memory)
+    found = warps_choice(system, warps, Wishes(precision, memory_warps="on" if memory else "off"))
     return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
 
 
@@ -99,64 +92,50 @@ def test_warps_give_the_bits_of_threads(tmp_path, warps, groups, precision, memo
 
 
 @pytest.mark.parametrize(
-    ("warps", "precision", "columns", "order", "blocks"),
-    [(1, "single", False, 1, 2), (2, "double", True, -1, 1), (1, "double", True, 1, 1)],
+    ("warps", "precision", "columns", "memory", "shared", "order", "blocks"),
+    [
+        (1, "single", False, True, False, 1, 2),
+        (2, "double", True, True, True, -1, 1),
+        (1, "double", True, True, False, 1, 1),
+        (1, "single", False, False, True, 1, 2),
+    ],
 )
-def test_a_warp_that_writes_gives_the_same_samples(
-    tmp_path, warps, precision, columns, order, blocks
+def test_shared_memory_beside_threads_changes_no_bit(
+    tmp_path, warps, precision, columns, memory, shared, order, blocks
 ):
     """Of 32 or 64 trajectories a block, stored by row or by quantity, more than once in a block."""
     system = system_of(network(), varying=("k",))
-    size = handover_bytes(system, 1 if precision == "single" else 2, 32 * warps)
+    width, words = 32 * warps, 1 if precision == "single" else 2
+    size = handover_bytes(system, words, width) * memory
+    size += 4 * words * width * count_constants(system) * shared
     choice = Choice(
-        1, 1, 32 * warps, 0.0, bytes_of_a_block=size, memory=True, compute_threads=32 * warps
+        1, 1, width, 0.0, None, size, memory, shared_constants=shared, compute_threads=width
     )
     assert choice.entry == "ode_threads"
     assert_equal(*both(tmp_path, choice, precision, order, blocks, columns=columns))
 
 
+def test_stages_with_one_text_give_the_same_bits(backend, monkeypatch):
+    courses = []
+    for longest in (0, 10**6):
+        monkeypatch.setattr(ode_codegen, "LONG_STEP", longest)
+        system = system_of(network(), varying=("k",))
+        inputs = np.linspace(0.2, 1.0, 9)[:, None]
+        courses.append(integrate(backend, system, TIMES, OdeSettings("rk4", substeps=7), inputs))
+    assert_equal(*courses)
+
+
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_global_memory_gives_the_same_bits(tmp_path, precision):
-    choice = global_choice(system_of(network(), varying=("k",)), precision)
+    choice = global_choice(system_of(network(), varying=("k",)), Wishes(precision))
     assert_equal(*both(tmp_path, choice, precision))
-
-
-def test_equations_are_balanced_and_complete():
-    system = system_of(CLOCK)
-    for warps in (2, 4):
-        placement = place(system, warps, "single")
-        together = sorted(v for group in placement.groups for v in group)
-        assert together == list(range(len(system.variables)))
-        assert placement.balance > 0.8
-
-
-def test_a_cheap_equation_does_not_join_an_expensive_one():
-    model = Network("uneven")
-    for i in range(5):
-        model.add_species(f"X{i}", 1.0)
-        law = f"-X{i}" if i else "exp(X0) - pow(X0 + 0.5, 1.7) + sin(X0)"
-        model.add_rate(f"X{i}", law)
-    groups = place(system_of(model), 2, "double").groups
-    assert (0,) in groups
-
-
-def test_predictions_are_ordered_and_fit_the_device():
-    system = system_of(CLOCK)
-    found = choices(system, "single")
-    costs = [choice.cost for choice in found]
-    assert costs == sorted(costs)
-    assert {choice.warps for choice in found} == set(range(1, 17))
-    for choice in found:
-        assert 32 <= choice.trajectories <= 2048
-        assert choice.trajectories // 32 * choice.warps <= 64
-    assert thread_choice(system, "single").cost < thread_choice(system, "double").cost
 
 
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])
 def test_a_block_has_memory_for_all_constants(name):
     """Those of events and recorded quantities too."""
     system = system_of(read_sbml(DATA / "sbml" / f"{name}.xml"))
-    choice = warps_choice(system, 3, "double")
+    choice = warps_choice(system, 3, Wishes("double"))
     header = ode_header(system, more=with_layout(choice))
     constants = int(re.search(r"N_CONSTANTS = (\d+)", header)[1])
     assert choice.bytes_of_a_block >= 8 * 32 * (2 * len(system.variables) + constants)

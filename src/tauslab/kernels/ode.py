@@ -111,10 +111,11 @@ class OdeSettings:
         if self.memory_warps == "on" and self.layout == "global":
             raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
 
-    @property
-    def wishes(self) -> Wishes:
-        """What they ask of the choice of a layout."""
-        return Wishes(self.precision, self.layout, self.warps, self.memory_warps, self.balance)
+    def wishes(self, crowd: int = 0) -> Wishes:
+        """What they ask of the choice of a layout; `crowd` as there."""
+        return Wishes(
+            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
+        )
 
 
 class Ode:
@@ -130,6 +131,8 @@ class Ode:
         Whether samples are doubles; otherwise they have the precision of the settings.
     choice
         A layout in place of the predicted one, on a device with warps.
+    trajectories
+        How many there will be about, for the prediction; 0 for very many.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Ode:
         priors: Priors | None = None,
         wide: bool = True,
         choice: Choice | None = None,
+        trajectories: int = 0,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -167,8 +171,9 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
+            wishes = settings.wishes(-(-trajectories // backend.processors))
             self.choice = choice or chosen(
-                system, settings.wishes, compiled_costs(backend, settings.precision)
+                system, wishes, compiled_costs(backend, settings.precision)
             )
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
@@ -302,9 +307,11 @@ def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
         return lambda system, writer: (
             sizes + group_functions(system, placement.groups, writer, choice.groups)
         )
-    if not choice.memory:
+    if not choice.in_blocks:
         return None
     sizes += (
+        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
+        f"constexpr bool SHARED_CONSTANTS = {str(choice.shared_constants).lower()};\n"
         f"constexpr int COMPUTE_THREADS = {choice.compute_threads};\n"
         f"constexpr int LEAST_BLOCKS = {choice.blocks};\n"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tauslab.kernels.ode_codegen import count_constants
 from tauslab.kernels.ode_costs import CostTable, tabulated
@@ -29,12 +28,11 @@ _STAGES = 4
 SYSTEM_REGISTERS = 24
 TEMPORARIES, SHARED_TEMPORARIES = 8, 32
 BARRIER = 30.0  # slots that a warp loses at each of the four barriers of a step
-ENOUGH_WARPS = 4.0  # of a scheduler: fewer cannot hide the latency of arithmetic
-# Slots of a spilled register, stored and loaded once a stage: the first-level cache holds them.
-LOCAL_ACCESS = 2.0
-# Slots of a number that is read from global memory and not found in a cache: 4.8 TB/s, shared by
-# 132 multiprocessors of four schedulers at 1.8 GHz, are 5 bytes a slot, and 32 lanes take 128.
-GLOBAL_ACCESS = 26.0
+ALONE = 2.5  # clocks a slot of a warp that has a scheduler for itself: latency of arithmetic
+# Slots of a spilled register, stored and loaded once a stage: where the first-level cache holds
+# them, and where it does not; and of a number in global memory.
+LOCAL_ACCESS, FAR_ACCESS, GLOBAL_ACCESS = 2.0, 100.0, 16.0
+CACHE_BYTES = 256 * 1024  # first-level cache and shared memory of a multiprocessor
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class Choice:
 
     `warps` of a trajectory (1: a thread has it alone), `groups` of them in a block, and how many
     trajectories a multiprocessor runs at the same time; `memory`: one more warp writes samples, of
-    a group, or of the `compute_threads` of a block.
+    a group, or of the `compute_threads` of a block; `shared_constants`: those of a thread's
+    trajectory are in shared memory.
     """
 
     warps: int
@@ -53,6 +52,7 @@ class Choice:
     placement: Placement | None = None
     bytes_of_a_block: int = 0
     memory: bool = False
+    shared_constants: bool = False
     compute_threads: int = 0
     in_global: bool = False
     costs: str = ""
@@ -67,8 +67,8 @@ class Choice:
     @property
     def entry(self) -> str:
         """The kernel, which is alone in a file of its name."""
-        alone = "ode_threads" if self.memory else "ode_rk4"
-        return {"global": "ode_global", "thread": alone, "warps": "ode_warps"}[self.name]
+        thread = "ode_threads" if self.memory or self.shared_constants else "ode_rk4"
+        return {"global": "ode_global", "thread": thread, "warps": "ode_warps"}[self.name]
 
     @property
     def in_blocks(self) -> bool:
@@ -84,13 +84,13 @@ class Choice:
     def threads_of_a_block(self) -> int:
         """Where they work together."""
         if self.placement is None:
-            return self.compute_threads + LANES
+            return self.compute_threads + LANES * self.memory
         return LANES * (self.warps + self.memory) * self.groups
 
     @property
     def blocks(self) -> int:
         """Of a multiprocessor, where threads work together."""
-        return self.trajectories // self.trajectories_of_a_block
+        return self.trajectories // max(1, self.trajectories_of_a_block)
 
     @property
     def short(self) -> str:
@@ -103,6 +103,7 @@ class Choice:
         """One line for people."""
         what = f"layout {self.name}"
         what += "" if self.placement is None else f", {self.warps} warps a trajectory"
+        what += ", constants in shared memory" if self.shared_constants else ""
         what += ", and warps for memory" if self.memory else ""
         more = "" if self.placement is None else f", balance {self.placement.balance:.2f}"
         return (
@@ -113,98 +114,121 @@ class Choice:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked for: names as in `OdeSettings`; `warps` is 0 for any number."""
+    """What was asked for: names as in `OdeSettings`; `warps` is 0 for any number.
+
+    `crowd` is how many trajectories a multiprocessor gets, 0 for more than it runs at a time.
+    """
 
     precision: str
     layout: str = "auto"
     warps: int = 0
     memory_warps: str = "auto"
     balance: str = "cost"
+    crowd: int = 0
+
+    @property
+    def memory(self) -> bool:
+        """Whether warps write samples; nothing measured so far was faster with them."""
+        return self.memory_warps == "on"
 
 
 def thread_choice(
-    system: OdeSystem, precision: str, costs: CostTable | None = None, *, memory: bool = False
+    system: OdeSystem, wishes: Wishes, costs: CostTable | None = None, *, shared: bool = False
 ) -> Choice:
-    """Prediction for one trajectory per thread, variables in registers."""
-    prices = Prices(system, precision, costs)
-    stage = prices.all_equations()
-    words = (3 * len(system.variables) + prices.count_constants() + TEMPORARIES) * prices.words
-    wanted = words + SYSTEM_REGISTERS
-    stage += max(0, wanted - MOST_REGISTERS) * LOCAL_ACCESS
+    """Prediction for one trajectory per thread, variables in registers; `shared`: not constants."""
+    prices = Prices(system, wishes.precision, costs)
+    constants = prices.count_constants()
+    stage = prices.all_equations(shared_constants=shared)
+    numbers = 3 * len(system.variables) + TEMPORARIES + (0 if shared else constants)
+    wanted = numbers * prices.words + SYSTEM_REGISTERS
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
-    found = Choice(1, 1, warps * LANES, 0.0, costs=prices.source)
-    if memory:
-        found = _with_writers(system, prices.words, warps)
-        warps = found.trajectories // LANES
-    return replace(found, cost=_throughput(_STAGES * stage, warps), costs=prices.source)
+    found = Choice(1, 1, warps * LANES, 0.0)
+    if wishes.memory or shared:
+        found = _in_blocks(system, prices.words, warps, memory=wishes.memory, shared=shared)
+    stage += _spilled(wanted, found)
+    cost = _cost(stage, stage, found.trajectories, wishes.crowd)
+    return replace(found, cost=cost, costs=prices.source)
 
 
-def _with_writers(system: OdeSystem, words: int, warps: int) -> Choice:
-    """Blocks of which one warp writes: the size that leaves most warps to integrate.
+def _in_blocks(system: OdeSystem, words: int, warps: int, *, memory: bool, shared: bool) -> Choice:
+    """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
     Of `warps` that a multiprocessor's registers are enough for.
     """
-    best = Choice(1, 1, 0, float("inf"), memory=True)
+    best = Choice(1, 1, 0, 0.0, memory=memory, shared_constants=shared)
     for computing in range(1, 16):
-        n_bytes = handover_bytes(system, words, LANES * computing)
-        blocks = min(warps // (computing + 1), SHARED_BYTES // (n_bytes + BLOCK_OVERHEAD))
-        if blocks * computing * LANES > best.trajectories:
+        width = LANES * computing
+        n_bytes = handover_bytes(system, words, width) if memory else 0
+        n_bytes += 4 * words * count_constants(system) * width if shared else 0
+        blocks = min(
+            warps // (computing + memory),
+            SHARED_BYTES // (n_bytes + BLOCK_OVERHEAD),
+            MOST_BLOCKS,
+        )
+        if blocks * width > best.trajectories:
             best = replace(
-                best,
-                trajectories=blocks * computing * LANES,
-                compute_threads=LANES * computing,
-                bytes_of_a_block=n_bytes,
+                best, trajectories=blocks * width, compute_threads=width, bytes_of_a_block=n_bytes
             )
     return best
 
 
-def global_choice(system: OdeSystem, precision: str, costs: CostTable | None = None) -> Choice:
+def _spilled(wanted: int, choice: Choice) -> float:
+    """Slots of registers that a thread does not have, from how many it would like."""
+    more = max(0, wanted - MOST_REGISTERS)
+    shared = choice.bytes_of_a_block * choice.blocks if choice.in_blocks else 0
+    threads = choice.trajectories * choice.warps
+    near = 4 * more * threads <= (CACHE_BYTES - shared) / 2  # other data wants some of it
+    return more * (LOCAL_ACCESS if near else FAR_ACCESS)
+
+
+def global_choice(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:
     """Prediction for one trajectory per thread, all its numbers in global memory."""
-    prices = Prices(system, precision, costs)
+    prices = Prices(system, wishes.precision, costs)
     numbers = 5 * len(system.variables) + prices.count_constants()  # read or written in a stage
-    warps = min(MOST_WARPS, REGISTERS // (LANES * 64))
+    warps = min(MOST_WARPS, REGISTERS // (LANES * MOST_REGISTERS))
     stage = max(prices.all_equations(), numbers * prices.words * GLOBAL_ACCESS)
-    cost = _throughput(_STAGES * stage, warps)
+    cost = _cost(stage, stage, warps * LANES, wishes.crowd)
     return Choice(1, 1, warps * LANES, cost, in_global=True, costs=prices.source)
 
 
 def warps_choice(
-    system: OdeSystem,
-    warps: int,
-    precision: str,
-    costs: CostTable | None = None,
-    *,
-    memory: bool = False,
-    balance: str = "cost",
+    system: OdeSystem, warps: int, wishes: Wishes, costs: CostTable | None = None
 ) -> Choice:
     """Prediction for a trajectory spread over `warps` warps."""
-    placement = place(system, warps, precision, costs, balance)
-    prices = Prices(system, precision, costs)
+    placement = place(system, warps, wishes.precision, costs, wishes.balance)
+    prices = Prices(system, wishes.precision, costs)
     block = group_bytes(system, prices.words)
-    if memory:
+    if wishes.memory:
         block += handover_bytes(system, prices.words, LANES)
     own = max(len(group) for group in placement.groups)
-    words = 3 * own * prices.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
-    spilled = max(0, words - MOST_REGISTERS) * LOCAL_ACCESS
-    all_warps = warps + memory
-    by_registers = REGISTERS // (LANES * all_warps * min(words, MOST_REGISTERS))
+    wanted = 3 * own * prices.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
+    all_warps = warps + wishes.memory
+    by_registers = REGISTERS // (LANES * all_warps * min(wanted, MOST_REGISTERS))
     by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)
     groups = min(MOST_BLOCKS, MOST_WARPS // all_warps, by_registers, by_memory)
-    found = Choice(warps, 1, 0, float("inf"), placement, block, memory, costs=prices.source)
-    if groups < 1:
-        return found
+    found = Choice(
+        warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source
+    )
+    spilled = _spilled(wanted, found) + BARRIER
     # All warps of a group wait for the slowest, which hides behind other groups only in part.
-    mean = sum(placement.costs) + warps * (spilled + BARRIER)
-    slowest = warps * (max(placement.costs) + spilled + BARRIER)
-    stage = mean + (slowest - mean) / groups
-    cost = _throughput(_STAGES * stage, groups * warps)
-    return replace(found, trajectories=groups * LANES, cost=cost)
+    mean = sum(placement.costs) + warps * spilled
+    slowest = max(placement.costs) + spilled
+    stage = mean + (warps * slowest - mean) / max(1, groups)
+    return replace(found, cost=_cost(stage, slowest, groups * LANES, wishes.crowd))
 
 
-def _throughput(slots: float, warps: int) -> float:
-    """Slots of a multiprocessor for one trajectory, of `slots` for the 32 of a warp or group."""
-    hidden = min(1.0, warps / SCHEDULERS / ENOUGH_WARPS)
-    return slots / (LANES * SCHEDULERS * max(hidden, 1e-9))
+def _cost(slots: float, longest: float, trajectories: int, crowd: int) -> float:
+    """Cycles of a multiprocessor for a step of one trajectory.
+
+    `slots` are those of the warps that 32 trajectories have, `longest` those of one of them.
+    """
+    if trajectories < LANES:
+        return float("inf")
+    groups = trajectories // LANES
+    if crowd:
+        groups = min(groups, -(-crowd // LANES))
+    stage = max(slots * groups / SCHEDULERS, longest * ALONE)
+    return _STAGES * stage / (LANES * groups)
 
 
 def group_bytes(system: OdeSystem, words: int) -> int:
@@ -217,22 +241,20 @@ def handover_bytes(system: OdeSystem, words: int, width: int) -> int:
     return 2 * (len(system.quantities) + 1) * (width | 1) * 4 * words
 
 
-def choices(
-    system: OdeSystem,
-    precision: str,
-    costs: CostTable | None = None,
-    *,
-    memory: bool = False,
-    balance: str = "cost",
-) -> list[Choice]:
+def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> list[Choice]:
     """Layouts with a thread or several warps with their predictions, the best first."""
     most = min(LARGEST_SPLIT, len(system.variables))
-    found = [thread_choice(system, precision, costs, memory=memory)]
-    found += [
-        warps_choice(system, warps, precision, costs, memory=memory, balance=balance)
-        for warps in range(2, most + 1)
-    ]
+    found = [_best_thread(system, wishes, costs)]
+    found += [warps_choice(system, warps, wishes, costs) for warps in range(2, most + 1)]
     return sorted(found, key=lambda choice: choice.cost)
+
+
+def _best_thread(system: OdeSystem, wishes: Wishes, costs: CostTable | None) -> Choice:
+    """Constants go to shared memory where they are in the way of much."""
+    in_registers, shared = (
+        thread_choice(system, wishes, costs, shared=shared) for shared in (False, True)
+    )
+    return shared if shared.cost < 0.8 * in_registers.cost else in_registers
 
 
 def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:
@@ -244,25 +266,25 @@ def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) ->
         More warps than equations, or memory that a multiprocessor does not have.
     """
     costs = costs or tabulated(wishes.precision)
-    if wishes.layout == "global":
-        return global_choice(system, wishes.precision, costs)
-    memory = wishes.memory_warps == "on"
     if wishes.warps > len(system.variables):
         raise ConfigError(
             f"--ode-warps {wishes.warps} is not allowed: there are {len(system.variables)} "
             "equations to spread"
         )
-    options: Any = {"memory": memory, "balance": wishes.balance}
-    if wishes.warps:
-        found = [warps_choice(system, wishes.warps, wishes.precision, costs, **options)]
+    if wishes.layout == "global":
+        found = global_choice(system, wishes, costs)
+    elif wishes.warps:
+        found = warps_choice(system, wishes.warps, wishes, costs)
+    elif wishes.layout == "thread":
+        found = _best_thread(system, wishes, costs)
     else:
-        every = choices(system, wishes.precision, costs, **options)
-        found = [c for c in every if wishes.layout in ("auto", c.name)]
-        found = found or [warps_choice(system, 1, wishes.precision, costs, **options)]
-    if found[0].trajectories < LANES:
+        every = choices(system, wishes, costs)
+        spread = [c for c in every if wishes.layout in ("auto", c.name)]
+        found = spread[0] if spread else warps_choice(system, 1, wishes, costs)
+    if found.trajectories < LANES:
         raise ConfigError(
-            f"--ode-layout {found[0].name}{' with --ode-memory-warps on' * memory} needs more "
+            f"--ode-layout {found.name}{' with --ode-memory-warps on' * wishes.memory} needs more "
             f"shared memory than a multiprocessor has for {len(system.variables)} variables; "
             "take --ode-layout auto --ode-memory-warps off"
         )
-    return found[0]
+    return found

@@ -103,6 +103,8 @@ class Graph:
             return self._apply_neg(b)
         if self.nodes[b].kind == "neg":
             return self._apply_add(a, self.nodes[b].arguments[0])
+        if self.nodes[a].kind == "neg":
+            return self._apply_neg(self._apply_add(self.nodes[a].arguments[0], b))
         mirrored = self._numbers.get(("sub", b, a)) if a != b else None
         if mirrored is not None:  # both sides of a reversible reaction
             return self._plain("neg", mirrored)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +23,7 @@ BALANCES = ("cost", "equal")
 # Slots that a read or write of shared memory takes in its pipe, by words of a number. This was set
 # by seconds on an H200 (docs/benchmarks/ode.md); the documented rate is half of it.
 _SHARED_ACCESS = 8.0
+_BISECTIONS = 12
 _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean of the four stages
 
 
@@ -95,11 +97,14 @@ class Prices:
         found: Cost = self._of_nodes[int(shared), list(numbers)].sum(axis=0)
         return found
 
-    def all_equations(self) -> float:
+    def all_equations(self, *, shared_constants: bool = False) -> float:
         """Slots of a stage where one thread has all equations, by the pipe that takes longest."""
         every = frozenset[int]().union(*self.needs) if self.needs else frozenset[int]()
-        own = len(self.system.variables) * self.own(shared=False)
-        return float((self.nodes(every, shared=False) + own).max())
+        total = self.nodes(every, shared=False)
+        total = total + len(self.system.variables) * self.own(shared=False)
+        if shared_constants:
+            total = total + self.count_constants() * self._access
+        return float(total.max())
 
     def count_constants(self) -> int:
         """Constants of a trajectory that equations read."""
@@ -115,39 +120,79 @@ def place(
 ) -> Placement:
     """Spread equations over `groups` warps.
 
-    With `balance` ``cost`` greedily, so that the groups cost about the same; with ``equal`` every
-    group has as many equations, in the model's order.
+    With `balance` ``cost`` so that the largest group costs little: greedily, the most expensive
+    equations first, or cut in the model's order, where neighbours share more, whichever is better.
+    With ``equal`` every group has as many equations, in the model's order.
     """
     prices = Prices(system, precision, costs)
     needs = [n | c for n, c in zip(prices.needs, prices.constants, strict=True)]
     if balance == "equal":
-        return _equal(prices, needs, groups)
+        bounds = [len(needs) * g // groups for g in range(groups + 1)]
+        return _placed(prices, needs, [list(range(*ends)) for ends in pairwise(bounds)])
+    found = [
+        _placed(prices, needs, members)
+        for members in (_greedy(prices, needs, groups), _cut(prices, needs, groups))
+    ]
+    return min(found, key=lambda placement: (max(placement.costs), sum(placement.costs)))
+
+
+def _placed(prices: Prices, needs: list[frozenset[int]], members: list[list[int]]) -> Placement:
+    totals = []
+    for own in members:
+        every = frozenset[int]().union(*(needs[i] for i in own))
+        total = prices.nodes(every, shared=True) + len(own) * prices.own(shared=True)
+        totals.append(float(total.max()))
+    return Placement(tuple(tuple(sorted(own)) for own in members), tuple(totals))
+
+
+def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:
+    """The most expensive equations first, each to the group that is then the cheapest."""
     own = prices.own(shared=True)
     alone = [float((prices.nodes(need, shared=True) + own).max()) for need in needs]
     members: list[list[int]] = [[] for _ in range(groups)]
     nodes: list[set[int]] = [set() for _ in range(groups)]
     totals = [np.zeros(len(PIPES)) for _ in range(groups)]
     for equation in sorted(range(len(alone)), key=lambda i: (-alone[i], i)):
-        need = needs[equation]
         with_it = [
-            total + prices.nodes(need - has, shared=True) + own
+            total + prices.nodes(needs[equation] - has, shared=True) + own
             for total, has in zip(totals, nodes, strict=True)
         ]
         best = min(range(groups), key=lambda group: (float(with_it[group].max()), group))
         members[best].append(equation)
-        nodes[best] |= need
+        nodes[best] |= needs[equation]
         totals[best] = with_it[best]
-    return Placement(
-        tuple(tuple(sorted(m)) for m in members), tuple(float(t.max()) for t in totals)
-    )
+    return members
 
 
-def _equal(prices: Prices, needs: list[frozenset[int]], groups: int) -> Placement:
-    bounds = [len(needs) * g // groups for g in range(groups + 1)]
-    members = tuple(tuple(range(bounds[g], bounds[g + 1])) for g in range(groups))
-    totals = []
-    for own in members:
-        every = frozenset[int]().union(*(needs[i] for i in own))
-        total = prices.nodes(every, shared=True) + len(own) * prices.own(shared=True)
-        totals.append(float(total.max()))
-    return Placement(members, tuple(totals))
+def _cut(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:
+    """Runs of equations of which the most expensive costs as little as it can, nearly."""
+    everything = float(prices.nodes(frozenset().union(*needs), shared=True).sum())
+    least, most = 0.0, everything + len(needs) * float(prices.own(shared=True).sum())
+    best = _runs(prices, needs, groups, most)
+    for _ in range(_BISECTIONS):
+        middle = (least + most) / 2
+        members = _runs(prices, needs, groups, middle)
+        if members is None:
+            least = middle
+        else:
+            best, most = members, middle
+    assert best is not None
+    return best
+
+
+def _runs(
+    prices: Prices, needs: list[frozenset[int]], groups: int, most: float
+) -> list[list[int]] | None:
+    """Runs of equations that cost no more than `most` each; None if there must be more runs."""
+    own, nodes = prices.own(shared=True), set[int]()
+    members: list[list[int]] = [[]]
+    total = np.zeros(len(PIPES))
+    for equation, need in enumerate(needs):
+        total = total + prices.nodes(need - nodes, shared=True) + own
+        left = len(needs) - equation  # a group for each is enough
+        if members[-1] and (float(total.max()) > most or left <= groups - len(members)):
+            members.append([])
+            nodes, total = set(), prices.nodes(need, shared=True) + own
+        members[-1].append(equation)
+        nodes |= need
+    return members if len(members) <= groups else None

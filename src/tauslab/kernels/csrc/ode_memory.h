@@ -59,20 +59,25 @@ struct BufferOut {
 // Writes one sample of neighbouring rows; neighbouring lanes write side by side.
 template <int WIDTH>
 DEVICE void write_sample(const OdeJob &job, const Real *values, i64 first, i64 k, int lane) {
-    constexpr int PITCH = Handover<WIDTH>::PITCH, SOME = N_QUANTITIES > 0 ? N_QUANTITIES : 1;
+    constexpr int PITCH = Handover<WIDTH>::PITCH;
     const Samples &out = job.samples;
     const bool by_row = out.quantity_stride == 1;
-    for (int item = lane; item < WIDTH * N_QUANTITIES; item += LANES) {
-        const int q = by_row ? item % SOME : item / WIDTH, j = by_row ? item / SOME : item % WIDTH;
+    const int first_row = by_row ? 0 : lane, row_step = by_row ? 1 : LANES;
+    const int first_quantity = by_row ? lane : 0, quantity_step = by_row ? LANES : 1;
+    for (int j = first_row; j < WIDTH && first + j < job.rows; j += row_step) {
         const i64 row = first + j;
-        if (row >= job.rows) continue;
         const bool missing = values[N_QUANTITIES * PITCH + j] != 0;
-        const Real value = values[q * PITCH + j];
-        if (out.at)
-            out.at[row * out.row_stride + k * out.time_stride + q * out.quantity_stride] =
-                missing ? missing_sample() : (Sampled)value;
-        if (job.final && k == job.last && q < job.final_count)
-            job.final[row * job.final_count + q] = missing ? tl_nan() : (double)value;
+        if (out.at) {
+            Sampled *at = out.at + row * out.row_stride + k * out.time_stride;
+            for (int q = first_quantity; q < N_QUANTITIES; q += quantity_step)
+                at[q * out.quantity_stride] =
+                    missing ? missing_sample() : (Sampled)values[q * PITCH + j];
+        }
+        if (job.final && k == job.last)
+            for (int q = first_quantity; q < N_QUANTITIES && q < job.final_count;
+                 q += quantity_step)
+                job.final[row * job.final_count + q] =
+                    missing ? tl_nan() : (double)values[q * PITCH + j];
     }
 }
 

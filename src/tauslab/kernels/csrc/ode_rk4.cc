@@ -2,14 +2,6 @@
 // variables in registers.
 #include "ode_rk4.h"
 
-template <class State>
-DEVICE u8 advance(FixedSteps &method, State &x, const Real *c, double from, double to) {
-    Real y[N_VARIABLES + 1], sum[N_VARIABLES + 1];
-    fixed_steps(x, y, sum, c, from, to, method.substeps);
-    method.steps += (u64)method.substeps;
-    return ODE_DONE;
-}
-
 // All trajectories take equally long: rows are dealt out, so that neighbours write side by side.
 KERNEL(ode_rk4, ODE_ARGUMENTS, i64 substeps) {
     const OdeJob job = ODE_JOB;
