@@ -113,7 +113,10 @@ def _engine(
     settings = OdeSettings("rk4", substeps=run.substeps, precision=precision, **layout.options())
     duration = case.step * run.substeps
     times = [duration * k for k in range(1, run.points + 1)]
-    return Ode(backend, system, times, settings, priors=priors, wide=False)
+    return Ode(
+        backend, system, times, settings,
+        priors=priors, wide=False, trajectories=run.trajectories,
+    )  # fmt: skip
 
 
 def compile_all(
