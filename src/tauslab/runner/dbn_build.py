@@ -38,7 +38,7 @@ from tauslab.runner.dbn_plan import (
 )
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
-from tauslab.runner.ode_task import tell_choice
+from tauslab.runner.ode_layout import layout_row, tell_choice
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.progress import Progress
 from tauslab.runner.run import open_backend
@@ -77,7 +77,8 @@ def build_network(
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        engine = in_turn(comm, lambda: engine_of(task, backend))
+        each = -(-options.samples // comm.size)
+        engine = in_turn(comm, lambda: engine_of(task, backend, each))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
         plan = on_root(comm, lambda: plan_of(task, engine, held[0]))
@@ -89,6 +90,7 @@ def build_network(
         try:
             done = counting.run()
             told = counting.told() | {"seconds_ready": ready - began}
+            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
             built, everywhere = _finish(task, plan, counting, (done, before), told)
         except BaseException as error:
             end_all_ranks(comm, error)

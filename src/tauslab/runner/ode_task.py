@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates
@@ -131,28 +130,6 @@ def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
     names |= {name: f"ode_{name}" for name in ("solver", *_OF_DEVICES)}
     given = {name: arguments[option] for name, option in names.items()}
     return integration(arguments["method"], **given)
-
-
-def tell_choice(engine: Ode) -> None:
-    """Print how a device with warps is used, and what that was predicted to cost."""
-    if engine.choice is not None:
-        print(engine.choice, flush=True)
-
-
-def layout_row(engine: object, backend: Backend) -> dict[str, float | str]:
-    """What a rank's row of /profile says of the layout, and cycles a second of its processors."""
-    if not isinstance(engine, Ode) or engine.choice is None:
-        return {}
-    return {"layout": engine.choice.short, "cycles": backend.processors * backend.clock}
-
-
-def with_measured(row: Mapping[str, float | str]) -> dict[str, float | str]:
-    """The row with what a step took beside what was predicted, where that can be told."""
-    cycles, steps = (float(row.get(name, 0)) for name in ("cycles", "events"))
-    if not cycles or not steps:
-        return dict(row)
-    measured = float(row["compute"]) * cycles / steps
-    return {**row, "layout": f"{row['layout']}, measured {measured:.3g}"}
 
 
 def ode_attributes(options: Options) -> dict[str, str | int | float]:

@@ -34,13 +34,8 @@ from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
-from tauslab.runner.ode_task import (
-    layout_row,
-    ode_attributes,
-    prepare_ode,
-    tell_choice,
-    with_measured,
-)
+from tauslab.runner.ode_layout import layout_row, tell_choice, with_measured
+from tauslab.runner.ode_task import ode_attributes, prepare_ode
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -195,15 +190,18 @@ def build_engine(
 ) -> Engine:
     """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
+    each = -(-options.total // devices) if devices else 0
     if task.system is not None:
-        priors = options.sample.priors
-        return Ode(backend, task.system, times, options.integration, priors=priors)
+        return Ode(
+            backend, task.system, times, options.integration, priors=options.sample.priors,
+            trajectories=each,
+        )  # fmt: skip
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
-        trajectories=-(-options.total // devices) if devices else 0,
+        trajectories=each,
     )  # fmt: skip
 
 
