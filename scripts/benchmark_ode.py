@@ -41,7 +41,7 @@ from ode_measure import Bench, Layout, Measured, Run, compile_all
 from ode_tables import TABLES, draw_choice, draw_figure5
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import TauslabError
 
 MODES = ("models", "synthetic", "figure5", "table3", "table6", "table7", "choice", "peak")
 WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
@@ -135,7 +135,7 @@ def measure(modes: Sequence[str], arguments: argparse.Namespace) -> list[Measure
     for case, layout, run in jobs:
         try:
             one = bench.measure(case, layout, run)
-        except ConfigError as error:
+        except TauslabError as error:  # a layout that the device has no memory for
             print(f"{case.name} {layout.options()}: {error}", file=sys.stderr)
             continue
         print(f"{case.name} {layout.options()} {one.told or one.layout}: {one.seconds:.4g} s",

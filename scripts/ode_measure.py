@@ -16,7 +16,7 @@ from ode_cases import Case, equations
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import TauslabError
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
 WARM_UP = 1024  # trajectories of the launch before, whose samples give the digest
@@ -139,7 +139,7 @@ def _compile(
     backend = get_backend(device, BackendOptions())
     try:
         _engine(backend, case, layout, run, how)
-    except ConfigError:
+    except TauslabError:
         pass  # a layout that does not fit the device is told when it is measured
     finally:
         backend.close()
