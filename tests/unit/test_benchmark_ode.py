@@ -113,6 +113,15 @@ def test_tables_compare_layouts(scripts):
     assert cells(text["peak"], "EGF-NGF")[-1].endswith(" %")
 
 
+def test_layouts_that_differ_in_their_bits_are_named(scripts):
+    layout = scripts["ode_measure"].Layout
+    found = [measured(scripts, case, layout(), 1.0) for case in ("EGF-NGF", "thrombin")]
+    differ = scripts["benchmark_ode"].of_different_bits
+    assert differ(found) == []
+    other = found[0].__class__(**{**vars(found[0]), "digest": "other"})
+    assert differ([*found, other]) == ["EGF-NGF"]
+
+
 def test_figures_are_drawn(scripts, tmp_path):
     pytest.importorskip("matplotlib")
     tables, layout = scripts["ode_tables"], scripts["ode_measure"].Layout
