@@ -20,9 +20,9 @@ trajectories are run, so the device is as full as in the whole run, whose second
 | choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
 | peak | counted operations per second against what the device can do |
 
-All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are told: a table
-with any measures less than it says. Writes one JSON file with every measurement, a Markdown table
-a mode, and figures.
+All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are
+told: a table with any measures less than it says. Writes one JSON file with every measurement, a
+Markdown table a mode, and figures.
 """
 
 from __future__ import annotations

@@ -21,21 +21,23 @@ from tauslab.runner.dbn_parts import gathered, next_attempt, parts_of
 
 BUILD = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "3000", "--t-end", "4", "--points",
          "5", "--substeps", "10", "--threads", "1", "--block", "50", "--quiet"]  # fmt: skip
-# Writes a part after each launch, and is killed when the n-th is about to get its name, or has it.
+# Writes a part after each launch, and gets a signal when the n-th is about to get its name, or has
+# it.
 PROGRAM = """
 import os, signal, sys
 from tauslab.runner import cli, dbn_build, dbn_parts
 from tauslab.runner.output.disk import Disk
 dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0
 left, when, replace = [int(sys.argv[1])], sys.argv[2], Disk.replace
+sent = getattr(signal, sys.argv[3])
 def killed(disk, old, new):
     left[0] -= 1
     if when == "after" or left[0]:
         replace(disk, old, new)
     if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), sent)
 Disk.replace = killed
-sys.exit(cli.main(sys.argv[3:]))
+sys.exit(cli.main(sys.argv[4:]))
 """
 
 
@@ -47,11 +49,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def kill(count, when, *words):
-    command = [sys.executable, "killed.py", str(count), when, *BUILD, "-o", "x.h5", *words]
+def kill(count, when, *words, sent="SIGKILL", code=-signal.SIGKILL):
+    program = [sys.executable, "killed.py", str(count), when, sent]
     package = str(Path(tauslab.__file__).parents[1])
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": package}, check=False)
-    assert done.returncode == -signal.SIGKILL
+    environment = {**os.environ, "PYTHONPATH": package}
+    command = [*program, *BUILD, "-o", "x.h5", *words]
+    assert subprocess.run(command, env=environment, check=False).returncode == code
 
 
 def test_a_killed_build_is_completed_to_the_same_network(folder, capsys):
@@ -71,6 +74,15 @@ def test_a_killed_build_is_completed_to_the_same_network(folder, capsys):
     assert main([*BUILD, "--resume", "-o", "x.h5"]) == 0
     assert network_digest_lines("x.h5") == network_digest_lines("whole.h5")
     assert sorted(p.name for p in folder.glob("x.h5*")) == ["x.h5"], "parts are removed"
+
+
+def test_a_signal_ends_a_build_with_all_that_was_counted_in_its_file(folder):
+    kill(2, "after", "--seed", "7", sent="SIGTERM", code=75)
+    assert sorted(p.name for p in folder.glob("x.h5*")) == ["x.h5"], "no parts"
+    assert 0 < counted_blocks(folder / "x.h5").sum() < 60
+    assert main([*BUILD, "--resume", "-o", "x.h5"]) == 0
+    assert main([*BUILD, "--seed", "7", "-o", "whole.h5"]) == 0
+    assert network_digest_lines("x.h5") == network_digest_lines("whole.h5")
 
 
 def test_parts_that_the_file_has_are_not_added_twice(folder):
