@@ -113,6 +113,18 @@ def test_tables_compare_layouts(scripts):
     assert cells(text["peak"], "EGF-NGF")[-1].endswith(" %")
 
 
+def test_runs_of_unlike_length_are_not_compared(scripts):
+    tables, layout = scripts["ode_tables"], scripts["ode_measure"].Layout
+    found = [
+        measured(scripts, "EGF-NGF", asked, seconds)
+        for asked, seconds in ((layout(), 0.3), (layout("thread"), 0.3), (tables.GLOBAL, 0.9))
+    ]
+    run = scripts["ode_measure"].Run(3_000_000, 100, 100)
+    found.append(found[0].__class__(**{**vars(found[0]), "seconds": 2.5, "run": run}))
+    assert cells(tables.choice_table(found, None), "EGF-NGF")[4:6] == ["0.3", "0.3"]
+    assert cells(tables.TABLES["models"](found, None), "EGF-NGF")[6] == "2.5"
+
+
 def test_layouts_that_differ_in_their_bits_are_named(scripts):
     layout = scripts["ode_measure"].Layout
     found = [measured(scripts, case, layout(), 1.0) for case in ("EGF-NGF", "thrombin")]
