@@ -16,7 +16,7 @@ def case(case, sub, points, layouts, total=None, unknown=20):
     times = [case.step * sub * k for k in range(1, points + 1)]
     e_total = total or case.trajectories
     for layout, warps, memory, balance in layouts:
-        if time.time() - begun > 125: say('out of time'); return
+        if time.time() - begun > 96: say('out of time'); return
         try:
             t0 = time.time()
             s = OdeSettings('rk4', substeps=sub, precision='single', layout=layout, warps=warps, memory_warps=memory, balance=balance)

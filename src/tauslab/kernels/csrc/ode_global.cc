@@ -9,11 +9,6 @@ struct GlobalNumbers {
     DEVICE_MEMBER Real &operator[](int i) const { return at[i * THREAD_STRIDE]; }
 };
 
-// What was stored is loaded again.
-DEVICE void stage_ends(const GlobalNumbers &) {
-    RELOAD;
-}
-
 struct GlobalSteps {
     GlobalNumbers next, sum;
     i64 substeps;

@@ -13,8 +13,13 @@ DEVICE StepSize step_size(double h) {
     return {h, (Real)(0.5 * h), (Real)h, (Real)(h / 6.0)};
 }
 
-// Variables in registers need nothing between stages.
-DEVICE void stage_ends(const Real *) {}
+// Numbers in registers need nothing between stages; those in memory are loaded again, or they would
+// be kept in registers after all.
+DEVICE void stage_ends(const Real *, const Real *) {}
+template <class State, class Constants>
+DEVICE void stage_ends(const State &, const Constants &) {
+    RELOAD;
+}
 
 // The same as `unrolled_step` with one text for the four stages, where that is long: instructions are
 // kept in a cache too. A sum that begins with -0 is the first rate, whatever the sign of a zero.
@@ -23,7 +28,7 @@ DEVICE void rolled_step(State &x, State &y, State &sum, const Constants &c, doub
                         const StepSize &by) {
     Real d[N_VARIABLES + 1];
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) y[i] = x[i], sum[i] = (Real)-0.0;
-    stage_ends(y);
+    stage_ends(y, c);
     NO_UNROLL for (int stage = 0; stage < 4; ++stage) {
         const Real weight = stage == 1 || stage == 2 ? (Real)2 : (Real)1;
         const Real ahead = stage < 2 ? by.half : by.full;
@@ -33,10 +38,10 @@ DEVICE void rolled_step(State &x, State &y, State &sum, const Constants &c, doub
             sum[i] = fused(weight, d[i], sum[i]);
             y[i] = fused(ahead, d[i], x[i]);
         }
-        stage_ends(y);
+        stage_ends(y, c);
     }
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) x[i] = fused(by.sixth, sum[i], x[i]);
-    stage_ends(x);
+    stage_ends(x, c);
 }
 
 // x(t) to x(t + h), with room for the next stage's variables and for a sum of rates. The operations
@@ -49,22 +54,22 @@ DEVICE void unrolled_step(State &x, State &y, State &sum, const Constants &c, do
     Real d[N_VARIABLES + 1];
     ode_rates(x, c, (Real)t, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) sum[i] = d[i], y[i] = fused(half, d[i], x[i]);
-    stage_ends(y);
+    stage_ends(y, c);
     ode_rates(y, c, middle, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) {
         sum[i] = fused((Real)2, d[i], sum[i]);
         y[i] = fused(half, d[i], x[i]);
     }
-    stage_ends(y);
+    stage_ends(y, c);
     ode_rates(y, c, middle, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) {
         sum[i] = fused((Real)2, d[i], sum[i]);
         y[i] = fused(full, d[i], x[i]);
     }
-    stage_ends(y);
+    stage_ends(y, c);
     ode_rates(y, c, last, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) x[i] = fused(sixth, sum[i] + d[i], x[i]);
-    stage_ends(x);
+    stage_ends(x, c);
 }
 
 // `substeps` steps from one time to another.
