@@ -300,19 +300,20 @@ class Ode:
 
 def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
     """What the layout needs in the header."""
-    sizes = f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
+    sizes = (
+        f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
+        f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
+        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
+    )
     placement = choice.placement
     if placement is not None:
-        sizes += f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
         return lambda system, writer: (
             sizes + group_functions(system, placement.groups, writer, choice.groups)
         )
     if not choice.in_blocks:
         return None
     sizes += (
-        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
         f"constexpr bool SHARED_CONSTANTS = {str(choice.shared_constants).lower()};\n"
         f"constexpr int COMPUTE_THREADS = {choice.compute_threads};\n"
-        f"constexpr int LEAST_BLOCKS = {choice.blocks};\n"
     )
     return lambda *_: sizes

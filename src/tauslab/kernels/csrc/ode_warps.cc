@@ -176,7 +176,7 @@ DEVICE_MEMBER void GroupWork::run() {
         trajectories<G>(first);
 }
 
-BLOCK_KERNEL(ALL_THREADS *GROUPS, 1, ode_warps, ODE_ARGUMENTS, i64 substeps) {
+BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
     const OdeJob job = ODE_JOB;
     const int group = THREAD_IN_BLOCK / ALL_THREADS, lane = THREAD_IN_BLOCK % LANES;
