@@ -21,6 +21,8 @@ from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
 
 _RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
@@ -54,8 +56,16 @@ def _speaks() -> bool:
         return True
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells help and what is wrong once, whatever the number of ranks."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if _speaks():
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="tauslab",
         description="Stochastic chemistry on many GPUs: the same seed, the same bits, anywhere.",
         allow_abbrev=False,

@@ -227,7 +227,7 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     """
     name = choose_backend(device)
     count = device_count(name)
-    index = gpu_index(count, comm.local_rank)
+    index = gpu_index(count, comm.gpu_rank)
     index = index % count if share and count else index
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
