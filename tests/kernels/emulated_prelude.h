@@ -27,7 +27,7 @@ struct Fiber {
     bool done;
     u64 warp_operations, block_operations;
     u64 value[2];
-    bool vote[2];
+    bool vote[2], block_vote[2];
     char *stack;
 };
 
@@ -138,10 +138,10 @@ static u32 warp_ballot(int lanes, bool condition) {
 }
 
 static bool block_any(bool condition) {
-    fibers[current].vote[(fibers[current].block_operations + 1) & 1] = condition;
+    fibers[current].block_vote[(fibers[current].block_operations + 1) & 1] = condition;
     const int slot = block_operation();
     bool any = false;
-    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].vote[slot];
+    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].block_vote[slot];
     return any;
 }
 

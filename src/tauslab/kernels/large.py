@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.composition import write_groups
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
@@ -52,7 +53,7 @@ class LargeNetwork:
     Parameters
     ----------
     selector
-        ``pdm``, or ``tree``: with it no reaction has an owner.
+        ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
     team
         Threads that run one trajectory.
     weights
@@ -76,14 +77,14 @@ class LargeNetwork:
         self.header = table_header(network, book.header(), team, pilot=pilot)
         counts = np.zeros(max(1, len(network.reactions)), np.uint64)
         self.firings = backend.upload(counts) if pilot else None
-        self._sizes = (len(network.species), book["N_WHOLE"], book["N_VALUES"])
+        self._sizes = (book["N_COUNTS"], book["N_WHOLE"], book["N_VALUES"])
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
     @property
     def bytes_per_trajectory(self) -> int:
         """Device memory that one trajectory in flight takes."""
-        species, whole, values = self._sizes
-        return 4 * species + 8 * (whole + values)
+        counts, whole, values = self._sizes
+        return 4 * counts + 8 * (whole + values)
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
         """State of trajectories in flight: counts, whole numbers of terms, sums."""
@@ -109,10 +110,13 @@ def tables_of(
     _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
-    owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
+    owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    write_plans(book, network, ForestTables(book, network, terms, stored))
+    grouped = selector == "cr"
+    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
+    write_plans(book, network, forest)
+    write_groups(book, len(network.species), len(stored) if grouped else None)
     return book
 
 

@@ -147,8 +147,8 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     slabs
         Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
     halo, halo_depth
-        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
-        ``mpi``; and how many at a time (0: one). Changes no result.
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``shared``,
+        ``host``, ``mpi``; and how many at a time (0: by size and transport). Changes no result.
     rebalance_every
         Seconds between new cuts into slabs, made where their times differ; 0: never. By default
         with checkpoints.
@@ -287,8 +287,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         ``summary:first-passage:X:100``), as a list or separated by commas. By default
         trajectories while they stay below 1 GiB, else statistics and final.
     selector
-        Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
-        the same law. By default the network decides, see docs/large-networks.md.
+        Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
+        draw from the same law. By default the network decides, see docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
     presimulation

@@ -63,7 +63,7 @@ def run_lattice(
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        _run(task, path, comm, grid, stop)
+        _run(task, path, comm, grid, stop, tell)
         result = agree(comm, lambda: LatticeResult(path))
     except BaseException:
         if folder and comm.rank == 0:
@@ -142,6 +142,7 @@ def _run(
     comm: Communicator,
     grid: RankGrid,
     stop: Callable[[], bool],
+    tell: Callable[[str], object],
 ) -> None:
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
@@ -162,6 +163,8 @@ def _run(
             return
         group = Group(task, options.seed, backend, comm, grid)
         agree(comm, group.prepare)
+        if grid.slabs > 1 and comm.rank == 0:
+            tell(f"{task.model.name}: {group.describe()}")
         if not resumes:
             on_root(comm, writer.create)
         try:

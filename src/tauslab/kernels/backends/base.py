@@ -108,6 +108,10 @@ class Backend(Protocol):
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
+    # About the seconds that a processor takes for a site of a lattice, and the least of a step.
+    site_seconds: float
+    step_seconds: float
+    waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""
@@ -156,6 +160,12 @@ class Backend(Protocol):
 
     def close_memory(self, buffer: Any) -> None:
         """Give back what `open_memory` gave."""
+
+    def map_host(self, memory: Array) -> Any:
+        """Host memory of whole pages as a buffer; DeviceError where kernels cannot reach it."""
+
+    def unmap_host(self, buffer: Any) -> None:
+        """Give back what `map_host` gave; the memory stays."""
 
     def record_launches(self, work: Callable[[], None], stream: Any) -> Graph | None:
         """Record what `work` launches from `stream` on, without running it; None: not possible.

@@ -150,6 +150,8 @@ class CpuBackend:
     style = Style(branches=True, warps=False)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
+    site_seconds, step_seconds = 1.2e-7, 1e-4
+    waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
         self.clock = 0.0
@@ -228,6 +230,13 @@ class CpuBackend:
 
     def close_memory(self, buffer: Array) -> None:
         """Nothing was opened."""
+
+    def map_host(self, memory: Array) -> Array:
+        """The memory itself."""
+        return memory
+
+    def unmap_host(self, buffer: Array) -> None:
+        """Nothing was mapped."""
 
     def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:
         """Nothing to gain: a launch is a call."""

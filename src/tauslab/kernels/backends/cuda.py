@@ -27,6 +27,8 @@ from tauslab.model.errors import DeviceError
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
 _CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz
+_PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
+_HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
 
 
@@ -141,6 +143,8 @@ class CudaBackend:
     style = Style(branches=False, warps=True)
     sites_together = 1 << 20  # a step is so short that launches would be much of it
     sites_of_a_block = 1
+    site_seconds, step_seconds = 8.2e-9, 3.5e-5
+    waits_aside = True
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()
@@ -285,6 +289,29 @@ class CudaBackend:
         from cupy.cuda import runtime
 
         runtime.ipcCloseMemHandle(buffer.data.ptr)
+
+    def map_host(self, memory: Array) -> Any:
+        """Pin it; a device whose addresses are not the host's is refused."""
+        import cupy
+        from cupy.cuda import runtime
+
+        self._device.use()
+        address = memory.ctypes.data
+        if not runtime.deviceGetAttribute(_HOST_ADDRESSES, self._device.id):
+            raise DeviceError(f"{self.describe()} has other addresses for host memory")
+        try:
+            runtime.hostRegister(address, memory.nbytes, _PORTABLE | _MAPPED)
+        except runtime.CUDARuntimeError as error:
+            raise DeviceError(f"host memory cannot be mapped: {error}") from error
+        owner = cupy.cuda.UnownedMemory(address, memory.nbytes, memory, self._device.id)
+        pointer = cupy.cuda.MemoryPointer(owner, 0)
+        return cupy.ndarray(memory.shape, memory.dtype, memptr=pointer)
+
+    def unmap_host(self, buffer: Any) -> None:
+        """Let its pages go."""
+        from cupy.cuda import runtime
+
+        runtime.hostUnregister(buffer.data.ptr)
 
     def record_launches(self, work: Callable[[], None], stream: CudaStream) -> CudaGraph:
         """Capture a CUDA graph."""

@@ -1,13 +1,14 @@
 // The propensities of a large network as a forest of sum trees, and the search for a reaction.
 //
-// *Owners* (selectors `pdm` and `cr`). A mass-action propensity of one or two molecules is a count
+// *Owners* (selector `pdm`). A mass-action propensity of one or two molecules is a count
 // x times a partial propensity (Ramaswamy, Gonzalez-Segredo & Sbalzarini, J. Chem. Phys. 130,
 // 244104, 2009). The species of x owns the reaction. An owner's reactions with one rate constant c
 // make a *term*, c times a whole number n: the sum of their partners' counts, or how many they are.
 // So an event changes whole numbers by adding whole numbers, which nothing can make drift, and then
 // rebuilds the sums of the terms, times x, that hold them. Terms stand in chunks of up to 32.
-// *Stored* leaves: every other propensity (all of them with the selector `tree`) is a leaf of a sum
-// tree of its own. It is computed again when a species it reads changes.
+// *Stored* leaves: every other propensity (all of them with the selectors `tree` and `cr`) is a leaf
+// of a sum tree of its own, or with `cr` stands in groups without sums (composition.h). It is
+// computed again when a species it reads changes.
 //
 // The *top* tree has a leaf for each owner, and one for the stored tree. What an event makes old is
 // a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, owners,

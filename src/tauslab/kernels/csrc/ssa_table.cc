@@ -1,16 +1,25 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
-// reaction is found: forest.h; what it changes: event.h.
-//
-// Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
-// pilot, which counts how often each reaction fires, has a stream of its own.
+// reaction is found, and by which random numbers: sum_search.h and composition.h; what it changes:
+// event.h. A pilot, which counts how often each reaction fires, has a stream of its own.
+#include "composition.h"
 #include "event.h"
 #include "model.h"
 #include "portable_math.h"
 #include "prelude.h"
 #include "streams.h"
-#include "team_draws.h"
+#include "sum_search.h"
 #include "team_sampling.h"
+
+template <bool GROUPED>
+struct SelectorOf {
+    typedef SumSearch Type;
+};
+template <>
+struct SelectorOf<true> {
+    typedef Composition Type;
+};
+typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
@@ -20,11 +29,11 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    State s = {{all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE},
+    State s = {{all_counts + TEAM_OFFSET(N_COUNTS), TEAM_STRIDE},
                {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE},
                {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE},
                constants};
-    TeamDraws draws;
+    Selector::Draws draws;
     u64 fired = 0;
 
     for (;;) {
@@ -33,20 +42,18 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
         const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
         start(tables, initial + place.input * initial_stride, s);
+        Selector::begin(draws, s);
         i64 k = 0;
         u64 step = 0;
         double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
         while (k < n_times) {
-            if (step % DRAWS_OF_TEAM == 0) draws.make(*keys, place, step);
-            const Neighbours below = {s.v, V_ROOT};
-            const Root root(below);
-            const double a0 = root.total();
+            Selector::Event event(*keys, place, step, draws, s);
             double t_event = infinity();
-            if (a0 > 0 && a0 < infinity())
-                t_event = t + draws.waiting(step) / a0;
+            if (event.total() > 0 && event.total() < infinity())
+                t_event = t + event.waiting();
             else
-                ended = a0 == 0 ? ABSORBED : NOT_A_NUMBER;
+                ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
             for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
                 record_state(tables, out, row, k, s);
@@ -55,12 +62,12 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 ended = STEP_LIMIT;
                 break;
             }
-            const i32 reaction = find(tables, root, draws.unit(step) * a0, s);
+            const i32 reaction = event.reaction(tables, s);
             if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
-            if (!fire(tables, reaction, s)) {
+            if (!Selector::fire(tables, reaction, s)) {
                 ended = OVERFLOWED;
                 break;
             }
