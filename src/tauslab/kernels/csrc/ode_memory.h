@@ -26,25 +26,37 @@ struct Handover {
     i64 count;                   // that were
 
     DEVICE_MEMBER Real *buffer() const { return memory + (count & 1) * BUFFER; }
-    DEVICE_MEMBER int barrier(int which) const { return first_barrier + which + (int)(count & 1); }
+    // Numbers are written out: only then are they known before the program runs.
+    DEVICE_MEMBER void wait(int which) const {
+        if (count & 1)
+            BARRIER_WAIT(first_barrier + which + 1, threads);
+        else
+            BARRIER_WAIT(first_barrier + which, threads);
+    }
+    DEVICE_MEMBER void arrive(int which) const {
+        if (count & 1)
+            BARRIER_ARRIVE(first_barrier + which + 1, threads);
+        else
+            BARRIER_ARRIVE(first_barrier + which, threads);
+    }
 
     // For those that integrate: room for a sample, after which it is handed over.
     DEVICE_MEMBER Real *room() const {
-        if (count >= 2) BARRIER_WAIT(barrier(EMPTY), threads);
+        if (count >= 2) wait(EMPTY);
         return buffer();
     }
     DEVICE_MEMBER void hand_over() {
-        BARRIER_ARRIVE(barrier(FULL), threads);
+        arrive(FULL);
         ++count;
     }
 
     // For the writer.
     DEVICE_MEMBER const Real *take() const {
-        BARRIER_WAIT(barrier(FULL), threads);
+        wait(FULL);
         return buffer();
     }
     DEVICE_MEMBER void taken() {
-        if (count + 2 < total) BARRIER_ARRIVE(barrier(EMPTY), threads);
+        if (count + 2 < total) arrive(EMPTY);
         ++count;
     }
 };

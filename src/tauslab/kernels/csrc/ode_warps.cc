@@ -179,7 +179,10 @@ DEVICE_MEMBER void GroupWork::run() {
 BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
     const OdeJob job = ODE_JOB;
-    const int group = THREAD_IN_BLOCK / ALL_THREADS, lane = THREAD_IN_BLOCK % LANES;
+    // Known before it runs where there is one: a block that may use any barrier takes them all, of
+    // which a multiprocessor has enough for four blocks.
+    const int group = GROUPS == 1 ? 0 : THREAD_IN_BLOCK / ALL_THREADS;
+    const int lane = THREAD_IN_BLOCK % LANES;
     const int warp = THREAD_IN_BLOCK % ALL_THREADS / LANES;
     const i64 first_row = (BLOCK_ID * GROUPS + group) * LANES, row_step = BLOCKS * GROUPS * LANES;
     Real *own = memory + group * GROUP_NUMBERS;
