@@ -19,6 +19,7 @@
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
 #undef BLOCKS
+#undef TEAM_MEMORY
 
 constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 
@@ -168,6 +169,9 @@ static void wait_a_little() {
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
     type *const name = name##_of_blocks[BLOCK_ID]
+#define TEAM_MEMORY(name, count) \
+    static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
+    double *const name = name##_of_teams[current / TEAM_THREADS]
 #define BLOCKS ((i64)FIBER_BLOCKS)
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current

@@ -22,6 +22,7 @@ from tauslab.kernels.backends import (
 )
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.engine import Engine
+from tauslab.kernels.large import Expected
 from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.ode import Ode
 from tauslab.kernels.presimulation import presimulate
@@ -199,9 +200,10 @@ def build_engine(
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
+    expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
-        trajectories=each,
+        expected=expected,
     )  # fmt: skip
 
 

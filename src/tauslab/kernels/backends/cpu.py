@@ -150,6 +150,7 @@ class CpuBackend:
     style = Style(branches=True, warps=False)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
+    fast_memory = 0
     site_seconds, step_seconds = 1.2e-7, 1e-4
     waits_aside = False
 

@@ -52,6 +52,11 @@ struct LaneArray {
     DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
 };
 
+// Fast memory of a team, of which a CPU has none to give.
+#define TEAM_MEMORY(name, count) \
+    static_assert((count) == 0); \
+    [[maybe_unused]] double *const name = nullptr
+
 // Lanes of a warp that run together, of which a CPU thread is the only one.
 DEVICE int lanes_where(bool condition) {
     return condition;
@@ -105,6 +110,12 @@ DEVICE Octet load_octet(const double *from) {
 
 DEVICE Octet load_octet(const i64 *from) {
     WholeOctet value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return __builtin_convertvector(value, Octet);
+}
+
+DEVICE Octet load_octet(const i32 *from) {
+    i32 value __attribute__((vector_size(32)));
     __builtin_memcpy(&value, from, sizeof value);
     return __builtin_convertvector(value, Octet);
 }

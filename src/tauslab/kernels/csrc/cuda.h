@@ -63,6 +63,11 @@ DEVICE void barrier_arrive_(int number, int threads) {
     extern __shared__ double block_memory_[]; \
     static_assert((count) >= 0); \
     type *const name = (type *)block_memory_
+// `count` doubles of the block's shared memory for each team of TEAM_THREADS; the backend gives the
+// block as much as the source says.
+#define TEAM_MEMORY(name, count) \
+    extern __shared__ double team_memory_[]; \
+    [[maybe_unused]] double *const name = team_memory_ + threadIdx.x / TEAM_THREADS * (count)
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
 // Registers are worth more than draws in store.

@@ -1,8 +1,8 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
 // reaction is found, and by which random numbers: sum_search.h and composition.h; what it changes:
-// event.h. A pilot, which counts how often each reaction fires, has a stream of its own.
-#include "composition.h"
+// event.h, or dense.h for both. A pilot, which counts how often each reaction fires, has a stream of
+// its own.
 #include "event.h"
 #include "model.h"
 #include "portable_math.h"
@@ -10,6 +10,18 @@
 #include "streams.h"
 #include "sum_search.h"
 #include "team_sampling.h"
+
+// Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
+constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
+constexpr i64 ROOM_OF_WHOLE = (N_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
+                             (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
+                             (FAST_PARTS > 2 ? ROOM_OF_WHOLE : 0);
+
+#if IS_DENSE
+typedef SumSearch Selector;
+#else
+#include "composition.h"
 
 template <bool GROUPED>
 struct SelectorOf {
@@ -20,19 +32,24 @@ struct SelectorOf<true> {
     typedef Composition Type;
 };
 typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
+#endif
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
             const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
+            double *all_values, i32 *all_counts, Whole *all_whole, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    State s = {{all_counts + TEAM_OFFSET(N_COUNTS), TEAM_STRIDE},
-               {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE},
-               {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE},
-               constants};
+    TEAM_MEMORY(fast, FAST_DOUBLES);
+    State s;
+    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS),
+           TEAM_STRIDE};
+    s.n = {FAST_PARTS > 2 ? (Whole *)(fast + N_VALUES + ROOM_OF_COUNTS)
+                          : all_whole + TEAM_OFFSET(N_WHOLE),
+           TEAM_STRIDE};
     Selector::Draws draws;
     u64 fired = 0;
 
@@ -55,6 +72,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             else
                 ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
+            if (sample < t_event) settle(tables, s);
             for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
                 record_state(tables, out, row, k, s);
             if (k == n_times) break;
@@ -72,6 +90,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 break;
             }
         }
+        settle(tables, s);
         record_end(tables, out, row, k, ended, s);
         team_sync();
         fired += step;
