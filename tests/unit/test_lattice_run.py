@@ -216,9 +216,10 @@ def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
 
 def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path):
     """No file may grow beyond so many bytes: parts do not, their second copy does."""
-    whole = tmp_path / "whole.h5"
-    run(whole, frame_every=2).close()
-    write_lattice(model(), tmp_path / "model.h5")
+    whole, lattice = tmp_path / "whole.h5", empty_lattice((16, 24, 24), {"A": 0.15}, slots=8)
+    lattice.place("A", count=9000, site_type="default")
+    write_lattice(lattice, tmp_path / "model.h5")
+    run(whole, lattice, frame_every=5).close()
     program = (
         "import resource, signal, sys\n"
         "from tauslab.runner.cli import main\n"
@@ -228,7 +229,7 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     )
     path, most = tmp_path / "out.h5", whole.stat().st_size // 2
     given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
-    own = ["--frame-every", 2, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
+    own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, [most, *given, *own])],
         capture_output=True, text=True, check=False, timeout=60,
