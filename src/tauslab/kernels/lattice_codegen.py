@@ -28,6 +28,9 @@ _MOST_GHOST_SPECIES = (1 << 18) // 6  # see ghost_draw in csrc/rdme_hop.h
 _CERTAIN = 2**64 - 1
 
 
+STRIP = 32  # sites along x that a warp has in a row
+
+
 @dataclass(frozen=True)
 class Tile:
     """Sites along x and y that a block works on, and its threads.
@@ -47,6 +50,13 @@ def tile_of(lattice: LoweredLattice) -> Tile:
     _, ny, nx = lattice.shape
     x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
     return Tile(x, y, min(128, max(64, x * y)))
+
+
+def in_strips(lattice: LoweredLattice) -> bool:
+    """Whether warps may hop in a tile each, along x and y: csrc/rdme_strip.h."""
+    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
+    held = "held" in lattice.boundary
+    return tile_of(lattice).x == STRIP and site_bytes <= 16 and not held
 
 
 def _power_of_two(least: int) -> int:
@@ -234,6 +244,7 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
         '#pragma once\n#include "prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
+        f"#define STRIPS {int(in_strips(lattice))}  // see rdme_strip.h\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
     )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables, tile_of
+from tauslab.kernels.lattice_codegen import STRIP, in_strips, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.kernels.lattice_state import Array, LatticeState, Samples, Slab
 from tauslab.kernels.lattice_tables import LatticeTables
@@ -80,6 +80,8 @@ class LatticeEngine:
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
+        strips = backend.style.warps and in_strips(lattice)
+        self._tiles_each = self.tile.threads // STRIP if strips else 1  # of a block of rdme_xy
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
@@ -272,7 +274,8 @@ class LatticeEngine:
     ) -> None:
         """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
         hole = hole if hole[0] < hole[1] else (end, end)
-        grid = Grid((end - begin - hole[1] + hole[0]) * self.tiles, self.tile.threads)
+        tiles = (end - begin - hole[1] + hole[0]) * self.tiles
+        grid = Grid(-(-tiles // self._tiles_each), self.tile.threads)
         arguments = [*self.arguments(), begin, end, *hole, int(opens)]
         self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
 

@@ -4,19 +4,45 @@
 // Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
 // otherwise: keys of draws, thresholds, the list of those that wait.
 #include "rdme_column.h"
+#include "rdme_strip.h"
+
+// Tiles that a block hops in side by side: one for each warp, or one.
+#if STRIPS_OF_LANES
+constexpr int TILES_EACH = TILE_THREADS / STRIP;
+struct TileWork {
+    StripWork of_warp[TILES_EACH];
+};
+DEVICE int tile_in_block() {
+    return THREAD_ID / STRIP;
+}
+DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
+    hop_in_strip(l, s, number, work.of_warp[tile_in_block()]);
+}
+#else
+constexpr int TILES_EACH = 1;
+typedef PlaneWork TileWork;
+DEVICE int tile_in_block() {
+    return 0;
+}
+DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
+    hop_in_plane(l, s, number, work);
+}
+#endif
 
 // Hops along x and y in planes begin .. end - 1 but hole_begin .. hole_end - 1. `opens` is 1 in one
 // launch of a step, the first of the slab's own planes.
 BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end,
              i64 hole_begin, i64 hole_end, i64 opens) {
-    SHARED PlaneWork shared;
+    SHARED TileWork shared;
     LATTICE_IN_BLOCK(l);
+    BARRIER();
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
     const i64 left_out = (hole_end - hole_begin) * tiles;
-    for (i64 t = begin * tiles + BLOCK_ID; t < end * tiles - left_out; t += BLOCKS)
-        hop_in_plane(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
+    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + tile_in_block(); t < end * tiles - left_out;
+         t += BLOCKS * TILES_EACH)
+        hop_in_tile(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
 }
 
 // The rest of the step in planes begin .. end - 1 but hole_begin .. hole_end - 1, when the hops
@@ -42,16 +68,18 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
 // run at the same time.
 BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 steps, i64 segment) {
     SHARED union {
-        PlaneWork plane;
+        TileWork tile;
         ColumnWork column;
     } shared;
     LATTICE_IN_BLOCK(l);
+    BARRIER();
     const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
         if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        for (i64 t = BLOCK_ID; t < l.planes * tiles; t += BLOCKS)
-            hop_in_plane(l, s, t, shared.plane);
+        for (i64 t = BLOCK_ID * TILES_EACH + tile_in_block(); t < l.planes * tiles;
+             t += BLOCKS * TILES_EACH)
+            hop_in_tile(l, s, t, shared.tile);
         grid_barrier(l.work + BARRIER_CELL, BLOCKS);
         for (i64 b = BLOCK_ID; b < tiles * pieces; b += BLOCKS) {
             const i64 first = b / tiles * segment;
