@@ -11,18 +11,27 @@
 constexpr int TILES_EACH = TILE_THREADS / STRIP;
 struct TileWork {
     StripWork of_warp[TILES_EACH];
+    Lattice lattice;
 };
 DEVICE int tile_in_block() {
     return THREAD_ID / STRIP;
 }
 DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
-    hop_in_strip(l, s, number, work.of_warp[tile_in_block()]);
+    hop_in_strip(l, work.lattice, s, number, work.of_warp[tile_in_block()]);
+}
+// What calls are given: a lattice in registers would have to lie in memory of each thread for them.
+DEVICE void keep_lattice(const Lattice &l, TileWork &work) {
+    if (THREAD_ID == 0) work.lattice = l;
+    BARRIER();
 }
 #else
 constexpr int TILES_EACH = 1;
 typedef PlaneWork TileWork;
 DEVICE int tile_in_block() {
     return 0;
+}
+DEVICE void keep_lattice(const Lattice &, TileWork &) {
+    BARRIER();
 }
 DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
     hop_in_plane(l, s, number, work);
@@ -35,7 +44,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
              i64 hole_begin, i64 hole_end, i64 opens) {
     SHARED TileWork shared;
     LATTICE_IN_BLOCK(l);
-    BARRIER();
+    keep_lattice(l, shared);
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
@@ -72,11 +81,11 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 ste
         ColumnWork column;
     } shared;
     LATTICE_IN_BLOCK(l);
-    BARRIER();
     const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
         if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+        keep_lattice(l, shared.tile);
         for (i64 t = BLOCK_ID * TILES_EACH + tile_in_block(); t < l.planes * tiles;
              t += BLOCKS * TILES_EACH)
             hop_in_tile(l, s, t, shared.tile);
