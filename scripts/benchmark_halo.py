@@ -6,10 +6,12 @@ Start it with as many ranks as there are GPUs::
     mpirun -n 4 --oversubscribe python scripts/benchmark_halo.py -o halo.json
     python scripts/benchmark_halo.py --plot halo.json
 
-Parts: ``links`` (microseconds and bandwidth of a message by size), ``strong`` and ``weak``
-(milliseconds a step; the same with messages that stay on the device tells how much of the
-communication is not hidden), ``timeline`` (what a step does when). Each slab makes its own
-particles. The second call draws the figures beside the JSON file and needs no MPI.
+Parts: ``links`` (microseconds and bandwidth of a message by size), ``strong``, ``weak`` and
+``slots8`` (256^3 sites of 8 slots, 4 % full; milliseconds a step; the same with messages that stay
+on the device tells how much of the communication is not hidden), ``depths`` (small lattices by
+depth of the halo), ``timeline`` (what a step does when); with ``--blocks-each 1 2 3`` also
+``blocks`` (steps by how finely planes are shared out on a device). All figures are medians. Each
+slab makes its own particles. The second call draws the figures beside the JSON file; no MPI.
 """
 
 from __future__ import annotations
@@ -17,69 +19,29 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from halo_bench import TRANSPORTS, Bench, Row, Shape
 
 from tauslab.decomposition.halo import Halo, Link
-from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
-from tauslab.kernels.backends import (
-    Backend,
-    BackendOptions,
-    choose_backend,
-    device_count,
-    get_backend,
-)
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice_state import LatticeState
-from tauslab.kernels.waiting import WAITING
-from tauslab.model.lattice import Lattice
+from tauslab.kernels.backends import Backend
+from tauslab.runner.mpi import Communicator
 
-SPACING, STEP = 32e-9, 1e-4
-HOPS = {"A": 0.15, "B": 0.10, "C": 0.05}
-PAIR, UNBIND = 7.8e-4, 1e-3  # probabilities in a step
+PARTS = ("links", "strong", "weak", "slots8", "depths", "timeline")
 STRONG = ((256, 128, 128), (256, 256, 256), (512, 512, 512))
 WEAK = (128, 256, 256)  # of a rank
+SMALL = ((64, 64, 64), (128, 128, 128))  # where latency counts
+DEPTHS = (1, 2, 4)
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
-TRANSPORTS = ("peer", "host")
-_PATTERN = 8  # planes of particles that are made; a slab repeats them
 _EXCHANGES = 64
+_LAUNCHES = 8  # of recorded exchanges in a timed run
 _TRACED_STEPS = 6
 _WARM_STEPS = 18
-
-Row = dict[str, Any]
-Shape = tuple[int, int, int]
-
-
-def pairs(shape: Shape, slots: int) -> LoweredLattice:
-    """A + B <-> C everywhere, periodic, without particles."""
-    model = Lattice("pairs", shape=shape, spacing=SPACING, step=STEP, slots=slots,
-                    boundary="periodic")  # fmt: skip
-    for name, hop in HOPS.items():
-        model.add_species(name)
-        model.add_diffusion(name, hop * SPACING**2 / STEP)
-    model.add_reaction("A + B -> C", rate=-np.log1p(-PAIR) / STEP, volume="site")
-    model.add_reaction("C -> A + B", rate=-np.log1p(-UNBIND) / STEP)
-    return lower_lattice(model, reaction_substeps=1)
-
-
-def fill(engine: SlabEngine, share: float) -> None:
-    """Fill a share of all slots at random."""
-    lattice, slab = engine.lattice, engine.slab
-    _, ny, nx = lattice.shape
-    planes = slab.end - slab.begin
-    rng = np.random.default_rng(slab.begin)
-    shape = (min(planes, _PATTERN), ny, nx)
-    held = rng.binomial(lattice.slots, share, shape).astype(np.uint8)
-    kinds = rng.choice(np.array([1, 1, 2, 2, 3], np.uint8), (*shape, lattice.slots))
-    kinds[np.arange(lattice.slots) >= held[..., None]] = 0
-    particles = np.concatenate([kinds] * -(-planes // len(kinds)))[:planes]
-    fired = np.zeros(len(lattice.reactions), np.int64)
-    engine.load(LatticeState(particles, np.zeros(0, WAITING), 0, fired, 0))
 
 
 class Loopback:
@@ -109,110 +71,64 @@ class Loopback:
         """Nothing to give back."""
 
 
-class Bench:
-    """What the parts share: ranks, device, options, rows found."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        from mpi4py import MPI
-
-        self.world = MPI.COMM_WORLD
-        self.options = options
-        name = choose_backend(options.device)
-        index = self.world.rank % max(1, device_count(name))
-        self.backend = get_backend(name, BackendOptions(index=index, threads=options.threads))
-        self.rows: list[Row] = []
-
-    def some(self, ranks: int) -> Any:
-        """A communicator of the first `ranks` ranks; None on the others."""
-        comm = self.world.Split(int(self.world.rank >= ranks))
-        return comm if self.world.rank < ranks else None
-
-    def engine(self, comm: Any, shape: Shape, transport: str, *, record: bool = True) -> SlabEngine:
-        """Filled, on the ranks of `comm`."""
-        bounds = cut_planes(shape[0], comm.size)
-        options = HaloOptions(transport=transport, record=record, depth=self.options.depth)
-        engine = SlabEngine(
-            self.backend, pairs(shape, self.options.slots), comm, bounds, seed=1, options=options
-        )
-        fill(engine, self.options.fill)
-        return engine
-
-    def keep(self, row: Row) -> None:
-        """Rank 0 keeps a row and shows it."""
-        if self.world.rank == 0:
-            self.rows.append(row)
-            shown = {k: v for k, v in row.items() if k != "spans"}
-            print(" ".join(f"{k}={v}" for k, v in shown.items()), file=sys.stderr, flush=True)
-
-    def slowest(self, comm: Any, engine: SlabEngine, steps: int) -> float:
-        """Seconds a step, median of some runs, each that of the slowest rank."""
-        found = []
-        for _ in range(self.options.repeat):
-            engine.synchronize()
-            comm.Barrier()
-            began = time.perf_counter()
-            engine.run(steps)
-            engine.synchronize()
-            found.append(max(comm.allgather(time.perf_counter() - began)) / steps)
-        return float(statistics.median(found))
-
-    def steps_for(self, comm: Any, engine: SlabEngine) -> int:
-        """As many steps as take about `seconds` a run: a multiple of 32."""
-        engine.run(_WARM_STEPS)  # launches are recorded here
-        pace = self.slowest(comm, engine, _WARM_STEPS)
-        return max(32, min(6400, round(float(self.options.seconds) / pace / 32) * 32))
-
-
-def time_steps(bench: Bench, part: str, shape: Shape, ranks: int, transport: str) -> None:
-    """Milliseconds a step, and without sending."""
+def time_steps(
+    bench: Bench, row: Row, shape: Shape, ranks: int, options: HaloOptions, *, bare: bool = True
+) -> None:
+    """Milliseconds a step, and if `bare` also without sending."""
     comm = bench.some(ranks)
     if comm is None:
         return
-    engine = bench.engine(comm, shape, transport, record=transport != "host")
-    steps = bench.steps_for(comm, engine)
-    row: Row = {
-        "part": part, "shape": list(shape), "ranks": ranks, "slots": bench.options.slots,
-        "fill": bench.options.fill, "depth": bench.options.depth, "steps": steps,
-        "transport": "/".join(sorted({str(t) for pair in comm.allgather(engine.transports)
-                                      for t in pair})),
-        "ms_per_step": 1e3 * bench.slowest(comm, engine, steps),
-    }  # fmt: skip
-    if engine.halo is not None:
-        sent = engine.halo
-        words = sent.kernels.message_words
-        links: list[Link | None] = [
-            Loopback(bench.backend, words) if link else None for link in sent.links
-        ]
-        engine.halo = Halo(sent.kernels, links)
-        engine.forget_recordings()
-        engine.run(_WARM_STEPS)
-        row["ms_without_sending"] = 1e3 * bench.slowest(comm, engine, steps)
-        row["not_hidden"] = 1 - row["ms_without_sending"] / row["ms_per_step"]
-        row["message_bytes"] = 8 * words
-        engine.forget_recordings()
-        engine.halo = sent
-    engine.close()
-    bench.keep(row)
+    about: Row = {"part": row["part"], "shape": list(shape), "ranks": ranks, **bench.kind()}
+    row = {**about, **row, "depth": options.depth}
+    with bench.engine(comm, shape, options, row) as engine:
+        if engine is not None:
+            ways = {str(way) for pair in comm.allgather(engine.transports) for way in pair}
+            steps = bench.steps_for(comm, engine)
+            row |= {"steps": steps, "transport": "/".join(sorted(ways)),
+                    "ms_per_step": 1e3 * bench.slowest(comm, engine, steps)}  # fmt: skip
+            if engine.halo is not None and bare:
+                row |= without_sending(bench, comm, engine, row)
+            bench.keep(row)
+    comm.free()
+
+
+def without_sending(bench: Bench, comm: Communicator, engine: SlabEngine, row: Row) -> Row:
+    """The same steps with messages that stay on the device."""
+    sent = engine.halo
+    assert sent is not None
+    words = sent.kernels.message_words
+    links: list[Link | None] = [
+        Loopback(bench.backend, words) if link else None for link in sent.links
+    ]
+    engine.synchronize()
+    engine.halo = Halo(sent.kernels, links)
+    engine.forget_recordings()
+    engine.run(_WARM_STEPS)
+    bare = 1e3 * bench.slowest(comm, engine, row["steps"])
+    engine.forget_recordings()
+    engine.halo = sent
+    return {"ms_without_sending": bare, "not_hidden": 1 - bare / row["ms_per_step"],
+            "message_bytes": 8 * words}  # fmt: skip
 
 
 def time_links(bench: Bench, transport: str) -> None:
     """Microseconds of a message to both neighbours and back, by size, with nothing else to do."""
     comm = bench.world
     for edge in bench.options.edges:
-        engine = bench.engine(comm, (2 * comm.size * bench.options.depth, edge, edge), transport)
-        if engine.halo is None:
-            return
-        seconds = statistics.median(exchanges(bench, engine, engine.halo)) / _EXCHANGES
-        size = 8 * engine.halo.kernels.message_words
-        bench.keep({
-            "part": "links", "transport": transport, "ranks": comm.size, "bytes": size,
-            "microseconds": 1e6 * seconds, "gigabytes_per_second": size / seconds / 1e9,
-        })  # fmt: skip
-        engine.close()
+        shape = (2 * comm.size, edge, edge)
+        with bench.engine(comm, shape, HaloOptions(transport)) as engine:
+            if engine is None or engine.halo is None:
+                return
+            seconds = statistics.median(exchanges(bench, engine, engine.halo))
+            size = 8 * engine.halo.kernels.message_words
+            bench.keep({
+                "part": "links", "transport": transport, "ranks": comm.size, "bytes": size,
+                "microseconds": 1e6 * seconds, "gigabytes_per_second": size / seconds / 1e9,
+            })  # fmt: skip
 
 
 def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
-    """Seconds of some messages, of the slowest rank, again and again; recorded where possible."""
+    """Seconds of a message, of the slowest rank, again and again; recorded where possible."""
     stream, kernels, comm = engine.edge_stream, halo.kernels, bench.world
     odd = halo.number & 1
     before = halo.number - odd
@@ -233,18 +149,20 @@ def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
         halo.number = before + odd
     if recorded is not None:
         kernels.advance(0, before, stream)
+    launches = 1 if recorded is None else _LAUNCHES
     found = []
     for _ in range(bench.options.repeat + 1):
         stream.record().wait()
-        comm.Barrier()
+        comm.barrier()
         began = time.perf_counter()
-        if recorded is None:
-            all_of_them()
-        else:
-            recorded.launch(stream)
-            halo.number += _EXCHANGES
+        for _ in range(launches):
+            if recorded is None:
+                all_of_them()
+            else:
+                recorded.launch(stream)
+                halo.number += _EXCHANGES
         stream.record().wait()
-        found.append(max(comm.allgather(time.perf_counter() - began)))
+        found.append(max(comm.allgather(time.perf_counter() - began)) / launches / _EXCHANGES)
     if recorded is not None:
         kernels.advance(0, odd - halo.number, stream)
     return found[1:]  # a recording goes to the device with its first launch
@@ -253,19 +171,20 @@ def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
 def trace(bench: Bench, shape: Shape, transport: str) -> None:
     """When each rank did what in some steps, launched one by one."""
     comm = bench.world
-    engine = bench.engine(comm, shape, transport, record=False)
-    engine.run(20)
-    engine.synchronize()
-    comm.Barrier()
-    zero = engine.stream.record()
-    engine.trace = []
-    engine.run(_TRACED_STEPS)
-    engine.synchronize()
-    spans = comm.gather(spans_of(engine.trace, zero))
-    engine.trace = None
-    engine.close()
-    bench.keep({"part": "timeline", "shape": list(shape), "transport": transport,
-                "ranks": comm.size, "spans": spans})  # fmt: skip
+    with bench.engine(comm, shape, HaloOptions(transport, record=False)) as engine:
+        if engine is None:
+            return
+        engine.run(20)
+        engine.synchronize()
+        comm.barrier()
+        zero = engine.stream.record()
+        engine.trace = []
+        engine.run(_TRACED_STEPS)
+        engine.synchronize()
+        spans = comm.gather(spans_of(engine.trace, zero))
+        engine.trace = None
+        bench.keep({"part": "timeline", "shape": list(shape), "transport": transport,
+                    "ranks": comm.size, "spans": spans})  # fmt: skip
 
 
 def spans_of(marks: list[Any], zero: Any) -> list[Row]:
@@ -285,35 +204,61 @@ def spans_of(marks: list[Any], zero: Any) -> list[Row]:
     return spans
 
 
+Cases = list[tuple[Row, Shape, int]]
+
+
+def cases_of(options: argparse.Namespace, counts: list[int]) -> Cases:
+    """Rows to be, shapes and ranks of the parts that time steps."""
+    cases: Cases = []
+    for ranks in counts:
+        z, y, x = options.weak
+        cases += [({"part": "strong"}, shape, ranks) for shape in options.strong]
+        cases += [({"part": "weak"}, (z * ranks, y, x), ranks)]
+        cases += [({"part": "slots8", "slots": 8, "fill": 0.04}, options.slots8, ranks)]
+    return cases
+
+
+def time_all(bench: Bench) -> None:
+    """All parts that are asked for."""
+    options, parts, transports = bench.options, bench.options.parts, bench.transports()
+    counts = [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= bench.world.size]
+    cases = cases_of(options, counts)
+    for transport in transports if "links" in parts else ():
+        time_links(bench, transport)
+    for row, shape, ranks in [case for case in cases if case[0]["part"] in parts]:
+        for transport in transports if ranks > 1 else ("auto",):
+            time_steps(bench, row, shape, ranks, HaloOptions(transport))
+    if "depths" in parts:
+        for transport, shape, depth in product(transports, options.small, options.depths):
+            way = HaloOptions(transport, depth)
+            time_steps(bench, {"part": "depths"}, shape, counts[-1], way, bare=False)
+    for transport in transports if "timeline" in parts else ():
+        trace(bench, options.traced, transport)
+    slabs = [case for case in cases if case[0]["part"] != "weak"]
+    time_blocks(bench, [case for case in slabs if prod(case[1]) <= 1 << 24])
+
+
+def time_blocks(bench: Bench, cases: Cases) -> None:
+    """Steps by how many blocks a device's planes are shared out to."""
+    usual = SlabEngine.blocks_each
+    for each, (row, shape, ranks) in product(bench.options.blocks_each, cases):
+        SlabEngine.blocks_each = each
+        tried = {**row, "part": "blocks", "blocks_each": each}
+        time_steps(bench, tried, shape, ranks, HaloOptions("auto"), bare=False)
+    SlabEngine.blocks_each = usual
+
+
 def main() -> None:
     """Run the parts that are asked for, or draw what was found."""
     options = parsed()
-    if options.blocks_each:
-        SlabEngine.blocks_each = options.blocks_each
     if options.plot:
         draw(options.plot)
         return
     bench = Bench(options)
-    size = bench.world.size
-    counts = [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= size]
-    transports = [t for t in options.transports if size > 1]
-    for transport in transports:
-        if "links" in options.parts:
-            time_links(bench, transport)
-    for shape in options.strong if "strong" in options.parts else ():
-        for ranks in counts:
-            for transport in ["auto"] if ranks == 1 else transports:
-                time_steps(bench, "strong", shape, ranks, transport)
-    for ranks in counts if "weak" in options.parts else ():
-        z, y, x = options.weak
-        for transport in ["auto"] if ranks == 1 else transports:
-            time_steps(bench, "weak", (z * ranks, y, x), ranks, transport)
-    for transport in transports if "timeline" in options.parts else ():
-        trace(bench, options.traced, transport)
+    time_all(bench)
     if bench.world.rank == 0:
-        text = json.dumps(
-            {"device": bench.backend.describe(), "ranks": size, "rows": bench.rows}, indent=1
-        )
+        text = json.dumps({"device": bench.backend.describe(), "ranks": bench.world.size,
+                           "rows": bench.rows}, indent=1)  # fmt: skip
         options.output.write_text(text + "\n")
     bench.backend.close()
 
@@ -325,28 +270,31 @@ def _shape(text: str) -> Shape:
 
 def parsed() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("halo.json"))
     parser.add_argument("--plot", type=Path, help="draw the figures of such a file")
-    parser.add_argument("--parts", nargs="+", default=["links", "strong", "weak", "timeline"])
-    parser.add_argument("--transports", nargs="+", default=TRANSPORTS)
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--transports", nargs="+", help="by default all that are possible")
     parser.add_argument("--strong", nargs="+", type=_shape, default=STRONG, help="ZxYxX ...")
     parser.add_argument("--weak", type=_shape, default=WEAK, help="ZxYxX of a rank")
+    parser.add_argument("--slots8", type=_shape, default=(256, 256, 256), help="ZxYxX")
+    parser.add_argument("--small", nargs="+", type=_shape, default=SMALL, help="ZxYxX ...")
+    parser.add_argument("--depths", nargs="+", type=int, default=DEPTHS, help="of those")
     parser.add_argument("--traced", type=_shape, default=(256, 256, 256), help="ZxYxX")
     parser.add_argument("--edges", nargs="+", type=int, default=EDGES, help="of messages' planes")
-    parser.add_argument("--depth", type=int, default=1)
     parser.add_argument("--slots", type=int, default=16)
     parser.add_argument("--fill", type=float, default=0.1)
-    parser.add_argument("--seconds", type=float, default=0.25, help="of a timed run")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--blocks-each", type=int, help="see LatticeEngine.blocks_each")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of a timed run")
+    parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the median")
+    parser.add_argument("--blocks-each", nargs="+", type=int, default=(),
+                        help="see LatticeEngine.blocks_each; 0: as a slab chooses")  # fmt: skip
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     return parser.parse_args()
 
 
 def draw(path: Path) -> None:
-    """Three figures beside the file: messages, steps, and what a step does when."""
+    """Figures beside the file: messages, steps, and what a step does when."""
     from plot_halo import draw_links, draw_scaling, draw_timeline
 
     found = json.loads(path.read_text())

@@ -1,195 +1,185 @@
 """ODE ensembles of the dynamic Bayesian network paper: layouts, predictions and seconds.
 
-    python scripts/benchmark_ode.py --device cuda --scale 0.01 -o docs/benchmarks/h200-ode
+    python scripts/benchmark_ode.py all -o docs/benchmarks/h200-ode --figures docs/figures
+    python scripts/benchmark_ode.py models synthetic --scale 0.05
+    python scripts/benchmark_ode.py table7 --case thrombin
 
-EGF-NGF (BIOMD0000000033) with 3e6 trajectories of 1e4 Runge-Kutta steps, the segmentation clock
-(201) with 3e6 of 5e4, and thrombin (088) with 3e4 of 2e6, in single precision, with 100 samples of
-every variable left in device memory. Some parameters are drawn for each trajectory, uniformly
-within a fifth. `--scale` shortens every trajectory, so that the device is as full as in the whole
-run; seconds of the whole run are in proportion. Each layout is measured: one trajectory per thread,
-and its equations over 2 to 16 warps, those with the best predictions; all must give the same bits.
-Trajectories that end in a NaN are counted: a table with any measures less than it says. Writes a
-CSV file and a Markdown table, beside them the seconds that the paper measured on a Tesla S2050
-(Hagiescu and others, ACM TACO 10(4):55, 2013).
+Hagiescu et al., ACM TACO 10(4):55 (2013), on three published models and five synthetic systems, of
+as many trajectories and with as many parameters unknown as there, in single precision; samples of
+every variable are left in device memory. `--scale` is the share of each trajectory's steps that is
+run, 5,000 at most: fewer points, and fewer steps to a point only where two points are too many. All
+trajectories are run, so the device is as full as in the whole run, whose seconds are in proportion.
+
+| mode | shows |
+|---|---|
+| models, synthetic | seconds of whole runs with the layout that ``auto`` takes (table III) |
+| figure5 | trajectories per second against C, the warps of a trajectory, and in global memory |
+| table3 | the best of each layout: thread, warps, warps with memory warps, global |
+| table6 | memory warps on and off |
+| table7 | equations placed by cost, and as many to each warp |
+| choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
+| peak | counted operations per second against what the device can do |
+
+All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are
+told: a table with any measures less than it says. Writes one JSON file with every measurement, a
+Markdown table a mode, and figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ode_cases import CASES, MODELS, SYNTHETIC_CASES, Case, equations, work_of_a_step
+from ode_measure import Bench, Layout, Measured, Run, compile_all
+from ode_tables import TABLES, draw_choice, draw_figure5
 
-from tauslab.kernels.backends import Backend, BackendOptions, get_backend
-from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode_placement import Choice, choices
-from tauslab.kernels.ode_sampling import Prior, Priors
-from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.model.errors import TauslabError
 
-DATA = Path(__file__).parent.parent / "tests" / "data" / "sbml"
-POINTS = 100
-LAUNCH_BYTES = 4 << 30
-COLUMNS = ("model", "layout", "warps", "trajectories", "steps", "predicted", "seconds", "failed",
-           "whole run", "paper", "digest")  # fmt: skip
+MODES = ("models", "synthetic", "figure5", "table3", "table6", "table7", "choice", "peak")
+WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
+THREAD, GLOBAL = Layout("thread"), Layout("global")
+MEMORY = [
+    Layout(layout, memory_warps=word) for layout in ("thread", "warps") for word in ("off", "on")
+]
+SEARCH_SCALE = 1 / 50  # of the exhaustive search: as much work as a fiftieth of the trajectories
 
 
-@dataclass(frozen=True)
-class Case:
-    """A run of the paper: trajectories, steps of each, duration of a step, seconds it took."""
-
-    name: str
-    file: str
-    trajectories: int
-    steps: int
-    step: float
-    paper: float
-
-
-CASES = (
-    Case("EGF-NGF", "BIOMD0000000033", 3_000_000, 10_000, 0.005, 157.0),
-    Case("segmentation clock", "BIOMD0000000201", 3_000_000, 50_000, 0.002, 403.0),
-    Case("thrombin", "BIOMD0000000088", 30_000, 2_000_000, 0.0002, 4596.0),
-)
-
-
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print and write."""
-    arguments = _parser().parse_args()
-    backend = get_backend(arguments.device, BackendOptions(threads=arguments.threads))
-    rows = []
-    for case in CASES:
-        if arguments.model in ("all", case.name):
-            for row in measure(case, backend, arguments):
-                print(" ".join(f"{key}={value}" for key, value in row.items()), flush=True)
-                rows.append(row)
-    backend.close()
+    arguments = parser().parse_args(argv)
+    modes = MODES if "all" in arguments.modes else tuple(arguments.modes)
+    began = time.perf_counter()
+    measured = measure(modes, arguments)
+    texts = []
+    for mode in modes:
+        rows = TABLES[mode](measured, arguments.peak_flops)
+        texts.append(f"## {mode}\n\n{rows}\n")
+        print(texts[-1], flush=True)
+    print(f"{time.perf_counter() - began:.0f} s, with {arguments.scale:g} of the steps")
     if arguments.output is not None:
-        write(rows, arguments.output)
+        write(measured, texts, arguments)
+    if arguments.figures is not None:
+        draw_figure5(measured, arguments.figures / "ode-fig5.png")
+        draw_choice(measured, arguments.figures / "ode-choice.png")
+    if different := of_different_bits(measured):
+        print(f"layouts differ in their bits: {', '.join(different)}", file=sys.stderr)
+    return 1 if different else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--model", choices=("all", *(c.name for c in CASES)), default="all")
-    parser.add_argument("--scale", type=float, default=0.01, help="share of the steps")
-    parser.add_argument("--trajectories", type=int, help="in place of the paper's")
-    parser.add_argument("--unknown", type=int, default=20, help="parameters that are drawn")
-    parser.add_argument("--precision", choices=("single", "double"), default="single")
-    parser.add_argument("--layouts", type=int, default=6, help="spread layouts to measure")
-    parser.add_argument("-o", "--output", type=Path, help="stem of the CSV and the table")
-    return parser
-
-
-def equations(case: Case, unknown: int) -> tuple[OdeSystem, Priors]:
-    """The model with its first parameters unknown, compartments and zeros left out."""
-    network = read_sbml(DATA / f"{case.file}.xml")
-    assert isinstance(network, Network)
-    values = network.parameter_values()
-    sizes = {species.compartment for species in network.species.values()}
-    names = [n for n, v in values.items() if v != 0 and n not in sizes][:unknown]
-    priors = tuple(Prior(n, "uniform", 0.8 * values[n], 0.4 * values[n]) for n in names)
-    variables = lower_ode(network, parameters=values).variables
-    system = lower_ode(network, parameters=values, varying=names, recorded=variables)
-    return system, Priors(priors)
-
-
-def measure(case: Case, backend: Backend, arguments: Any) -> Iterator[dict[str, Any]]:
-    """A row for every layout that the device has."""
-    system, priors = equations(case, arguments.unknown)
-    total = arguments.trajectories or case.trajectories
-    substeps = max(1, round(case.steps * arguments.scale / POINTS))
-    settings = OdeSettings("rk4", substeps=substeps, precision=arguments.precision)
-    duration = case.step * substeps
-    times = [duration * k for k in range(1, POINTS + 1)]
-    found = choices(system, arguments.precision)
-    layouts: list[Choice | None] = [None]
-    if backend.style.warps:
-        spread = [choice for choice in found if choice.warps > 1][: arguments.layouts]
-        layouts = [next(c for c in found if c.warps == 1), *spread]
-    digests = set()
-    for choice in layouts:
-        engine = Ode(backend, system, times, settings, priors=priors, wide=False, choice=choice)
-        seconds, failed, digest = run(engine, total)
-        digests.add(digest)
-        whole = seconds * case.steps / (substeps * POINTS)
-        yield {
-            "model": case.name,
-            "layout": "thread" if choice is None else choice.name,
-            "warps": 1 if choice is None else choice.warps,
-            "trajectories": total,
-            "steps": substeps * POINTS,
-            "predicted": "" if choice is None else f"{choice.cost:.4g}",
-            "seconds": f"{seconds:.4g}",
-            "failed": failed,
-            "whole run": f"{whole * case.trajectories / total:.4g}",
-            "paper": f"{case.paper:g}",
-            "digest": digest[:12],
-        }
-    if len(digests) != 1:
-        raise SystemExit(f"{case.name}: layouts differ in their bits")
-
-
-def run(engine: Ode, total: int) -> tuple[float, int, str]:
-    """Device seconds after a launch that warms up; how many of the last launch failed; digest."""
-    backend = engine.backend
-    width = POINTS * len(engine.system.quantities) * engine.sample_dtype.itemsize
-    room = min(LAUNCH_BYTES, backend.free_memory() // 2) // width
-    rows = max(1, min(total, room))
-    shape = (POINTS, len(engine.system.quantities), rows)
-    buffers = SampleBuffers(
-        counts=None,
-        observables=backend.empty(shape, engine.sample_dtype),
-        final=None,
-        status=backend.empty((rows,), np.uint8),
-        row_counter=backend.empty((1,), np.uint64),
-        work=backend.empty((len(WORK),), np.uint64),
-        scratch=engine.scratch(rows),
+def parser() -> argparse.ArgumentParser:
+    """Options."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    inputs = backend.upload(np.zeros((1, max(1, len(engine.system.inputs)))))
-    stream = backend.stream()
-    engine.start_columns(Launch(0, min(rows, 1024), None, inputs), buffers, stream, seed=1)
-    digest = _digest(engine, buffers, stream, shape)
-    begun = stream.record()
-    for first in range(0, total, rows):
-        part = Launch(first, min(rows, total - first), None, inputs)
-        engine.start_columns(part, buffers, stream, seed=1)
-    done = stream.record()
-    done.wait()
-    status = backend.mirror(buffers.status)
-    backend.download(buffers.status, status, rows, stream)
-    stream.record().wait()
-    failed = int(np.count_nonzero(status[: total - first]))
-    return done.seconds_since(begun), failed, digest
+    made.add_argument("modes", nargs="*", choices=(*MODES, "all"), default=["models"])
+    made.add_argument("--device", default="cuda")
+    made.add_argument("--threads", type=int, default=0)
+    made.add_argument("--case", choices=CASES, action="append", help="only these systems")
+    made.add_argument("--scale", type=float, default=0.02, help="share of the steps")
+    made.add_argument("--trajectories", type=int, help="in place of the paper's")
+    made.add_argument("--unknown", type=int, help="parameters that are drawn, if not the paper's")
+    made.add_argument("--precision", choices=("single", "double"), default="single")
+    made.add_argument("--warps", type=int, nargs="+", default=WARPS, help="C of figure5 and choice")
+    made.add_argument("--peak-flops", type=float, help="of the device, if it is not a CUDA one")
+    made.add_argument("-o", "--output", type=Path, help="stem of the JSON file and the tables")
+    made.add_argument("--figures", type=Path, help="folder of the figures")
+    return made
 
 
-def _digest(engine: Ode, buffers: SampleBuffers, stream: Any, shape: tuple[int, ...]) -> str:
-    """Of the samples of the first launch, as they lie at the start of the buffer."""
-    mirror = engine.backend.mirror(buffers.observables)
-    engine.backend.download(buffers.observables, mirror, shape[0], stream)
-    stream.record().wait()
-    taken = shape[0] * shape[1] * min(shape[2], 1024)
-    return hashlib.sha256(np.ascontiguousarray(mirror).reshape(-1)[:taken].tobytes()).hexdigest()
+def layouts(mode: str, warps: Iterable[int]) -> list[Layout]:
+    """What a mode compares."""
+    spread = [Layout("warps", count) for count in warps]
+    return {
+        "figure5": [Layout(), THREAD, *spread, GLOBAL],
+        "choice": [Layout(), THREAD, *spread, GLOBAL],
+        "table3": [GLOBAL, *MEMORY],
+        "table6": MEMORY,
+        "table7": [GLOBAL, Layout("warps"), Layout("warps", balance="equal")],
+    }.get(mode, [Layout()])  # fmt: skip
 
 
-def write(rows: list[dict[str, Any]], stem: Path) -> None:
-    """A CSV file and a Markdown table."""
-    with stem.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [f"| {' | '.join(COLUMNS[:-1])} |", "|---" * (len(COLUMNS) - 1) + "|"]
-    lines += [f"| {' | '.join(str(row[key]) for key in COLUMNS[:-1])} |" for row in rows]
-    stem.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def wanted(modes: Sequence[str], arguments: argparse.Namespace) -> list[tuple[Case, Layout, Run]]:
+    """Every measurement that the modes need, once."""
+    found: dict[tuple[Case, Layout, Run], None] = {}
+    for mode in modes:
+        cases: Sequence[Case] = tuple(CASES.values())
+        if mode in ("models", "synthetic"):
+            cases = MODELS if mode == "models" else SYNTHETIC_CASES
+        scale = SEARCH_SCALE if mode == "choice" else arguments.scale
+        for case in cases:
+            if arguments.case and case.name not in arguments.case:
+                continue
+            run = Run.of(case, scale, arguments.trajectories)
+            for layout in layouts(mode, arguments.warps):
+                found[case, layout, run] = None
+    return list(found)
+
+
+def measure(modes: Sequence[str], arguments: argparse.Namespace) -> list[Measured]:
+    """Compile everything, then measure one by one."""
+    jobs = wanted(modes, arguments)
+    how = (arguments.precision, arguments.unknown)
+    if arguments.device == "cuda":
+        compile_all(jobs, arguments.device, how)
+    backend = get_backend(arguments.device, BackendOptions(threads=arguments.threads))
+    if arguments.peak_flops is None and arguments.device == "cuda":
+        arguments.peak_flops = device_peak()
+    bench = Bench(backend, *how)
+    found = []
+    for case, layout, run in jobs:
+        try:
+            one = bench.measure(case, layout, run)
+        except TauslabError as error:  # a layout that the device has no memory for
+            print(f"{case.name} {layout.options()}: {error}", file=sys.stderr)
+            continue
+        print(f"{case.name} {layout.options()} {one.told or one.layout}: {one.seconds:.4g} s",
+              file=sys.stderr, flush=True)  # fmt: skip
+        found.append(one)
+    backend.close()
+    return found
+
+
+def of_different_bits(measured: Iterable[Measured]) -> list[str]:
+    """Systems whose layouts do not agree."""
+    digests: dict[tuple[str, Run], set[str]] = {}
+    for one in measured:
+        digests.setdefault((one.case, one.run), set()).add(one.digest)
+    return [case for (case, _), own in digests.items() if len(own) > 1]
+
+
+def device_peak() -> float:
+    """Single-precision operations per second: multiply-adds on all lanes at the highest clock."""
+    import cupy
+
+    attributes = cupy.cuda.Device().attributes
+    lanes = 128  # of a multiprocessor, compute capability 8.6 to 9.0
+    return float(2 * lanes * attributes["MultiProcessorCount"] * attributes["ClockRate"] * 1e3)
+
+
+def write(
+    measured: Sequence[Measured], texts: Sequence[str], arguments: argparse.Namespace
+) -> None:
+    """Every measurement as JSON, the tables as Markdown."""
+    rows: list[dict[str, Any]] = []
+    for one in measured:
+        work = work_of_a_step(equations(one.case, arguments.unknown)[0])
+        rows.append({**asdict(one), "work": asdict(work)})
+    settings = {
+        "scale": arguments.scale, "precision": arguments.precision, "device": arguments.device,
+        "peak_flops": arguments.peak_flops, "unknown": arguments.unknown,
+    }  # fmt: skip
+    found = json.dumps({"settings": settings, "measured": rows}, indent=1)
+    arguments.output.with_suffix(".json").write_text(found + "\n", encoding="utf-8")
+    arguments.output.with_suffix(".md").write_text("\n".join(texts), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

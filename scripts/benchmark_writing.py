@@ -5,8 +5,11 @@
 starts the ranks itself, writes 4 GB at scale 1 and removes what it wrote; a table in Markdown is
 written beside the CSV.  mpio needs an h5py with MPI, in TAUSLAB_PARALLEL_H5PY
 (scripts/build_parallel_h5py).  Counts are those of a noisy Schlögl-like ensemble, which gzip makes
-about half as large.  All times are until the data are on the device.  The last rows are ensembles
-that really run: the part of their ranks' time that was spent on writing.
+about half as large.  All times, dd's too, are until every file was synced to the device.  A virtual
+disk may be slow where it is written for the first time, so a file as large as all is written before
+anything is measured; then come rounds of everything, and medians count.  The last rows are
+ensembles that really run: the part of their ranks' time that was spent on writing while the device
+computed, and the part in which the device had nothing to do.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -48,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--scale", type=float, default=1.0, help="of 4 GB")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("--writer", choices=WRITERS, help=argparse.SUPPRESS)
@@ -88,26 +93,48 @@ def write(name: str, folder: Path, total: int) -> None:
         rows = stop - start
         writer.write(Chunk(start, {"counts": counts[:rows], "status": status[:rows]}))
     writer.finish({}, comm.gather({}) or [])
-    os.sync()
+    files = sorted([*folder.glob("a.h5.parts/*.h5"), path])
+    for file in files[comm.rank :: comm.size]:
+        sync(file)
     comm.barrier()
     if comm.rank == 0:
         print(json.dumps(time.perf_counter() - began))
 
 
+def sync(path: Path) -> None:
+    """Wait until a file is on the device, whoever wrote it."""
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
 def measure(arguments: argparse.Namespace, folder: Path, total: int) -> list[tuple[Any, ...]]:
     """A row for dd, for each writer and for real ensembles."""
     n = arguments.ranks
-    dd = seconds_of_dd(folder, total)
-    rows = [row("dd conv=fsync", 1, total, dd, dd)]
-    for name, storage in WRITERS.items():
-        own = [__file__, "--writer", name, "--scale", str(arguments.scale), "--folder", str(folder)]
-        if storage.writer == "mpio" and "TAUSLAB_PARALLEL_H5PY" not in os.environ:
-            continue
-        told = start(own, n, parallel=storage.writer == "mpio")
-        rows.append(row(name, n, total, float(json.loads(told.splitlines()[-1])), dd))
-        for file in [*folder.glob("a.h5.parts/*"), *folder.glob("a.h5")]:
-            file.unlink()
+    seconds_of_dd(folder, total, 1)
+    taken: dict[str, list[float]] = {}
+    for _ in range(arguments.rounds):
+        for streams in (1, n):
+            name = f"dd conv=fsync, {streams} at a time"
+            taken.setdefault(name, []).append(seconds_of_dd(folder, total, streams))
+        for name, storage in WRITERS.items():
+            if storage.writer == "mpio" and "TAUSLAB_PARALLEL_H5PY" not in os.environ:
+                continue
+            taken.setdefault(name, []).append(seconds_of_writer(arguments, name, folder))
+            print(name, taken[name], flush=True)
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    dd = next(iter(medians.values()))
+    rows = [row(name, n, total, seconds, dd) for name, seconds in medians.items()]
     return rows + ensembles(folder, n)
+
+
+def seconds_of_writer(arguments: argparse.Namespace, name: str, folder: Path) -> float:
+    """Let all ranks write by a writer, and remove what they wrote."""
+    own = [__file__, "--writer", name, "--scale", str(arguments.scale), "--folder", str(folder)]
+    told = start(own, arguments.ranks, parallel=WRITERS[name].writer == "mpio")
+    for file in [*folder.glob("a.h5.parts/*"), *folder.glob("a.h5")]:
+        file.unlink()
+    return float(json.loads(told.splitlines()[-1]))
 
 
 def row(what: str, n: int, total: int, seconds: float, dd: float) -> tuple[Any, ...]:
@@ -115,15 +142,21 @@ def row(what: str, n: int, total: int, seconds: float, dd: float) -> tuple[Any, 
     return what, n, total, f"{seconds:.2f}", f"{total / seconds / 1e6:.0f}", f"{dd / seconds:.2f}"
 
 
-def seconds_of_dd(folder: Path, total: int) -> float:
-    """One stream of zeros to the same disk."""
-    blocks = max(1, total >> 20)
-    target = ["bs=1M", f"count={blocks}", "conv=fsync", f"of={folder / 'dd'}"]
-    command = ["dd", "if=/dev/zero", *target]
+def seconds_of_dd(folder: Path, total: int, streams: int) -> float:
+    """Zeros to the same disk, by several processes that share them."""
+    files = [folder / f"dd{stream}" for stream in range(streams)]
+    sizes = ["bs=1M", f"count={max(1, total // streams >> 20)}", "conv=fsync"]
     began = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
+    copies = [
+        subprocess.Popen(["dd", "if=/dev/zero", *sizes, f"of={file}"], stderr=subprocess.DEVNULL)
+        for file in files
+    ]
+    failed = max(copy.wait() for copy in copies)
     seconds = time.perf_counter() - began
-    (folder / "dd").unlink()
+    for file in files:
+        file.unlink()
+    if failed:
+        raise OSError(f"dd could not write to {folder}")
     return seconds
 
 
@@ -147,15 +180,15 @@ def ensembles(folder: Path, n: int) -> list[tuple[Any, ...]]:
     rows = []
     for record in ("trajectories", "statistics"):
         path = folder / "ensemble.h5"
-        arguments = ["-m", "tauslab", "run", str(model), "-n", "20000", "--t-end", "4"]
+        arguments = ["-m", "tauslab", "run", str(model), "-n", "60000", "--t-end", "4"]
         arguments += ["--points", "101", "--seed", "1", "--method", "ssa", "--device", "cpu"]
         start([*arguments, "--record", record, "--quiet", "-o", str(path)], n)
         with ts.open(path) as result:
-            profile = {k: result.data[f"profile/{k}"][()] for k in ("write", "wall")}
+            profile = {k: result.data[f"profile/{k}"][()] for k in ("write", "wait", "wall")}
             size = path.stat().st_size
-        share = float(profile["write"].sum() / profile["wall"].sum())
         wall = float(profile["wall"].max())
-        what = f"ensemble, {record}: {100 * share:.1f} % of ranks' time beside computing"
+        shares = [100 * float(profile[k].sum() / profile["wall"].sum()) for k in ("write", "wait")]
+        what = f"ensemble, {record}: {shares[0]:.1f} % writing, {shares[1]:.1f} % devices idle"
         rows.append((what, n, size, f"{wall:.2f}", f"{size / wall / 1e6:.0f}", ""))
         path.unlink()
     return rows
@@ -167,7 +200,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
-    lines = ["# Writing", "", f"On {machine}, by `scripts/benchmark_writing.py`; one run each.", ""]
+    lines = ["# Writing", "", f"On {machine}, by `scripts/benchmark_writing.py`; medians.", ""]
     lines += [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(map(str, cells))} |" for cells in rows]
     path.with_suffix(".md").write_text("\n".join([*lines, ""]))

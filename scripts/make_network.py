@@ -4,8 +4,10 @@
     python scripts/make_network.py random --reactions 10000 --dependents 12 -o m.toml
     python scripts/make_network.py chain 1000 -o chain.toml
     python scripts/make_network.py colloidal 252 -o colloidal.toml
+    python scripts/make_network.py synthetic 4 -o synthetic4.toml
 
-`tauslab.random_network`, `cyclic_chain` and `colloidal_aggregation` say what the options mean.
+`tauslab.random_network`, `cyclic_chain`, `colloidal_aggregation` and `synthetic_equations` say what
+the options mean.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ def parser() -> argparse.ArgumentParser:
         ruled.add_argument("n", type=int)
         ruled.add_argument("--rate", type=float, default=1.0)
         ruled.add_argument("--initial", type=int, default=1)
+    synthetic = kinds.add_parser("synthetic")
+    synthetic.add_argument("number", type=int)
+    synthetic.add_argument("--seed", type=int, default=0)
     for added in kinds.choices.values():
         added.add_argument("-o", "--output", type=Path, required=True)
     return made
@@ -57,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         "random": ts.random_network,
         "chain": ts.cyclic_chain,
         "colloidal": ts.colloidal_aggregation,
+        "synthetic": ts.synthetic_equations,
     }
     try:
         network = kinds[kind](**arguments)
@@ -64,7 +70,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"make_network: {error}", file=sys.stderr)
         return error.exit_code
     output.write_text(canonical_text(network), encoding="utf-8")
-    print(f"{output}: {len(network.species)} species, {len(network.reactions)} reactions")
+    changes = f"{len(network.reactions)} reactions"
+    if network.rates:
+        changes = f"{len(network.rates)} equations"
+    print(f"{output}: {len(network.species)} species, {changes}")
     return 0
 
 

@@ -42,7 +42,7 @@ def draw_links(found: Found, path: Path) -> None:
 
 def draw_scaling(found: Found, path: Path) -> None:
     """Milliseconds a step by ranks, strong and weak; dashed: without sending."""
-    parts = [part for part in ("strong", "weak") if _rows(found, part)]
+    parts = [part for part in ("strong", "weak", "slots8") if _rows(found, part)]
     if not parts:
         return
     import matplotlib.pyplot as plt
@@ -67,8 +67,8 @@ def _curves(rows: list[dict[str, Any]], part: str) -> dict[str, list[dict[str, A
     """Rows of a lattice and a transport, with its row of one rank before them."""
     curves: dict[str, list[dict[str, Any]]] = {}
     for row in (r for r in rows if r["ranks"] > 1):
-        shape = row["shape"] if part == "strong" else [row["shape"][0] // row["ranks"],
-                                                       *row["shape"][1:]]  # fmt: skip
+        z, y, x = row["shape"]
+        shape = [z // row["ranks"], y, x] if part == "weak" else [z, y, x]
         key = f"{' x '.join(map(str, shape))}, {row['transport']}"
         if key not in curves:
             curves[key] = [r for r in rows if r["ranks"] == 1 and r["shape"] == shape]

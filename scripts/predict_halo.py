@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Predict milliseconds a step of a lattice over 1 to 4096 GPUs; compare with what was measured.
 
-The model (docs/halo.md tells where it comes from)::
+The model is `tauslab.decomposition.halo_depth.step_seconds`, by which runs choose how deep halos
+are, and the launches of a step (docs/halo.md tells where it comes from)::
 
-    compute  c = s (p + e) A + o          per step, e = 0 and o = o_1 on one GPU
-    message  m = L + d B / W              every d steps
-    hidden   h = s (p - e) A              from one message's sending to its use
-    step     t = c + s (d - 1) A + max(0, m - h) / d
+    compute  c = s (p + e + d - 1) A + o   per step, e = 0 on one GPU
+    message  m = L + d B / W               every d steps
+    hidden   h = s (p - e) A + o           from one message's sending to its use
+    step     t = c + (k + max(0, m - h)) / d
 
-with p planes of A sites and B bytes in a slab, s seconds a site, e planes that being cut costs, L
-and W the latency and bandwidth of the slowest link: neighbours wait for each other, so a chain
-of slabs goes at the pace of its slowest link.
+with p planes of A sites and B bytes in a slab, s seconds a site, e planes that being cut costs, o
+for launches, k for those of a message, L and W the latency and bandwidth of the slowest link:
+neighbours wait for each other, so a chain of slabs goes at the pace of its slowest link.
 
 ``python scripts/predict_halo.py`` prints tables; ``--measured halo.json``, a file of
-`benchmark_halo.py`, fits s, e and o to its rows without sending and L and W to its messages, and
-prints what it predicts beside what was measured. The network between machines stays as assumed.
+`benchmark_halo.py`, fits s, e, o and k to its rows of `peer` (those without sending, and those with
+deep halos) and L and W to its messages, and prints what it predicts beside what was measured. The
+network between machines stays as assumed.
 """
 
 from __future__ import annotations
@@ -26,18 +28,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from tauslab.decomposition import halo_depth
+from tauslab.decomposition.halo_depth import EDGE_PLANES, WAYS, Planes, Way
 
 STRONG_SHAPES = ((512, 512, 512), (2048, 1024, 1024), (8192, 1024, 1024))
 WEAK_SLAB = (128, 256, 256)
+Matrix = npt.NDArray[np.float64]
 GPUS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-
-
-@dataclass(frozen=True)
-class Link:
-    """Latency in seconds, and bytes a second of a message that travels beside others."""
-
-    latency: float
-    bandwidth: float
+BETWEEN = Way(3e-5, 1.2e10, WAYS["host"].launches)  # by pinned memory and InfiniBand
+STEPS = {"strong", "weak", "slots8"}
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ class Machine:
     """What the model knows of one; the numbers here are starting points, see docs/halo.md."""
 
     site_seconds: float = 1.10e-3 / 256**3  # 16 slots 10 % full, frequent reactions, one H200
-    edge_planes: float = 3.0
+    edge_planes: float = EDGE_PLANES
     overhead: float = 2e-5
     gpus_of_a_node: int = 8
-    inside: Link = Link(5e-6, 2.0e11)  # NVLink
-    between: Link = Link(3e-5, 1.2e10)  # through pinned memory and InfiniBand
+    inside: Way = WAYS["peer"]
+    between: Way = BETWEEN
 
 
 def step_seconds(
@@ -61,14 +62,12 @@ def step_seconds(
     1.1
     """
     nz, ny, nx = shape
-    planes, plane = -(-nz // gpus), ny * nx * machine.site_seconds
+    plane = ny * nx
+    planes = Planes(-(-nz // gpus), plane * machine.site_seconds, plane * slots, machine.overhead)
     if gpus == 1:
-        return planes * plane + machine.overhead
-    link = machine.inside if gpus <= machine.gpus_of_a_node else machine.between
-    message = link.latency + depth * ny * nx * slots / link.bandwidth
-    hidden = max(0.0, planes - machine.edge_planes) * plane
-    compute = (planes + machine.edge_planes + depth - 1) * plane + machine.overhead
-    return compute + max(0.0, message - hidden) / depth
+        return planes.number * planes.seconds + machine.overhead
+    way = machine.inside if gpus <= machine.gpus_of_a_node else machine.between
+    return halo_depth.step_seconds(planes, way, depth, machine.edge_planes)
 
 
 def best_depth(machine: Machine, shape: tuple[int, int, int], gpus: int) -> int:
@@ -78,52 +77,68 @@ def best_depth(machine: Machine, shape: tuple[int, int, int], gpus: int) -> int:
                key=lambda depth: step_seconds(machine, shape, gpus, depth=depth))  # fmt: skip
 
 
-def fitted(found: dict[str, Any], machine: Machine) -> Machine:
-    """The machine as a file of `benchmark_halo.py` shows it."""
-    steps = [row for row in found["rows"] if row["part"] in {"strong", "weak"}]
-    rows, seconds = [], []
-    for row in steps:
+def fitted(found: dict[str, Any], machine: Machine) -> tuple[Machine, dict[str, Way]]:
+    """The machine as a file of `benchmark_halo.py` shows it, and its ways to send messages."""
+    rows = []
+    for row in found["rows"]:
+        if row["part"] not in STEPS | {"depths"} or row["slots"] != 16:
+            continue
+        if row["transport"] not in {"self", "peer"}:  # with others, launches are not recorded
+            continue
         nz, ny, nx = row["shape"]
         bare = row.get("ms_without_sending", row["ms_per_step"]) / 1e3
-        cut = row["ranks"] > 1
+        cut, depth = row["ranks"] > 1, row["depth"]
+        sites = (-(-nz // row["ranks"]) + depth - 1) * ny * nx
         # Relative errors count, so that small lattices are fitted too.
-        rows.append(np.array([-(-nz // row["ranks"]) * ny * nx, cut * ny * nx, 1.0]) / bare)
-        seconds.append(1.0)
-    if len(rows) >= 3:
-        site, edge, overhead = np.linalg.lstsq(np.array(rows), np.array(seconds), rcond=None)[0]
-        machine = replace(machine, site_seconds=float(site), overhead=max(0.0, float(overhead)),
-                          edge_planes=max(0.0, float(edge / site)))  # fmt: skip
+        rows.append(np.array([sites, cut * ny * nx, 1.0, cut / depth]) / bare)
+    launches = machine.inside.launches
+    if len(rows) >= 4:
+        site, edge, overhead, launches = _not_negative(np.array(rows), np.ones(len(rows)))
+        machine = replace(machine, site_seconds=site, overhead=overhead, edge_planes=edge / site)
     links = [row for row in found["rows"] if row["part"] == "links"]
-    inside = fitted_link([row for row in links if row["transport"] == "peer"])
-    between = fitted_link([row for row in links if row["transport"] == "host"])
-    return replace(machine, inside=inside or machine.inside, between=between or machine.between)
+    ways = {}
+    for name in sorted({row["transport"] for row in links}):
+        way = fitted_link([row for row in links if row["transport"] == name])
+        ways[name] = replace(way or WAYS[name], launches=launches)
+    inside = ways.get("peer", machine.inside)
+    return replace(machine, inside=inside, between=replace(BETWEEN, launches=launches)), ways
 
 
-def fitted_link(rows: list[dict[str, Any]]) -> Link | None:
+def _not_negative(matrix: Matrix, wanted: Matrix) -> list[float]:
+    """Least squares; what would be below 0 is left out."""
+    kept = list(range(matrix.shape[1]))
+    while True:
+        found = np.linalg.lstsq(matrix[:, kept], wanted, rcond=None)[0]
+        if (found >= 0).all():
+            values = np.zeros(matrix.shape[1])
+            values[kept] = found
+            return [float(value) for value in values]
+        kept.pop(int(np.argmin(found)))
+
+
+def fitted_link(rows: list[dict[str, Any]]) -> Way | None:
     """Latency and bandwidth of messages ``bytes``, ``microseconds``."""
     if len(rows) < 2:
         return None
     size = np.array([row["bytes"] for row in rows], float)
     seconds = np.array([row["microseconds"] for row in rows]) / 1e6
     matrix = np.stack([np.ones_like(size), size], axis=1) / seconds[:, None]
-    latency, inverse = np.linalg.lstsq(matrix, np.ones_like(size), rcond=None)[0]
-    return Link(max(0.0, float(latency)), 1 / max(1e-15, float(inverse)))
+    latency, inverse = _not_negative(matrix, np.ones_like(size))
+    return Way(latency, 1 / max(1e-15, inverse))
 
 
-def compare(found: dict[str, Any], machine: Machine) -> None:
+def compare(found: dict[str, Any], machine: Machine, ways: dict[str, Way]) -> None:
     """Print what is predicted beside what was measured."""
-    print("lattice | GPUs | transport | measured ms | predicted ms")
+    print("lattice | GPUs | transport | planes | measured ms | predicted ms")
     for row in found["rows"]:
-        if row["part"] not in {"strong", "weak"}:
+        if row["part"] not in STEPS | {"depths"}:
             continue
-        host = row["transport"] == "host"
-        here = replace(machine, inside=machine.between) if host else machine
+        here = replace(machine, inside=ways.get(row["transport"], machine.inside))
         z, y, x = row["shape"]
         predicted = step_seconds(here, (z, y, x), row["ranks"], slots=row["slots"],
                                  depth=row["depth"])  # fmt: skip
-        shape = " x ".join(map(str, row["shape"]))
-        print(f"{shape} | {row['ranks']} | {row['transport']} | {row['ms_per_step']:.3f} | "
-              f"{1e3 * predicted:.3f}")  # fmt: skip
+        print(f"{z} x {y} x {x} | {row['ranks']} | {row['transport']} | {row['depth']} | "
+              f"{row['ms_per_step']:.3f} | {1e3 * predicted:.3f}")  # fmt: skip
 
 
 def tables(machine: Machine) -> None:
@@ -139,7 +154,9 @@ def tables(machine: Machine) -> None:
             depth = best_depth(machine, shape, gpus)
             one = step_seconds(machine, shape, gpus)
             best = step_seconds(machine, shape, gpus, depth=depth)
-            cells.append(f"{1e3 * one:.3f}" + f" ({1e3 * best:.3f} at {depth})" * (depth > 1))
+            cells.append(
+                f"{1e3 * one:.3f}" + f" ({1e3 * best:.3f} at {depth})" * (best < 0.95 * one)
+            )
         print(f"{gpus} | " + " | ".join(cells))
 
 
@@ -151,11 +168,9 @@ def main() -> None:
     machine = Machine()
     if options.measured:
         found = json.loads(options.measured.read_text())
-        machine = fitted(found, machine)
-        print(machine)
-        compare(found, machine)
-        # Messages through the host of one machine tell nothing of the network between machines.
-        machine = replace(machine, between=Machine.between)
+        machine, ways = fitted(found, machine)
+        print(machine, *(f"{name}: {way}" for name, way in ways.items()), sep="\n")
+        compare(found, machine, ways)
     tables(machine)
 
 

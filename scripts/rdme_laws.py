@@ -1,11 +1,8 @@
-"""Laws of diffusion and reaction that a lattice run must follow, each a function of a device.
-
-A function yields rows: value, expectation, sampling error. `validate_rdme.py` runs them.
-"""
+"""What long runs of the lattice engine against exact laws have in common: rows, models, boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +16,9 @@ from tauslab.kernels.waiting import WAITING
 from tauslab.model.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4
-Particles = npt.NDArray[np.uint8]
+Particles = npt.NDArray[np.unsignedinteger]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -55,168 +54,115 @@ def model_of(shape: tuple[int, int, int], hops: dict[str, float], **options: obj
 
 def lowered(model: Lattice) -> LoweredLattice:
     """One pass of hops and one of reactions in a step."""
-    return lower_lattice(model, max_hop=0.4999, reaction_substeps=1)
+    return lower_lattice(model, max_hop=0.49995, reaction_substeps=1)
 
 
 def engine_of(backend: Backend, model: Lattice, start: Particles | None = None, seed: int = 1
               ) -> LatticeEngine:  # fmt: skip
     """An engine with the model's start, or with these particles."""
-    lattice = lowered(model)
-    engine = LatticeEngine(backend, lattice, seed=seed)
+    engine = LatticeEngine(backend, lowered(model), seed=seed)
     if start is None:
         engine.load_start()
     else:
-        fired = np.zeros(len(lattice.reactions), np.int64)
-        engine.load(LatticeState(start, np.zeros(0, WAITING), 0, fired, 0))
+        begin(engine, start, seed)
     return engine
 
 
-def t1(backend: Backend, scale: float) -> Iterator[Row]:
-    """<r^2> = 6 q n, and the kurtosis (1/(2q) - 3)/n of each axis."""
-    size, n = 128, 100
-    for hop in (1 / 60, 1 / 12, 1 / 6, 1 / 4):
-        displaced = []
-        for seed in range(max(1, round(100 * scale))):
-            kinds = 250
-            start = np.zeros((size, size, size, 16), np.uint8)
-            sites = np.random.default_rng(seed).choice(size**3, kinds, replace=False)
-            start.reshape(-1, 16)[sites] = np.arange(1, kinds + 1)[:, None]
-            model = model_of((size,) * 3, {f"S{i}": hop for i in range(kinds)})
-            engine = engine_of(backend, model, start, seed)
-            engine.run_sampled([n])
-            particles = engine.save().particles
-            where = np.argwhere(particles > 0)
-            kind = particles[tuple(where.T)].astype(int) - 1
-            origin = np.stack(np.unravel_index(sites[kind], (size,) * 3), axis=1)
-            displaced.append((where[:, :3] - origin + size // 2) % size - size // 2)
-        squares = np.concatenate(displaced).astype(float) ** 2
-        variance, kurtosis = 2 * hop * n, (1 / (2 * hop) - 3) / n
-        spread = variance * np.sqrt((2 + kurtosis) / squares.size)
-        yield Row("T1", f"<r^2>/3, q={hop:.4g}", squares.mean(), variance, spread)
-        found = (squares**2).mean() / squares.mean() ** 2 - 3
-        yield Row("T1", f"kurtosis, q={hop:.4g}", found, kurtosis, np.sqrt(24 / squares.size))
+def begin(engine: LatticeEngine, start: Particles, seed: int) -> None:
+    """Start an engine again, from particles ``[z, y, x, slot]`` and with another seed."""
+    engine.seed = seed
+    fired = np.zeros(len(engine.lattice.reactions), np.int64)
+    kinds = start.astype(engine.lattice.particle_type, copy=False)
+    engine.load(LatticeState(kinds, np.zeros(0, WAITING), 0, fired, 0))
 
 
-def t2(backend: Backend, scale: float) -> Iterator[Row]:
-    """A mode of a reflecting box decays by 1 - 2q(1 - cos(pi/L)) a step."""
-    size, hop, n = 64, 1 / 6, 1000
-    wide = max(4, round(64 * scale**0.5))
-    model = model_of((size, wide, wide), {"A": hop}, boundary="reflecting")
-    start = np.zeros((size, wide, wide, 16), np.uint8)
-    start[: size // 2, ..., :4] = 1
-    engine = engine_of(backend, model, start)
-    engine.run_sampled([n])
-    planes = (engine.save().particles > 0).sum(axis=(1, 2, 3))
-    mode = np.cos(np.pi * (np.arange(size) + 0.5) / size)
-    factor = 1 - 2 * hop * (1 - np.cos(np.pi / size))
-    value = (mode * planes).sum() / planes.sum()
-    expected = mode[: size // 2].mean() * factor**n
-    yield Row("T2", "decay of a mode", value, expected, np.sqrt(0.5 / planes.sum()))
+def filled(shape: tuple[int, int, int], sites: IntArray, kinds: IntArray, slots: int = 16
+           ) -> Particles:  # fmt: skip
+    """Particles ``[z, y, x, slot]`` of given kinds (1: the first species) at numbered sites."""
+    order = np.argsort(sites, kind="stable")
+    where = sites[order]
+    rank = np.arange(len(where)) - np.searchsorted(where, where)
+    if len(rank) and rank.max() >= slots:
+        raise ValueError(f"a site would hold {rank.max() + 1} particles and has {slots} slots")
+    kept = np.zeros((*shape, slots), np.uint8 if kinds.max() < 256 else np.uint16)
+    kept.reshape(-1, slots)[where, rank] = kinds[order]
+    return kept
 
 
-def meeting_steps(size: int, hops: tuple[float, float], p: float) -> float:
-    """Mean number of steps to react of one pair, time step included."""
-    angles = 2 * np.pi * np.arange(size) / size
-    phi = np.ones((size,) * 3)
-    for hop in hops:
-        one = 1 - 2 * hop * (1 - np.cos(angles))
-        phi = phi * one[:, None, None] * one[None, :, None] * one
-    return float(1 + (1 / (1 - phi.reshape(-1)[1:])).sum() + (1 / p - 1) * size**3)
+@dataclass(frozen=True)
+class Boxes:
+    """Small boxes with walls between them in one lattice: independent runs of one launch.
 
+    Attributes
+    ----------
+    inner
+        Sites of a box along z, y and x; one more is a wall.
+    count
+        Boxes along z, y and x.
+    """
 
-def t3(backend: Backend, scale: float) -> Iterator[Row]:
-    """Mean steps to react of a pair in a periodic box."""
-    for size, p, hops in ((8, 0.1, (1 / 6, 1 / 6)), (8, 1.0, (1 / 6, 1 / 6)),
-                          (16, 0.05, (1 / 6, 1 / 6)), (16, 1.0, (1 / 6, 0.0)),
-                          (16, 0.05, (0.488, 0.488))):  # fmt: skip
-        pairs = 100
-        model = model_of((size,) * 3, {})
-        rate = 1e12 if p == 1 else -np.log1p(-p) / STEP
-        for i in range(pairs):
-            for side, hop in zip("AB", hops, strict=True):
-                model.add_species(f"{side}{i}")
-                model.add_diffusion(f"{side}{i}", hop * SPACING**2 / STEP)
-                model.place(f"{side}{i}", count=1)
-            model.add_reaction(f"A{i} + B{i} ->", rate=rate, volume="site")
-        expected = meeting_steps(size, hops, p)
-        every = max(1, int(expected / 200))
-        marks = list(range(every, int(3 * expected), every))
-        events, at_risk = 0, 0.0
-        for seed in range(max(1, round(40 * scale))):
-            engine = engine_of(backend, model, seed=seed)
-            fired = engine.run_sampled(marks).fired.sum(axis=1)
-            new = np.diff(np.concatenate([[0], fired]))
-            at_risk += every * (
-                new @ (np.arange(len(fired)) + 0.5) + (pairs - fired[-1]) * len(fired)
-            )
-            events += int(fired[-1])
-        value = at_risk / events
-        # The law is not quite exponential: pairs that start in one site may react at once.
-        yield Row("T3", f"steps, L={size}, p={p:g}, q={hops[0]:.3g}/{hops[1]:.3g}", value, expected,
-                  expected / np.sqrt(events), 3 * expected / size**3)  # fmt: skip
+    inner: tuple[int, int, int]
+    count: tuple[int, int, int]
 
+    def scaled(self, scale: float) -> Boxes:
+        """Fewer boxes for less work, two along each axis at least."""
+        z, y, x = (max(2, round(n * min(1.0, scale) ** (1 / 3))) for n in self.count)
+        return Boxes(self.inner, (z, y, x))
 
-def t4(backend: Backend, scale: float) -> Iterator[Row]:
-    """A + B <-> C, mixed fast: mean and variance of C as the time step goes to 0 (three steps)."""
-    for slower in (1, 4, 16):
-        model = model_of((4, 4, 4), dict.fromkeys("ABC", 0.25))
-        model.add_reaction("A + B -> C", rate=20.0 / slower, volume="lattice")
-        model.add_reaction("C -> A + B", rate=200.0 / slower)
-        model.place("A", count=50)
-        model.place("B", count=40)
-        engine = engine_of(backend, model)
-        every = 25 * slower
-        engine.run_sampled([20 * every])
-        samples = max(100, round(20_000 * scale))
-        c = engine.run_sampled(list(range(every, every * samples + 1, every))).counts[:, 2]
-        for name, value, expected, error in (
-            ("mean", c.mean(), 27.7786, np.sqrt(6.2115 / len(c))),
-            ("variance", c.var(), 6.2115, 6.2115 * np.sqrt(2 / len(c))),
-        ):
-            # Both reactions are slower by up to half of a0 tau of a site; samples know each other.
-            bias = (0.6 if name == "mean" else 0.3) / slower
-            yield Row("T4", f"{name} of C, a0 tau {0.06 / slower:.2g}", value, expected,
-                      1.6 * error, bias)  # fmt: skip
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites of the lattice."""
+        z, y, x = ((n + 1) * c for n, c in zip(self.inner, self.count, strict=True))
+        return z, y, x
 
+    @property
+    def number(self) -> int:
+        """How many boxes."""
+        return int(np.prod(self.count))
 
-def t6_t7(backend: Backend, scale: float) -> Iterator[Row]:
-    """Pairs of one kind, and two reactions of the same pair."""
-    side = max(16, round(128 * scale ** (1 / 3)))
-    for n in (2, 3, 8):
-        model = model_of((side,) * 3, {"A": 0.0, "B": 0.0})
-        model.add_reaction("2 A -> B", rate=0.02 / STEP, volume="site")
-        start = np.zeros((side, side, side, 16), np.uint8)
-        start[..., :n] = 1
-        fired = engine_of(backend, model, start).run_sampled([1]).fired[0, 0] / side**3
-        p = -np.expm1(-0.02 * n * (n - 1) / 2)
-        yield Row("T6", f"2 A, {n} in a site", fired, p, np.sqrt(p * (1 - p) / side**3))
-    model = model_of((side,) * 3, dict.fromkeys("ABCD", 0.1))
-    model.add_reaction("A + B -> C", rate=0.25 / STEP, volume="site")
-    model.add_reaction("A + B -> D", rate=0.75 / STEP, volume="site")
-    for name in "AB":
-        model.place(name, count=side**3)
-    fired = engine_of(backend, model).run_sampled([200]).fired[0]
-    total = fired.sum()
-    yield Row("T7", "share of A+B->C", fired[0] / total, 0.25, np.sqrt(0.1875 / total))
+    def model(self, hops: dict[str, float], parts: int = 1) -> Lattice:
+        """Species by hop probability; `parts` site types share each box along x."""
+        model = Lattice("law", shape=self.shape, spacing=SPACING, step=STEP, boundary="reflecting")
+        model.add_site_type("wall")
+        names = [f"part{i}" for i in range(parts)]
+        inside = self.inside()
+        x = np.indices(self.shape, sparse=True)[2] % (self.inner[2] + 1)
+        for i, name in enumerate(names):
+            model.add_site_type(name, inside & (x * parts // self.inner[2] == i))
+        for name, hop in hops.items():
+            model.add_species(name)
+            for i, one in enumerate(names):
+                model.add_diffusion(name, hop * SPACING**2 / STEP, within=one)
+                if i:
+                    model.add_diffusion(name, hop * SPACING**2 / STEP, between=(names[i - 1], one))
+        return model
 
+    def inside(self) -> BoolArray:
+        """Sites that are no wall."""
+        z, y, x = np.indices(self.shape, sparse=True)
+        a, b, c = self.inner
+        inside: BoolArray = (z % (a + 1) < a) & (y % (b + 1) < b) & (x % (c + 1) < c)
+        return inside
 
-def t9(backend: Backend, scale: float) -> Iterator[Row]:
-    """Between faces held at c0 and 0 the profile is c0 (1 - (z + 1)/(N + 1))."""
-    n, wide, ghosts = 15, max(16, round(128 * scale**0.5)), 2.0
-    model = model_of((n, wide, wide), {"A": 1 / 6})
-    molar = ghosts / 6.02214076e23 / (SPACING**3 * 1000)
-    model.set_boundary("z-", "held", concentrations={"A": molar})
-    model.set_boundary("z+", "held")
-    profile = ghosts * (1 - (np.arange(n) + 1) / (n + 1))
-    filled = np.random.default_rng(1).poisson(profile[:, None, None], (n, wide, wide))
-    start = (np.arange(16) < np.minimum(filled, 16)[..., None]).astype(np.uint8)
-    engine = engine_of(backend, model, start)
-    engine.run_sampled([3000])
-    samples, planes = 40, np.zeros(n)
-    for _ in range(samples):
-        engine.run_sampled([300])
-        planes += (engine.save().particles > 0).sum(axis=(1, 2, 3))
-    planes /= samples * wide**2
-    for z in (0, n // 2, n - 1):
-        error = np.sqrt(profile[z] / (samples * wide**2)) * 1.5
-        yield Row("T9", f"particles in a site of plane {z}", planes[z], profile[z], error)
+    def start(self, kinds: Sequence[int], places: IntArray) -> Particles:
+        """Particles of these kinds in each box, at sites ``[box, particle]`` of it."""
+        within = np.stack(np.unravel_index(places, self.inner))
+        which = np.stack(np.unravel_index(np.arange(self.number), self.count))
+        steps = np.array(self.inner)[:, None, None] + 1
+        sites = np.ravel_multi_index(tuple(which[:, :, None] * steps + within), self.shape)
+        return filled(self.shape, sites.ravel(), np.tile(kinds, self.number))
+
+    def random_start(self, counts: Sequence[int], seed: int) -> Particles:
+        """So many particles of each species in each box, anywhere in it."""
+        kinds = np.repeat(np.arange(1, len(counts) + 1), counts)
+        random = np.random.default_rng(seed)
+        places = random.integers(np.prod(self.inner), size=(self.number, len(kinds)))
+        return self.start(kinds.tolist(), places)
+
+    def counted(self, engine: LatticeEngine, species: int, half: int = 1) -> IntArray:
+        """Particles of a species in each box; with `half` 2, in its lower half along x."""
+        particles = engine.save().particles == species + 1
+        (a, b, c), (na, nb, nc) = self.inner, self.count
+        split = particles.reshape(na, a + 1, nb, b + 1, nc, c + 1, -1)
+        own = split[:, :a, :, :b, :, : c // half]
+        return np.asarray(own.sum(axis=(1, 3, 5, 6)).ravel(), np.int64)

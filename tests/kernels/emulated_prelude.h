@@ -25,15 +25,16 @@
 #undef BARRIER
 #undef SHARED
 #undef DRAW_AHEAD
+#undef TEAM_MEMORY
 
 constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 
 struct Fiber {
     jmp_buf at;
     bool done;
-    u64 warp_operations, block_operations, group_operations;
+    u64 warp_operations, block_operations;
     u64 value[2];
-    bool vote[2];
+    bool vote[2], block_vote[2];
     char *stack;
 };
 
@@ -99,14 +100,29 @@ static int block_operation() {
     return slot;
 }
 
-static void group_operation(int group, int threads) {
-    ++fibers[current].group_operations;
-    if (current % FIBERS_OF_BLOCK / threads != group) {
-        fprintf(stderr, "a thread waits for a group that is not its own\n");
+// Barriers of a block by number: who came, and how often all had come.
+struct NamedBarrier {
+    int expected, arrived;
+    u64 turns;
+};
+static NamedBarrier named[FIBER_BLOCKS][16];
+
+static void named_arrive(int number, int threads) {
+    NamedBarrier &at = named[current / FIBERS_OF_BLOCK][number];
+    if (number < 1 || number > 15 || threads % 32 || (at.arrived && at.expected != threads)) {
+        fprintf(stderr, "threads disagree about barrier %d\n", number);
         abort();
     }
-    const int begin = current / FIBERS_OF_BLOCK * FIBERS_OF_BLOCK + group * threads;
-    wait_for(begin, begin + threads, [](const Fiber &fiber) { return fiber.group_operations; });
+    at.expected = threads;
+    if (++at.arrived == threads) at.arrived = 0, ++at.turns;
+}
+
+static void named_wait(int number, int threads) {
+    const NamedBarrier &at = named[current / FIBERS_OF_BLOCK][number];
+    const u64 turns = at.turns;
+    named_arrive(number, threads);
+    while (at.turns == turns) yield();
+    idle = 0;
 }
 
 template <class T>
@@ -129,10 +145,10 @@ static u32 warp_ballot(int lanes, bool condition) {
 }
 
 static bool block_any(bool condition) {
-    fibers[current].vote[(fibers[current].block_operations + 1) & 1] = condition;
+    fibers[current].block_vote[(fibers[current].block_operations + 1) & 1] = condition;
     const int slot = block_operation();
     bool any = false;
-    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].vote[slot];
+    for (int i = 0; i < FIBERS_OF_BLOCK; ++i) any |= fibers[first_of_block() + i].block_vote[slot];
     return any;
 }
 
@@ -163,10 +179,14 @@ static void wait_a_little() {
 #define LANES_BALLOT(lanes, condition) warp_ballot((lanes), (condition))
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
-#define GROUP_BARRIER(group, threads) group_operation((group), (threads))
+#define BARRIER_WAIT(number, threads) named_wait((number), (threads))
+#define BARRIER_ARRIVE(number, threads) named_arrive((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
     type *const name = name##_of_blocks[BLOCK_ID]
+#define TEAM_MEMORY(name, count) \
+    static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
+    double *const name = name##_of_teams[current / TEAM_THREADS]
 #define BLOCKS ((i64)FIBER_BLOCKS)
 // Kernels of blocks, of which there is one.
 #define THREAD_ID THREAD_IN_BLOCK
@@ -201,7 +221,6 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
         fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
-        fiber.group_operations = 0;
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;
@@ -213,6 +232,9 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         current = ORDER > 0 ? FIBERS - 1 : 0;
         switch_fiber();
     }
+    for (const auto &block : named)
+        for (const NamedBarrier &at : block)
+            if (at.arrived) fprintf(stderr, "threads ended at a barrier\n"), abort();
 }
 
 template <class Body>

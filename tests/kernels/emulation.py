@@ -57,6 +57,7 @@ class EmulatedBackend(CpuBackend):
     """`blocks` blocks of `block` threads; `order` is 1 or -1."""
 
     style = Style(branches=False, warps=True)
+    fast_memory = 227 * 1024
 
     def __init__(self, folder: Path, block: int, order: int = 1, blocks: int = 1) -> None:
         super().__init__(BackendOptions(threads=1))

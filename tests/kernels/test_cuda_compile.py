@@ -20,6 +20,7 @@ from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import KernelCompileError
+from tauslab.model.generate import colloidal_aggregation
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
@@ -129,6 +130,28 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     print(f"ssa_table: {registers} registers, {stack} bytes of local memory")
     assert stack <= (1024 if team == 1 else 128)
     assert registers <= (REGISTERS if team == 1 else 80)
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_dense_kernels_need_little_local_memory(team, architecture):
+    network = lowered(colloidal_aggregation(80))
+    book = tables_of(network, "pdm")
+    assert book["IS_DENSE"]
+    book.constant("FAST_PARTS", int(team >= 32))
+    texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
+    stack, _, _, registers = compile_usage("ssa_table.cc", texts, architecture)["ssa_table"]
+    assert stack <= (1024 if team == 1 else 256)
+    assert registers <= (REGISTERS if team == 1 else 80)
+
+
+@pytest.mark.parametrize("team", [8, 32])
+def test_narrow_numbers_and_fast_memory_compile(team, architecture):
+    network = lowered(model("ras_camp_pka"))
+    book = tables_of(network, "pdm")
+    book.macro("WIDE_WHOLE", value=False)
+    book.constant("FAST_PARTS", 3 if team == 32 else 0)
+    texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
+    assert compile_usage("ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -158,3 +158,9 @@ def test_a_table_larger_than_memory_is_refused_by_name(backend, monkeypatch):
     monkeypatch.setattr(type(backend), "free_memory", lambda self: 1000)
     with pytest.raises(ConfigError, match="the table of x, of 360 entries, needs"):
         CountTables(backend, EDGES, 3, FAMILIES, TIMES, ROWS)
+
+
+def test_small_tables_that_are_too_large_together_are_refused_by_name(backend, monkeypatch):
+    monkeypatch.setattr(type(backend), "free_memory", lambda self: 1000)
+    with pytest.raises(ConfigError, match=r"counting 3 tables of .* the largest that of x with"):
+        CountTables(backend, EDGES, 3, FAMILIES, TIMES, ROWS)

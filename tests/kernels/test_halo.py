@@ -5,7 +5,10 @@ The kernels that pack, wait and unpack, the turns that two messages take, record
 
 from __future__ import annotations
 
+import errno
 import functools
+import gc
+import os
 import queue
 import sys
 import threading
@@ -15,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tauslab.decomposition.halo_shared import HostMemory
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions
@@ -166,10 +170,11 @@ def whole(name):
     return state
 
 
-def advanced(comm, name, options, threads=1, closed=()):
+def advanced(comm, name, options, threads=1, closed=(), *, aside=False):
     """The slab of a rank after all steps, in three batches; how often launches were recorded."""
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
+    backend.waits_aside = aside
     backend.closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
@@ -210,6 +215,52 @@ def test_each_neighbour_has_its_own_transport():
     same([state for state, _, _ in found], whole("crowded"))
     assert [ways for *_, ways in found] == [("host", "peer"), ("peer", "host"), ("host", "host")]
     assert not any(count for _, count, _ in found)
+
+
+def test_ranks_of_a_node_share_host_memory_where_devices_do_not_reach_each_other():
+    """As above, but kernels may wait: no message takes the host's time; launches are recorded."""
+    found = on_threads(
+        3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,), aside=True)
+    )
+    same([state for state, _, _ in found], whole("crowded"))
+    ways = [ways for *_, ways in found]
+    assert ways == [("shared", "peer"), ("peer", "shared"), ("shared", "shared")]
+    assert all(count for _, count, _ in found)
+    gc.collect()
+    assert not [name for name in map(os.readlink, files_open()) if "memfd:tauslab" in name]
+
+
+def files_open():
+    return [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda handle: handle.replace(b"tauslab-", b"another-"), "is not the neighbour's memory"),
+        (lambda handle: b"tauslab- /proc/0/fd/3", "cannot be opened: /proc/0/fd/3: No such file"),
+    ],
+)
+def test_memory_of_another_process_is_not_taken_for_a_neighbours(change, reason):
+    memory = HostMemory(CpuBackend(BackendOptions(threads=1)))
+    mine = memory.make(100)
+    handle = memory.offer(mine)
+    mine[7] = 5
+    assert memory.open(handle, 100)[7] == 5
+    with pytest.raises(DeviceError, match=reason):
+        memory.open(change(handle), 100)
+    memory.drop(mine)
+
+
+def test_a_host_without_memory_to_share_says_so(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    before = len(files_open())
+    with pytest.raises(DeviceError, match="no memory to share: No space left"):
+        HostMemory(CpuBackend(BackendOptions(threads=1))).make(100)
+    assert len(files_open()) == before
 
 
 def test_one_closed_memory_refuses_peers_on_all_ranks():

@@ -10,12 +10,14 @@ from test_cuda_compile import (
     nvrtc_version,  # noqa: F401 - skips the module where there is no compiler
 )
 
+from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
 from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ode import with_groups
+from tauslab.kernels.ode import with_layout
+from tauslab.kernels.ode_choice import Wishes, thread_choice, warps_choice
 from tauslab.kernels.ode_codegen import ode_header
+from tauslab.kernels.ode_costs import PIPES, counted, tabulated
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
-from tauslab.kernels.ode_placement import warps_choice
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -45,10 +47,36 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
 
 def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    header = ode_header(system, more=with_groups(warps_choice(system, 4, "double")))
+    header = ode_header(system, more=with_layout(warps_choice(system, 4, Wishes("double"))))
     stack, stores, loads, registers = usage_of("ode_warps.cc", header)
     assert (stack, stores, loads) == (0, 0, 0)
     assert registers <= 128
+
+
+@pytest.mark.parametrize("memory", ["off", "on"])
+def test_warps_that_write_cost_no_local_memory(memory):
+    system = system_of(CLOCK)
+    for choice in (
+        thread_choice(system, Wishes("single", memory_warps=memory)),
+        warps_choice(system, 4, Wishes("single", memory_warps=memory)),
+    ):
+        header = ode_header(system, precision="single", more=with_layout(choice))
+        stack, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
+        assert (stack, stores, loads) == (0, 0, 0)
+        assert registers * max(128, choice.threads_of_a_block) <= 65536
+
+
+def test_operations_are_counted_in_what_the_compiler_makes_of_them():
+    for precision, real in (("single", "float"), ("double", "double")):
+        texts = csrc_texts() | {"model.h": f"#pragma once\ntypedef {real} Real;\n"}
+        found = counted(compile_ptx("ode_costs.cc", texts, nvrtc_flags("compute_90", 128)))
+        table = tabulated(precision)
+        assert found.keys() == table.slots.keys()
+        issue = PIPES.index("issue")
+        for kind, slots in found.items():
+            assert slots[issue] == pytest.approx(table.of(kind)[issue], rel=0.2), kind
+        assert found["fused"] == found["mul"]
+        assert found["pow"][issue] > found["exp"][issue] > found["reciprocal"][issue] > 1
 
 
 def test_steps_that_adapt():

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from ode_probe import CLOCK, DATA, Course, integrate, system_of
+from ode_probe import DATA, Course, integrate, system_of
 
+from tauslab.kernels import ode_codegen
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ode import OdeSettings, with_groups
-from tauslab.kernels.ode_codegen import ode_header
-from tauslab.kernels.ode_placement import Choice, choices, place, thread_choice, warps_choice
+from tauslab.kernels.ode import OdeSettings, with_layout
+from tauslab.kernels.ode_choice import Choice, Wishes, global_choice, handover_bytes, warps_choice
+from tauslab.kernels.ode_codegen import count_constants, ode_header
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -40,74 +43,99 @@ def network() -> Network:
 
 
 def both(
-    folder: Path, warps: int, groups: int, precision: str, order: int = 1, blocks: int = 1
+    folder: Path, choice: Choice, precision: str, order: int = 1, blocks: int = 1, **options: Any
 ) -> tuple[Course, Course]:
     """Courses by threads of the CPU and by emulated warps, with a varying parameter."""
     settings = OdeSettings("rk4", substeps=7, precision=precision)
     system = system_of(network(), varying=("k",))
     inputs = np.linspace(0.2, 1.0, 45)[:, None]
     cpu = get_backend("cpu", BackendOptions(threads=1))
-    one = integrate(cpu, system, TIMES, settings, inputs)
+    one = integrate(cpu, system, TIMES, settings, inputs, **options)
     cpu.close()
-    placement = place(system, warps, precision)
-    size = warps_choice(system, warps, precision).bytes_of_a_block
-    choice = Choice(warps, groups, 0, 0.0, placement, size * groups)
-    emulated = EmulatedBackend(folder, 32 * warps * groups, order, blocks)
-    two = integrate(emulated, system, TIMES, settings, inputs, choice=choice)
+    threads = choice.threads_of_a_block if choice.in_blocks else 32
+    emulated = EmulatedBackend(folder, threads, order, blocks)
+    two = integrate(emulated, system, TIMES, settings, inputs, choice=choice, **options)
     emulated.close()
     return one, two
 
 
-@pytest.mark.parametrize(
-    ("warps", "groups", "precision", "order", "blocks"),
-    [(2, 1, "double", 1, 2), (3, 2, "single", -1, 1), (8, 1, "double", -1, 1)],
-)
-def test_same_bits_as_one_trajectory_per_thread(tmp_path, warps, groups, precision, order, blocks):
-    one, two = both(tmp_path, warps, groups, precision, order, blocks)
+def spread(warps: int, groups: int, precision: str, *, memory: bool = False) -> Choice:
+    system = system_of(network(), varying=("k",))
+    found = warps_choice(system, warps, Wishes(precision, memory_warps="on" if memory else "off"))
+    return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
+
+
+def assert_equal(one: Course, two: Course) -> None:
     assert one.status.tolist() == two.status.tolist()
     assert set(one.status.tolist()) == {0, 4}  # the root of a negative number ends some
     for a, b in zip(one.arrays, two.arrays, strict=True):
         assert a.tobytes() == b.tobytes()
-    assert np.isfinite(one.samples[one.status == 0]).all()
     assert int(one.work[0]) == int(two.work[0])
 
 
-def test_equations_are_balanced_and_complete():
-    system = system_of(CLOCK)
-    for warps in (2, 4):
-        placement = place(system, warps, "single")
-        together = sorted(v for group in placement.groups for v in group)
-        assert together == list(range(len(system.variables)))
-        assert placement.balance > 0.8
+@pytest.mark.parametrize(
+    ("warps", "groups", "precision", "memory", "order", "blocks"),
+    [
+        (2, 1, "double", False, 1, 2),
+        (3, 2, "single", False, -1, 1),
+        (8, 1, "double", False, -1, 1),
+        (2, 2, "single", True, 1, 1),
+        (3, 1, "double", True, -1, 2),
+        (1, 1, "single", True, 1, 1),
+    ],
+)
+def test_warps_give_the_bits_of_threads(tmp_path, warps, groups, precision, memory, order, blocks):
+    choice = spread(warps, groups, precision, memory=memory)
+    one, two = both(tmp_path, choice, precision, order, blocks)
+    assert_equal(one, two)
+    assert np.isfinite(one.samples[one.status == 0]).all()
 
 
-def test_a_cheap_equation_does_not_join_an_expensive_one():
-    model = Network("uneven")
-    for i in range(5):
-        model.add_species(f"X{i}", 1.0)
-        law = f"-X{i}" if i else "exp(X0) - pow(X0 + 0.5, 1.7) + sin(X0)"
-        model.add_rate(f"X{i}", law)
-    groups = place(system_of(model), 2, "double").groups
-    assert (0,) in groups
+@pytest.mark.parametrize(
+    ("warps", "precision", "columns", "memory", "shared", "order", "blocks"),
+    [
+        (1, "single", False, True, False, 1, 2),
+        (2, "double", True, True, True, -1, 1),
+        (1, "double", True, True, False, 1, 1),
+        (1, "single", False, False, True, 1, 2),
+    ],
+)
+def test_shared_memory_beside_threads_changes_no_bit(
+    tmp_path, warps, precision, columns, memory, shared, order, blocks
+):
+    """Of 32 or 64 trajectories a block, stored by row or by quantity, more than once in a block."""
+    system = system_of(network(), varying=("k",))
+    width, words = 32 * warps, 1 if precision == "single" else 2
+    size = handover_bytes(system, words, width) * memory
+    size += 4 * words * width * count_constants(system) * shared
+    choice = Choice(
+        1, 1, width, 0.0, None, size, memory, shared_constants=shared, compute_threads=width
+    )
+    assert choice.entry == "ode_threads"
+    assert_equal(*both(tmp_path, choice, precision, order, blocks, columns=columns))
 
 
-def test_predictions_are_ordered_and_fit_the_device():
-    system = system_of(CLOCK)
-    found = choices(system, "single")
-    costs = [choice.cost for choice in found]
-    assert costs == sorted(costs)
-    assert {choice.warps for choice in found} == set(range(1, 17))
-    for choice in found:
-        assert 32 <= choice.trajectories <= 2048
-        assert choice.trajectories // 32 * choice.warps <= 64
-    assert thread_choice(system, "single").cost < thread_choice(system, "double").cost
+def test_stages_with_one_text_give_the_same_bits(backend, monkeypatch):
+    courses = []
+    for longest in (0, 10**6):
+        monkeypatch.setattr(ode_codegen, "LONG_STEP", longest)
+        system = system_of(network(), varying=("k",))
+        inputs = np.linspace(0.2, 1.0, 9)[:, None]
+        courses.append(integrate(backend, system, TIMES, OdeSettings("rk4", substeps=7), inputs))
+    assert_equal(*courses)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_global_memory_gives_the_same_bits(tmp_path, precision):
+    choice = global_choice(system_of(network(), varying=("k",)), Wishes(precision))
+    assert_equal(*both(tmp_path, choice, precision))
 
 
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])
 def test_a_block_has_memory_for_all_constants(name):
     """Those of events and recorded quantities too."""
     system = system_of(read_sbml(DATA / "sbml" / f"{name}.xml"))
-    choice = warps_choice(system, 3, "double")
-    header = ode_header(system, more=with_groups(choice))
+    choice = warps_choice(system, 3, Wishes("double"))
+    header = ode_header(system, more=with_layout(choice))
     constants = int(re.search(r"N_CONSTANTS = (\d+)", header)[1])
     assert choice.bytes_of_a_block >= 8 * 32 * (2 * len(system.variables) + constants)

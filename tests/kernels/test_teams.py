@@ -95,12 +95,16 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
 
 
 @compiler
-def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
+@pytest.mark.parametrize("selector", ["pdm", "cr"])
+def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch, selector):
+    """As plans by reaction do; for `cr`, whose groups follow the plan, as one thread does."""
     cpu = get_backend("cpu", BackendOptions(threads=1))
-    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "pdm")
+    planned = simulate(cpu, mixture(), [0.0, 0.2], 2, selector)
     monkeypatch.setattr(plans, "MOST_PLANNED", 0)
     monkeypatch.setattr(plans, "MOST_TOUCHED", 0)
-    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "cr") if selector == "cr" else planned
+    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, selector, 32)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 

@@ -80,6 +80,8 @@ def headers():
     system = lower_ode(network, parameters=values, varying=tuple(values)[:2])
     found = jacobian(system)
     yield "ode_rk4.cc", ode_header(system, precision="single", wide=False)
+    yield "ode_global.cc", ode_header(system)
+    yield "ode_costs.cc", "#pragma once\ntypedef float Real;\n"
     yield "ode_dopri5.cc", ode_header(system)
     yield "ode_rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
 

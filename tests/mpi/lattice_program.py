@@ -91,6 +91,7 @@ UNBROKEN = {
 CASES = UNBROKEN | {
     "tight": (crowded, {"frame_every": 10}),
     "deep": (crowded, {"frame_every": 10, "halo_depth": 3}),
+    "chosen": (crowded, {"frame_every": 10}),
     "cuts": (crowded, {"frame_every": 10, "rebalance_every": 1e-9}),
     "hooked": (crowded, {**_HOOKS, "rebalance_every": 1e-9, "halo_depth": 2}),
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
@@ -118,6 +119,13 @@ def thin_slabs(bounds, _, __, least):
     return (*range(0, thin + 1, least), SHAPE[0])
 
 
+def by_latency(planes, way):
+    """In place of `choose_depth`: two planes where messages are slow, and the slab is as told."""
+    assert planes.number == SHAPE[0] // ranks().size
+    assert planes.size == SHAPE[1] * SHAPE[2] * 8
+    return 1 + (way.latency > 5e-5)
+
+
 def run_without_output():
     """The result lies in a temporary file that all ranks see, and that goes with it."""
     result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device="cpu", threads=1)
@@ -135,11 +143,12 @@ def run_all(folder, names):
     """Cases in turn, ``NAME`` or ``NAME=RANKS``."""
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
-    usual = lattice_group.balanced, lattice_group.HaloOptions
+    usual = lattice_group.balanced, lattice_group.HaloOptions, lattice_group.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
         lattice_group.balanced = thin_slabs if name in ("cuts", "hooked") else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
+        lattice_group.choose_depth = by_latency if name == "chosen" else usual[2]
         try:
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:

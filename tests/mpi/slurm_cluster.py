@@ -36,14 +36,24 @@ SelectTypeParameters=CR_CPU
 MpiDefault=none
 ReturnToService=2
 MinJobAge=600
+FirstJobId={first}
 InactiveLimit=0
 JobRequeue=1
 KillWait=5
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0
 SlurmdParameters=config_overrides
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port1} CPUs=4 RealMemory=1000
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port2} CPUs=4 RealMemory=1000
+GresTypes=gpu
+NodeName=DEFAULT CPUs=4 RealMemory=1000 Gres=gpu:4
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port1}
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port2}
 PartitionName=test Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+# SLURM shares out devices of these names as GPUs, whatever they are.
+_GPUS = """\
+AutoDetect=off
+NodeName=n[1-2] Name=gpu File={folder}/gpu[0-3]
 """
 
 
@@ -65,7 +75,8 @@ class SlurmCluster:
     """Daemons that run as the user of the tests; a context manager."""
 
     def __init__(self, folder: Path, programs: dict[str, str]) -> None:
-        self._folder, self._programs = folder, programs
+        self._folder = folder
+        self._programs = _under_their_names(folder / "bin", programs)
         self._daemons: list[subprocess.Popen[bytes]] = []
         self.environment = dict(os.environ)
         ports = _free_ports(3)
@@ -75,15 +86,21 @@ class SlurmCluster:
             library = next(Path(root).glob("usr/lib/*/slurm-wlm"))
             plugins = f"PluginDir={library}"
             self.environment["LD_LIBRARY_PATH"] = f"{library.parent}:{library}"
-        beside = {str(Path(path).parent) for path in programs.values()}
+        beside = {str(Path(path).parent) for path in self._programs.values()}
         self.environment["PATH"] = os.pathsep.join([*beside, os.environ["PATH"]])
         self.environment["SLURM_CONF"] = str(folder / "slurm.conf")
         for sub in ("state", "spool-n1", "spool-n2"):
             (folder / sub).mkdir(parents=True)
+        for gpu in range(4):
+            (folder / f"gpu{gpu}").symlink_to("/dev/null")
+        (folder / "gres.conf").write_text(_GPUS.format(folder=folder))
         (folder / "slurm.conf").write_text(
             _CONFIG.format(
                 host=socket.gethostname().split(".")[0], user=getpass.getuser(), folder=folder,
                 plugins=plugins, port=ports[0], port1=ports[1], port2=ports[2],
+                # MPICH names shared memory after the job, and leaves it where ranks are killed;
+                # SLURM cuts MPICH's messages of many characters, so numbers are short.
+                first=10 + time.time_ns() // 1000 % 900,
             )
         )  # fmt: skip
 
@@ -161,6 +178,14 @@ class SlurmCluster:
     def logs(self) -> str:
         """The ends of the daemons' logs."""
         return "\n".join(log.read_text()[-2000:] for log in self._folder.glob("*.log"))
+
+
+def _under_their_names(folder: Path, programs: dict[str, str]) -> dict[str, str]:
+    """Links without Debian's suffix: a daemon of another name takes no notice of GPUs."""
+    folder.mkdir(parents=True)
+    for name, path in programs.items():
+        (folder / name).symlink_to(path)
+    return {name: str(folder / name) for name in programs}
 
 
 def _free_ports(count: int) -> list[int]:

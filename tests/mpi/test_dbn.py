@@ -7,6 +7,7 @@ from dbn_factory import CHAIN
 
 from tauslab import dbn
 from tauslab.runner.dbn_file import network_digest_lines
+from tauslab.runner.dbn_parts import gathered
 
 pytestmark = pytest.mark.mpi
 
@@ -34,6 +35,17 @@ def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
     assert network_digest_lines(tmp_path / "x.h5") == alone
 
 
+@pytest.mark.gpu
+def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    found = []
+    for ranks in (1, 2, 4):
+        words = ["--device", "cuda", "--block", str(50 * ranks), "--quiet", "-o", f"{ranks}.h5"]
+        mpirun(ranks, [*COMMAND, *words])
+        found.append(network_digest_lines(tmp_path / f"{ranks}.h5"))
+    assert found[0] == found[1] == found[2]
+
+
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     program = tmp_path / "sparse.py"
     program.write_text(
@@ -42,6 +54,29 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     )
     mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
     assert network_digest_lines(tmp_path / "x.h5") == alone
+
+
+def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
+    """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
+    program = tmp_path / "killed.py"
+    program.write_text(
+        "import os, signal, sys\nfrom tauslab.runner import cli, dbn_build, dbn_parts\n"
+        "dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0\n"
+        "save = dbn_parts.save\n"
+        "def killed(network, path, blocks):\n"
+        "    save(network, path, blocks)\n"
+        "    if path.name == 'dbn-0001-00001.h5':\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "dbn_parts.save = killed\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    command = [*COMMAND[2:], "--block", "20", "--quiet", "-o", "x.h5"]
+    assert mpirun(2, ["killed.py", *command], check=False).returncode != 0
+    _, blocks = gathered(tmp_path / "x.h5")
+    assert 0 < blocks.sum() < len(blocks)
+    mpirun(3, ["-m", "tauslab", *command, "--resume"])
+    assert network_digest_lines(tmp_path / "x.h5") == alone
+    assert not (tmp_path / "x.h5.parts").exists()
 
 
 def test_bad_input_is_told_once(mpirun, tmp_path):

@@ -20,8 +20,9 @@ import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
 from tauslab.runner import run
 from tauslab.runner.api import ranks
-comm, shown = ranks(), sys.argv[1]
-os.environ["CUDA_VISIBLE_DEVICES"] = str(comm.local_rank) if shown == "own" else shown
+each = sys.argv[1:]
+os.environ["CUDA_VISIBLE_DEVICES"] = each[int(os.environ["PMI_RANK"]) % len(each)]
+comm = ranks()
 run.get_backend = lambda name, options: (name, options.index)
 opened = comm.gather(run.open_backend("auto", 1, comm))
 if comm.rank == 0:
@@ -29,11 +30,19 @@ if comm.rank == 0:
 """
 
 
-@pytest.mark.parametrize(("shown", "gpus"), [("own", [0, 0, 0]), ("0,1,2", [0, 1, 2])])
+@pytest.mark.parametrize(
+    ("shown", "gpus"),
+    [
+        (["0", "1", "2"], [0, 0, 0]),
+        (["0,1,2"], [0, 1, 2]),
+        (["0,1", "2,3", "4,5"], [0, 0, 0]),
+        (["0,1", "2,3", "0,1"], [0, 0, 1]),
+    ],
+)
 def test_each_rank_takes_a_gpu_of_its_own(mpirun, tmp_path, shown, gpus):
-    """One that is shown to it alone, as by `srun --gpus-per-task=1`, or one of all."""
+    """One that is shown to it alone, as by `srun --gpus-per-task=1`, or one of all or some."""
     (tmp_path / "cupy.py").write_text(CUPY)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    opened = json.loads(mpirun(3, [program, shown]).stdout)
+    opened = json.loads(mpirun(3, [program, *shown]).stdout)
     assert opened == [["cuda", gpu] for gpu in gpus]

@@ -64,13 +64,20 @@ def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
 
 def test_full_lists_and_transports_do_not_matter(told, expected):
     tight = {"capacity": 64, "room": 4, "depth": 2}
-    direct = case("crowded", options={"transport": "mpi"}, pretend=True)
-    roomy, found, other = told(3, [case("crowded"), case("crowded", options=tight), direct])
+    roomy, found, *others = told(
+        3,
+        [
+            case("crowded"),
+            case("crowded", options=tight),
+            case("crowded", options={"transport": "mpi"}, pretend=True),
+            case("crowded", options={**tight, "transport": "shared"}),
+        ],
+    )
     first = expected.setdefault("crowded", results(roomy))
-    assert results(roomy) == first
-    assert results(found) == first
-    assert results(other) == first
-    assert other["transports"] == [["mpi", "mpi"]] * 3
+    for row in (roomy, found, *others):
+        assert results(row) == first
+    assert [row["transports"][1][0] for row in others] == ["mpi", "shared"]
+    assert all(ways == 3 * [2 * [ways[0][0]]] for ways in (row["transports"] for row in others))
     assert min(found["capacities"]) > 64
     assert len(set(found["capacities"])) == 1
 
@@ -80,7 +87,7 @@ def test_full_lists_and_transports_do_not_matter(told, expected):
     [
         ({"transport": "peer"}, "--halo peer: rank 0 cannot reach the device memory of rank 1"),
         ({"transport": "mpi"}, "--halo mpi: this MPI does not say"),
-        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, host, mpi"),
+        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, shared, host"),
         ({"depth": 7}, "a slab of 6 plane(s) is thinner than the halo, which is 7 deep"),
     ],
 )
@@ -92,7 +99,19 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("transport", ["peer", "host"])
+def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
+    code = "import sys; from mpi4py import MPI; from tauslab.decomposition import halo_host as h; "
+    asked = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
+    cases = json.dumps([case("sparse", options={"transport": "mpi"})])
+    done = mpirun(2, [PROGRAM, cases, "cuda"], check=False)
+    if asked.returncode:
+        assert done.returncode == 0
+    else:
+        assert done.stderr.count("DecompositionError: --halo mpi: this MPI does not say") == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("transport", ["peer", "shared", "host"])
 def test_devices_and_transports_do_not_matter(told, transport):
     """Two processes, on two GPUs where there are as many; recorded launches and deep halos too."""
     (first,) = told(1, [case("crowded")])

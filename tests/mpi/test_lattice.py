@@ -40,7 +40,7 @@ def one_rank(tmp_path_factory) -> dict[str, Path]:
     ("ranks", "cases"),
     [
         (2, ("whole", "cuts", "hooked", "tight")),
-        (3, ("whole", "cuts", "hooked", "deep")),
+        (3, ("whole", "cuts", "hooked", "deep", "chosen")),
         (4, ("whole", "cuts", "alone", "replicas")),
     ],
 )
@@ -63,6 +63,10 @@ def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks, case
         assert all(row["cuts"] >= 4 for row in rows)
         assert [row["begin"] for row in rows[1:]] == [row["end"] for row in rows[:-1]]
         assert {row["above"] for row in rows} <= {"host", "peer"}
+    for case, depth in (("deep", 3), ("chosen", 2)):
+        if case in cases:
+            with LatticeResult(tmp_path / f"{case}-{ranks}.h5") as result:
+                assert {row["halo_depth"] for row in result.profile} == {depth}
 
 
 @pytest.mark.gpu
@@ -131,6 +135,9 @@ def test_what_cannot_be_is_one_sentence(mpirun, tmp_path):
         f"rdme cell.h5 {common} -o a.h5 --halo-depth 5": "cannot cut a lattice of 12 planes",
         f"rdme cell.h5 {common} -o a.h5 --halo self": "--halo self",
         f"rdme cell.h5 {common} -o a.h5 --halo peer": "--halo peer: rank 0 cannot reach",
+        f"rdme cell.h5 {common} -o a.h5 --halo mpi": "--halo mpi: this MPI does not say",
+        f"rdme cell.h5 {common} -o a.h5 --halo pigeon": "invalid choice: 'pigeon'",
+        f"rdme cell.h5 {common} -o a.h5 --halo-depth x": "--halo-depth: invalid int value",
         f"rdme cell.h5 {common} -o a.h5 --set nope=1": "no parameter of that name",
         f"rdme cell.h5 {common} -o text.h5 --resume": "text.h5 is not a lattice run",
         f"rdme none.h5 {common} -o a.h5": "none.h5",

@@ -13,25 +13,31 @@ pytestmark = pytest.mark.mpi
 
 MODEL = Path(__file__).parent.parent / "data" / "sbml" / "lotka_volterra.xml"
 RUN = ["-m", "tauslab", "run", MODEL, "--t-end", "2", "--points", "3", "--seed", "5", "-n", "41",
-       "--device", "cpu", "--threads", "1", "--method", "ode", "--substeps", "20",
+       "--threads", "1", "--method", "ode", "--substeps", "20",
        "--record", "trajectories,statistics,sampled,final"]  # fmt: skip
 
 
-def test_ranks_do_not_change_the_bits(mpirun, tmp_path):
-    drawn = ["--sample", "c1=uniform(9,11)"]
+@pytest.mark.parametrize(("device", "layout"), [
+    ("cpu", "auto"),
+    pytest.param("cuda", "thread", marks=pytest.mark.gpu),
+    pytest.param("cuda", "warps", marks=pytest.mark.gpu),
+])  # fmt: skip
+def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, layout):
+    """Ranks may share a GPU."""
+    more = ["--sample", "c1=uniform(9,11)", "--device", device, "--ode-layout", layout]
     found = []
-    for ranks in (1, 3):
+    for ranks in (1, 2, 4):
         path = tmp_path / f"{ranks}.h5"
-        mpirun(ranks, [*RUN, *drawn, "--block", str(ranks), "-o", path])
+        mpirun(ranks, [*RUN, *more, "--block", str(ranks), "-o", path])
         with open_result(path) as result:
             assert (result.status == 0).all()
             found.append(digest_lines(result, None))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert "summary/sampled:c1" in [name for name, _ in found[0]]
 
 
 def test_bad_input_is_one_sentence(mpirun, tmp_path):
-    done = mpirun(2, [*RUN, "--sample", "nothing=uniform(0,1)", "-o", tmp_path / "x.h5"],
-                  check=False)  # fmt: skip
+    words = ["--device", "cpu", "--sample", "nothing=uniform(0,1)", "-o", tmp_path / "x.h5"]
+    done = mpirun(2, [*RUN, *words], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--sample nothing: neither a parameter nor a species") == 1

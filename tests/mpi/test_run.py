@@ -116,6 +116,39 @@ def test_bad_input_is_one_sentence_from_one_rank(mpirun, tmp_path):
     assert not path.exists()
 
 
+def test_a_wrong_command_line_is_told_once(mpirun):
+    done = mpirun(3, ["-m", "tauslab", "run", "-n", "many"], check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("usage:") == 1
+    assert done.stderr.count("invalid int value: 'many'") == 1
+
+
+def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, tmp_path):
+    """Rank 0 joins the parts for all; nothing is lost."""
+    program = tmp_path / "full.py"
+    program.write_text(
+        "import errno, os, sys\n"
+        "from tauslab.runner.cli import main\n"
+        "from tauslab.runner.output.disk import Disk\n"
+        "replace = Disk.replace\n"
+        "def full(self, old, new):\n"
+        "    if new.name == 'out.h5' and new.exists():\n"
+        "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "    replace(self, old, new)\n"
+        "Disk.replace = full\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    path, one = tmp_path / "out.h5", tmp_path / "one.h5"
+    run = [*RUN[2:], "-n", "200", "--writer", "parts"]
+    done = mpirun(3, [program, *run, "-o", path], check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.count("No space left on device; free some space") == 1
+    assert "Traceback" not in done.stderr
+    mpirun(2, ["-m", "tauslab", *run, "-o", path, "--resume"])
+    mpirun(1, ["-m", "tauslab", *run, "-o", one])
+    assert digests(path) == digests(one)
+
+
 def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
     """Rank 1's writer fails in the middle; the others must not wait for it."""
     program = tmp_path / "fails.py"

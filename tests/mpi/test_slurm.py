@@ -1,8 +1,9 @@
-"""The batch scripts of slurm/ under a real SLURM: two nodes, requeue and resume, arrays, Dask."""
+"""The batch scripts of slurm/ under a real SLURM: two nodes, GPUs, requeue, arrays, Dask."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 import sys
 import time
@@ -32,7 +33,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 SCHLOGL = ROOT / "tests" / "data" / "sbml" / "schlogl.xml"
 RUN = ["--points", "6", "--seed", "5", "--method", "ssa", "--device", "cpu", "--threads", "1"]
-SMALL = ["--ntasks-per-node=2", "--cpus-per-task=1", "--time=10"]
+SMALL = ["--ntasks-per-node=2", "--cpus-per-task=1", "--gpus-per-node=2", "--time=10"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def slurm(tmp_path_factory):
 
 @pytest.fixture
 def submit(slurm, tmp_path):
-    """Submit a script of slurm/ as it is, but for the GPUs, which these nodes have not."""
+    """Submit a script of slurm/ as it is."""
     bin_folder = tmp_path / ".venv" / "bin"
     bin_folder.mkdir(parents=True)
     package, python = Path(ts.__file__).parents[1], shlex.quote(sys.executable)
@@ -56,10 +57,8 @@ def submit(slurm, tmp_path):
     tauslab.chmod(0o755)
 
     def start(name, arguments, *options):
-        lines = (ROOT / "slurm" / name).read_text().splitlines(keepends=True)
-        script = tmp_path / name
-        script.write_text("".join(x for x in lines if "SBATCH --gpus-per-node" not in x))
-        return slurm.submit(tmp_path, script, *SMALL, *options, arguments=list(map(str, arguments)))
+        script, given = ROOT / "slurm" / name, list(map(str, arguments))
+        return slurm.submit(tmp_path, script, *SMALL, *options, arguments=given)
 
     return start
 
@@ -90,6 +89,62 @@ def test_ranks_of_a_job_find_each_other(slurm, submit, tmp_path, name, nodes):
         assert len(result.data["profile/rank"]) == 2 * nodes
     assert lines(tmp_path / "out.h5") == plain(tmp_path, n=200, t_end=1)
     assert log.count("rank 3") == (1 if nodes == 2 else 0), "tauslab doctor heads the log"
+
+
+CUPY = """\
+import os
+from types import SimpleNamespace
+def visible():
+    return len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDeviceCount=visible))
+"""
+OPENED = """\
+import json, os, sys
+sys.path.insert(0, os.path.dirname(__file__))
+from tauslab.runner import run
+from tauslab.runner.api import ranks
+run.get_backend = lambda name, options: (name, options.index)
+comm = ranks()
+name, index = run.open_backend("auto", 1, comm)
+seen = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+found = comm.gather([os.environ["SLURMD_NODENAME"], seen, index])
+if comm.rank == 0:
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "seen", "indices"),
+    [
+        (["--ntasks=2", "--gpus-per-task=1"], [1] * 2, [0] * 2),
+        (["--ntasks-per-node=2", "--gpus-per-node=3"], [3] * 2, [0, 1]),
+        (["--ntasks=2", "--gpus-per-task=2"], [2] * 2, [0] * 2),
+        (["--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=4"], [4] * 4, [0, 1, 0, 1]),
+    ],
+    ids=["one per task", "all of a node", "two per task", "two nodes"],
+)
+@pytest.mark.parametrize("batch", [True, False])
+def test_every_rank_takes_a_gpu_of_its_own(slurm, tmp_path, request_, seen, indices, batch):
+    """The GPUs are links to /dev/null; a CuPy that counts what is shown stands for the driver."""
+    (tmp_path / "cupy.py").write_text(CUPY)
+    (tmp_path / "opened.py").write_text(OPENED)
+    package = Path(ts.__file__).parents[1]
+    command = f"env PYTHONPATH={package} {shlex.quote(sys.executable)} {tmp_path / 'opened.py'}"
+    options = ["--cpus-per-task=1", *request_]
+    if batch:
+        (tmp_path / "job.sh").write_text(f"#!/bin/bash\nsrun --mpi=pmi2 {command}\n")
+        log = tmp_path / "job.log"
+        job = slurm.submit(tmp_path, tmp_path / "job.sh", *options, f"-o{log}", arguments=[])
+        state = slurm.wait_for(job, "COMPLETED", "FAILED")
+        told = log.read_text()
+        assert state["JobState"] == "COMPLETED", told
+    else:
+        told = slurm.call("srun", "--mpi=pmi2", *options, *command.split())
+    found = json.loads(told.splitlines()[-1])
+    assert [len(shown) for _, shown, _ in found] == seen
+    assert [index for _, _, index in found] == indices
+    taken = {(node, shown[index]) for node, shown, index in found}
+    assert len(taken) == len(found), "no GPU is taken twice"
 
 
 def wait_for_blocks(path, timeout=60):

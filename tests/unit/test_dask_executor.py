@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.kernels.backends import device_count
 from tauslab.runner import dask_cluster, dask_options
 from tauslab.runner.dask_cluster import Workers
 from tauslab.runner.dask_lanes import result_of
@@ -144,13 +145,37 @@ def test_the_command_starts_workers_of_its_own(tmp_path):
 
 @needs_dask
 @pytest.mark.gpu
-def test_workers_with_a_gpu_each_give_the_same_bits(tmp_path):
-    """As many workers as GPUs, by default; each takes one of its own."""
+@pytest.mark.parametrize("workers", [None, 2, device_count("cuda") + 1])
+def test_workers_with_a_gpu_each_give_the_same_bits(tmp_path, workers):
+    """As many workers as GPUs, by default; more than there are share them."""
     options = RUN | {"n": 20000, "record": "trajectories,statistics"}
-    chosen = options | {"device": "cuda", "executor": "dask"}
+    chosen = options | {"device": "cuda", "executor": "dask", "workers": workers}
     result = ts.run(SCHLOGL, **chosen, output=tmp_path / "gpu.h5")
     assert lines(result) == lines(ts.run(SCHLOGL, **options))
     assert b"NVIDIA" in result.data["profile/device"][0]
+
+
+@needs_dask
+@pytest.mark.gpu
+def test_workers_take_different_gpus(client):
+    """Where there are two; with one, both take it."""
+
+    def taken_gpu():
+        import cupy
+        from distributed import get_worker
+
+        from tauslab.runner.dask_worker import _Rank
+        from tauslab.runner.run import open_backend
+
+        backend = open_backend("cuda", 1, _Rank(get_worker().scheduler.address), share=True)
+        try:
+            return cupy.cuda.Device().id
+        finally:
+            backend.close()
+
+    expected = [0, 1] if device_count("cuda") > 1 else [0, 0]
+    found = [client.submit(taken_gpu, workers=[a], pure=False) for a in client.nthreads()]
+    assert sorted(client.gather(found)) == expected
 
 
 # --- errors ---

@@ -102,3 +102,16 @@ def test_large_tables_are_taken_in_pieces(network, monkeypatch):
     found = dbn.factored_frontier(network, soft(3))
     for name in ("A", "B"):
         np.testing.assert_allclose(found.probabilities[name], expected.probabilities[name])
+
+
+def test_what_is_shown_is_one_line(network):
+    beliefs = dbn.factored_frontier(network)
+    assert repr(network).startswith(f"DynamicNetwork({len(network.variables)} variables, ")
+    assert repr(beliefs) == f"Beliefs({network!r}, log-likelihood {beliefs.log_likelihood:.6g})"
+
+
+@pytest.mark.parametrize("infer", [dbn.factored_frontier, dbn.exact])
+def test_intervals_that_are_not_there_are_refused(network, infer):
+    name = network.parameters[0]
+    with pytest.raises(ConfigError, match=f"{name} has intervals 0 to .*, not 99"):
+        infer(network, given={name: 99})

@@ -86,7 +86,7 @@ def test_gpus_and_the_ranks_that_take_them(monkeypatch):
 def test_a_rank_too_many_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
     comm = SerialCommunicator()
-    comm.local_rank = 2
+    comm.gpu_rank = 2
     assert "no GPU of its own: 2 ranks a node at most" in doctor_report(comm)[-1]
 
 
@@ -144,16 +144,16 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("local_rank", "devices", "gpu"),
+    ("gpu_rank", "devices", "gpu"),
     [(0, 0, None), (0, 4, 0), (3, 4, 3), (4, 4, None), (0, 1, 0), (3, 1, 0)],
 )
-def test_gpu_of_rank(local_rank, devices, gpu):
-    assert gpu_of_rank(local_rank, devices) == gpu
+def test_gpu_of_rank(gpu_rank, devices, gpu):
+    assert gpu_of_rank(gpu_rank, devices) == gpu
 
 
 def test_the_cluster_section(tmp_path):
     facts = doctor_json(SerialCommunicator(), tmp_path)
-    assert facts["peers"] == {"gigabytes_per_second": []}
+    assert len(facts["peers"]["gigabytes_per_second"]) == device_count("cuda")
     assert facts["clocks"] == {"offsets_s": [0.0], "largest_skew_s": 0.0}
     assert facts["storage"]["folder"] == str(tmp_path)
     assert facts["storage"]["megabytes_per_second"] > 0

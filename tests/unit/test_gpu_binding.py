@@ -27,7 +27,7 @@ def test_the_gpu_of_a_rank(count, rank, environment, index):
 class Fourth(SerialCommunicator):
     """The fourth rank of its node."""
 
-    local_rank = 3
+    gpu_rank = 3
     local_size = 4
 
 

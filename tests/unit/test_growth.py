@@ -88,9 +88,12 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     calls = []
     options = Options(np.array([0.0, 1.0, 2.0]), seed=3, method="ssa", device="cpu", output=path,
                       append=600, block=8, record=Record.parse(ALL))  # fmt: skip
-    with pytest.raises(StoppedEarly, match="resume"):
+    told = f"of the 600 trajectories to add; the same command adds to {path}$"
+    with pytest.raises(StoppedEarly, match=told):
         run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
     assert path.read_bytes() == before
+    with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of --append 600;"):
+        run(append=500, output=path, record=ALL)
     run(append=600, output=path, record=ALL).close()
     assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
 
@@ -181,13 +184,55 @@ def test_until_resumes_from_its_portions(tmp_path):
                       until=common["until"], record=Record.parse("statistics"), output=path,
                       threads=1)  # fmt: skip
     calls = []
-    with pytest.raises(StoppedEarly):
+    told = rf"\d+ of \d+ blocks done of the next \d+ .*--resume completes {path}$"
+    with pytest.raises(StoppedEarly, match=told):
         run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
     assert not path.exists()
+    with pytest.raises(ConfigError, match=r"a\.h5 was begun .a\.h5\.until-0 is a portion of it"):
+        decay(n=100_000, output=path, **common)
     whole = decay(n=100_000, **common)
     assert lines(decay(n=100_000, resume=True, output=path, **common)) == lines(whole)
     with ts.open(path) as again:
         assert again.n == whole.n
+
+
+def stopped_until(path):
+    """Leave the portions of a run that was stopped: two whole ones and a bit of the next."""
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    chosen = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+                     until="P(X>6 at 2) ci 0.002", record=Record.parse("statistics"), output=path,
+                     threads=1)  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        run_network(network, chosen, ranks(), lambda: len(portions_of(path)) > 2)
+    assert len(portions_of(path)) == 3
+
+
+def portions_of(path):
+    return [p for p in path.parent.iterdir() if p.suffix.removeprefix(".until-").isdigit()]
+
+
+def test_overwriting_removes_portions_of_a_longer_run(tmp_path):
+    path = tmp_path / "a.h5"
+    stopped_until(path)
+    decay(n=5000, until="mean(X) rel 0.1", record="final", output=path, overwrite=True).close()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_a_portion_has_moments_and_histograms_of_its_own(tmp_path):
+    stopped_until(tmp_path / "a.h5")
+    with ts.open(tmp_path / "a.h5.until-4096") as portion:
+        n, first = portion.n, 4096
+        whole = decay(n=first + n, record="trajectories")
+        x = whole.counts("X")[first:]
+        assert n > 4096
+        assert np.allclose(portion.mean("X"), x.mean(axis=0), rtol=1e-14)
+        assert np.allclose(portion.variance("X"), x.var(axis=0, ddof=1), rtol=1e-12)
+        cells, _ = portion.stored_histogram("X")
+        assert cells[2].sum() == n
+        assert cells[2, 1:].sum() == (x[:, 2] > 6).sum()
+        assert portion.plot("X", kind="mean").axes
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def rows_of(predict, machine):
     """What a machine that obeys the model would show."""
     for ranks in (1, 2, 4):
         for shape in ((256, 256, 256), (128, 128, 128), (512, 256, 256)):
-            silent = replace(machine, inside=predict.Link(0, 1e30))
+            silent = replace(machine, inside=replace(machine.inside, latency=0, bandwidth=1e30))
             yield {"part": "strong", "shape": list(shape), "ranks": ranks, "slots": 16, "depth": 1,
                    "transport": "peer" if ranks > 1 else "self",
                    "ms_per_step": 1e3 * predict.step_seconds(machine, shape, ranks),
@@ -39,25 +39,26 @@ def rows_of(predict, machine):
 
 
 def test_a_machine_is_found_from_what_it_shows(predict, capsys):
-    machine = predict.Machine(
-        3e-10, 2.5, 4e-5, 8, predict.Link(8e-6, 1.5e11), predict.Link(9e-5, 6e9)
-    )
+    inside, host = predict.Way(8e-6, 1.5e11, 7e-6), predict.Way(9e-5, 6e9, 7e-6)
+    machine = predict.Machine(3e-10, 2.5, 4e-5, 8, inside, host)
     found = {"rows": list(rows_of(predict, machine))}
-    again = predict.fitted(found, predict.Machine())
+    again, ways = predict.fitted(found, predict.Machine())
     assert again.site_seconds == pytest.approx(machine.site_seconds, rel=1e-6)
     assert again.edge_planes == pytest.approx(2.5, rel=1e-6)
     assert again.overhead == pytest.approx(4e-5, rel=1e-6)
-    for end in ("inside", "between"):
-        assert getattr(again, end).latency == pytest.approx(getattr(machine, end).latency)
-        assert getattr(again, end).bandwidth == pytest.approx(getattr(machine, end).bandwidth)
-    predict.compare(found, again)
+    for name, way in (("peer", inside), ("host", host)):
+        assert ways[name].latency == pytest.approx(way.latency)
+        assert ways[name].bandwidth == pytest.approx(way.bandwidth)
+        assert ways[name].launches == pytest.approx(7e-6)
+    assert again.inside == ways["peer"]
+    predict.compare(found, again, ways)
     for line in capsys.readouterr().out.splitlines()[1:]:
         measured, predicted = map(float, line.split(" | ")[-2:])
         assert predicted == pytest.approx(measured, abs=2e-3)
 
 
 def test_messages_are_hidden_until_slabs_are_thin(predict):
-    machine = predict.Machine(1e-10, 3, 0, 8, predict.Link(0, 1e12), predict.Link(1e-3, 1e12))
+    machine = predict.Machine(1e-10, 3, 0, 8, predict.Way(0, 1e12), predict.Way(1e-3, 1e12))
     plane = 1e-10 * 256 * 256
     hidden = predict.step_seconds(machine, (16 * 200, 256, 256), 16)
     assert hidden == pytest.approx(203 * plane)

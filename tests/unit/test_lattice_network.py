@@ -104,6 +104,49 @@ def test_without_space(volume, sites):
         lattice.well_stirred("nowhere")
 
 
+def test_each_species_without_space_where_it_can_come():
+    """B stays in 2 of 5 sites, A goes everywhere, C is made where both are and stays there."""
+    lattice = ts.Lattice("halves", shape=(1, 1, 5), spacing=H, step=1e-6)
+    lattice.add_site_type("out")
+    lattice.add_site_type("in", np.arange(5).reshape(1, 1, 5) < 2)
+    lattice.add_species("A", "B", "C")
+    lattice.add_diffusion("A", D)
+    lattice.place("A", count=6, site_type="out")
+    lattice.place("B", count=4, site_type="in")
+    lattice.add_reaction("A + B -> C", rate=10.0, volume="site", name="bind")
+    lattice.add_reaction("A -> A + A", rate=3.0, site_types="in", name="grow")
+    lattice.add_reaction("2 C -> A", rate=7.0, volume="site", name="free")
+    lattice.add_reaction("C ->", rate=2.0, site_types="out", name="never")
+    lattice.add_reaction("-> B", rate=5.0, volume="site", site_types="in", name="make")
+    network = lattice.well_stirred("reachable")
+    laws = {r.name: evaluate(r.law, {"A": 2.0, "B": 3.0, "C": 4.0}) for r in network.reactions}
+    assert laws == pytest.approx(
+        {
+            "bind": 10 * 2 / (5 * 2) * 6,
+            "grow": 3 * 2 / 5 * 2,
+            "free": 7 * 2 / 2**2 * 6,
+            "never": 0,
+            "make": 5 * 2,
+        }
+    )
+
+
+@pytest.mark.parametrize(("boundary", "room"), [("periodic", 4), ("reflecting", 3)])
+def test_where_a_species_comes_by_hops_is_known_by_site(boundary, room):
+    """A hops from water into gel but not within it; one face leads around, if it is periodic."""
+    lattice = ts.Lattice("row", shape=(1, 1, 7), spacing=H, step=1e-6, boundary=boundary)
+    lattice.add_site_type("gel")
+    lattice.add_site_type("water", np.arange(7).reshape(1, 1, 7) < 2)
+    lattice.add_species("A", "B")
+    lattice.add_diffusion("A", D, within="water")
+    lattice.add_diffusion("A", D, source="water", target="gel")
+    lattice.place("A", positions=[[0, 0, 0]])
+    lattice.place("B", count=3, site_type="gel")
+    lattice.add_reaction("A + B -> B", rate=10.0, volume="site")
+    (law,) = (r.law for r in lattice.well_stirred("reachable").reactions)
+    assert evaluate(law, {"A": 1.0, "B": 1.0}) == pytest.approx(10 * (room - 2) / (room * 5))
+
+
 def test_one_particle_walks_as_the_master_equation_says():
     """Ssa on the network against exp(t Q): counts in three sites, |z| < 5 (3e-6 in all)."""
     lattice = line("reflecting")

@@ -193,6 +193,41 @@ def test_a_failure_at_any_write_leaves_what_can_be_completed(whole, tmp_path, mo
     assert failures > 5
 
 
+@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
+def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
+    """At the end nothing is left to join, and all is as if it had been."""
+    from tauslab.runner.output import lattice_early, lattice_frames
+
+    path, late = tmp_path / "run.h5", tmp_path / "late.h5"
+    with monkeypatch.context() as patch:
+        patch.setattr(lattice_frames, "_join_frame", lambda *_: pytest.fail("was joined"))
+        run(path, hooks=hooks, replicas=2).close()
+    monkeypatch.setattr(lattice_early.EarlyFrames, "add", lambda *_: None)
+    run(late, hooks=hooks, replicas=2).close()
+    assert digest(path) == digest(late)
+    with h5py.File(path) as one, h5py.File(late) as other:
+        for name in ("particles", "sites"):
+            assert one[f"lattice/{name}"].chunks == other[f"lattice/{name}"].chunks
+            assert np.array_equal(one[f"lattice/{name}"], other[f"lattice/{name}"])
+    assert {p.name for p in tmp_path.iterdir()} == {"run.h5", "late.h5"}
+
+
+def test_a_killed_runs_early_frames_go_with_its_parts(whole, tmp_path, monkeypatch):
+    path = tmp_path / "killed.h5"
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+    asked = iter(range(1000))
+    options = LatticeOptions(
+        t_end=T_END, count_every=3, frame_every=10, seed=7, device="cpu", threads=1, output=path,
+        quiet=True,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= 30)
+    path.with_name(f"{path.name}.tauslab-frames").write_bytes(b"half a file")
+    run(path, resume=True, seed=None).close()
+    assert digest(path) == digest(whole)
+    assert [p.name for p in tmp_path.iterdir()] == ["killed.h5"]
+
+
 def test_replicas_differ_and_the_first_is_the_run_without(whole, tmp_path):
     path = tmp_path / "replicas.h5"
     run(path, replicas=3).close()

@@ -9,6 +9,7 @@ import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines, digest_total
+from tauslab.runner.ode_layout import with_measured
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.sampling import Sampling
 
@@ -165,6 +166,15 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"substeps": None, "ode_solver": "euler"}, "--ode-solver 'euler' is not known"),
         ({"method": "tau"}, "--substeps needs --method ode"),
         ({"ode_layout": "blocks"}, "--ode-layout 'blocks' is not known"),
+        ({"ode_memory_warps": "yes"}, "--ode-memory-warps 'yes' is not known"),
+        ({"ode_balance": "fair"}, "--ode-balance 'fair' is not known; allowed are cost, equal"),
+        ({"ode_warps": 31}, "--ode-warps 31 is not allowed: a whole number from 1 to 30"),
+        ({"ode_warps": 2, "ode_layout": "thread"}, "needs --ode-layout warps, not thread"),
+        ({"ode_memory_warps": "on", "ode_layout": "global"}, "needs --ode-layout thread or warps"),
+        (
+            {"ode_balance": "cost", "method": "ssa", "substeps": None},
+            "--ode-balance needs --method",
+        ),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
         ({"record": "sampled"}, "needs --sample"),
         ({"species": ["Q"]}, "--species Q: not a species"),
@@ -191,6 +201,15 @@ def test_the_command_line(tmp_path, capsys):
     assert "rate rules are not supported by ssa" in capsys.readouterr().err
     assert main([*base, "--method", "ssa", "--ode-layout", "warps"]) == 2
     assert "--ode-layout needs --method ode" in capsys.readouterr().err
+    assert main([*base, "--method", "ssa", "--ode-memory-warps", "on"]) == 2
+    assert "--ode-memory-warps needs --method ode" in capsys.readouterr().err
+
+
+def test_the_layout_is_told_with_what_a_step_took():
+    row = {"layout": "thread by tests: predicted 5", "cycles": 2e9, "events": 1e6, "compute": 0.004}
+    assert with_measured(row)["layout"] == "thread by tests: predicted 5, measured 8"
+    assert with_measured({"compute": 1.0, "events": 3.0}) == {"compute": 1.0, "events": 3.0}
+    assert run().data["profile/layout"][()].tolist() == [b""]  # a CPU has none
 
 
 def test_summaries_of_amounts():
@@ -229,6 +248,9 @@ def test_labelled_arrays_of_a_file(tmp_path):
     [
         {"substeps": 20, "ode_layout": "thread"},
         {"substeps": 20, "ode_layout": "warps", "precision": "single"},
+        {"substeps": 20, "ode_layout": "thread", "ode_memory_warps": "on"},
+        {"substeps": 20, "ode_warps": 2, "ode_memory_warps": "on", "ode_balance": "equal"},
+        {"substeps": 20, "ode_layout": "global", "precision": "single"},
         {"ode_solver": "dopri5", "substeps": None},
         {"ode_solver": "rosenbrock", "substeps": None},
     ],

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 
 from tauslab.decomposition.halo import ABOVE, BELOW, Halo, Link, Ranks
 from tauslab.decomposition.halo_host import MpiLink, mpi_takes_device_memory
-from tauslab.decomposition.halo_peer import PeerLink, Peers
+from tauslab.decomposition.halo_peer import DeviceMemory, Memory, Peers
+from tauslab.decomposition.halo_shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.halo import HaloKernels
 from tauslab.model.errors import DecompositionError
 
-TRANSPORTS = ("auto", "peer", "host", "mpi")  # what --halo takes
+TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes
+_TRIED_WORDS = 16  # of messages that are never sent
+_MEMORIES: dict[str, Callable[[Backend], Memory]] = {"peer": DeviceMemory, "shared": HostMemory}
 
 
 def open_halo(
@@ -30,9 +33,10 @@ def open_halo(
     neighbours
         Ranks of the slabs below and above, None where there is none.
     transport
-        ``peer``: a neighbour's device writes into this one's memory; same node only.  ``host``:
-        through pinned host memory and MPI.  ``mpi``: MPI is given device memory.  ``auto``: peer
-        where that is possible, else host.
+        ``peer``: a neighbour's device writes into this one's memory; same node only.  ``shared``:
+        into memory of the host that both devices reach; same node only.  ``host``: through pinned
+        host memory and MPI.  ``mpi``: MPI is given device memory.  ``auto``: for each neighbour the
+        first of `usual_transports` that is possible, else host.
 
     Raises
     ------
@@ -43,47 +47,81 @@ def open_halo(
         raise DecompositionError(f"--halo {transport}: choose one of {', '.join(TRANSPORTS)}")
     if transport == "mpi":
         _agree(comm, None if mpi_takes_device_memory() else _NOT_CUDA_AWARE)
+    words = kernels.message_words
     links: list[Link | None] = [None, None]
-    close: Callable[[], None] = _nothing
-    if transport in ("auto", "peer"):
-        peers = Peers(backend, comm, neighbours, kernels.message_words)
-        close = peers.close
-        if transport == "peer":
-            _agree(comm, _refusal(comm.rank, peers))
-        for side in (BELOW, ABOVE):
-            rank = neighbours[side]
-            if rank in peers.windows:
-                links[side] = PeerLink(peers.own, peers.windows[rank], side)
+    opened: list[Peers] = []
+
+    def close() -> None:
+        for peers in opened:
+            peers.close()
+
+    for name in usual_transports(backend) if transport == "auto" else (transport,):
+        missing = [None if link else rank for rank, link in zip(neighbours, links, strict=True)]
+        if name not in _MEMORIES or not any(comm.allgather(missing != [None, None])):
+            break
+        opened.append(open_windows(name, backend, comm, missing, words))
+        if transport != "auto":
+            _agree(comm, _refusal(name, comm.rank, opened[-1]), close)
+        links = [link or opened[-1].link(missing[side], side) for side, link in enumerate(links)]
     for side in (BELOW, ABOVE):
         rank = neighbours[side]
         if rank is not None and links[side] is None:
             staged = transport != "mpi"
-            words = kernels.message_words
             links[side] = MpiLink(backend, comm, rank, side, words, staged=staged)
     return Halo(kernels, links, close)
 
 
+def usual_transports(backend: Backend) -> tuple[str, ...]:
+    """What ``auto`` tries between ranks of a node, best first; MPI is what is left.
+
+    A kernel that waits for a neighbour must cost other work nothing, else a rank that MPI lets
+    wait is better.
+    """
+    return ("peer", "shared") if backend.waits_aside else ("peer",)
+
+
+def open_windows(
+    name: str, backend: Backend, comm: Ranks, neighbours: Sequence[int | None], words: int
+) -> Peers:
+    """Windows for messages of so many words, by ``peer`` or ``shared``; collective."""
+    return Peers(_MEMORIES[name](backend), comm, neighbours, words)
+
+
+def slowest_transport(
+    backend: Backend, comm: Ranks, neighbours: Sequence[int | None], transport: str
+) -> str:
+    """The way between those ranks that are worst off, before there are messages; collective."""
+    if transport != "auto":
+        return transport
+    for name in usual_transports(backend):
+        peers = open_windows(name, backend, comm, neighbours, _TRIED_WORDS)
+        there = {rank for rank in neighbours if rank is not None} <= set(peers.windows)
+        peers.close()
+        if all(comm.allgather(there)):
+            return name
+    return "host"
+
+
 _NOT_CUDA_AWARE = (
     "--halo mpi: this MPI does not say that it sends device memory (MPIX_Query_cuda_support); "
-    "use --halo auto, peer or host"
+    "use --halo auto, peer, shared or host"
 )
 
 
-def _refusal(rank: int, peers: Peers) -> str | None:
+def _refusal(name: str, rank: int, peers: Peers) -> str | None:
+    memory = "device memory" if name == "peer" else "memory"
     for other, reason in sorted(peers.refusals.items()):
         return (
-            f"--halo peer: rank {rank} cannot reach the device memory of rank {other}: {reason}; "
+            f"--halo {name}: rank {rank} cannot reach the {memory} of rank {other}: {reason}; "
             "use --halo auto or host"
         )
     return None
 
 
-def _agree(comm: Ranks, refusal: str | None) -> None:
-    """Raise on every rank what the first one has to say."""
+def _agree(comm: Ranks, refusal: str | None, close: Callable[[], None] | None = None) -> None:
+    """Raise on every rank what the first one has to say, when all is given back."""
     for found in comm.allgather(refusal):
         if found is not None:
+            if close is not None:
+                close()
             raise DecompositionError(found)
-
-
-def _nothing() -> None:
-    """Nothing to close."""

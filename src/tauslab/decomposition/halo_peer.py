@@ -1,15 +1,16 @@
-"""Messages straight into the memory of a neighbour's device, on the same node.
+"""Messages straight into memory that a neighbour's kernels reach, on the same node.
 
-Each rank has one piece of shareable memory, its `Window`: for each side two places for messages and
-a cell that holds the number of the last one that is complete. The neighbours' kernels write there;
-a kernel here waits for the cell. The host takes no part after the start.
+Each rank has one piece of such memory, its `Window`: for each side two places for messages and a
+cell that holds the number of the last one that is complete. The neighbours' kernels write there; a
+kernel here waits for the cell. The host takes no part after the start. The memory is the device's,
+or the host's where devices do not reach each other: see `halo_shared.py`.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tauslab.decomposition.halo import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Stream
@@ -40,13 +41,48 @@ class Window:
         return self._places[2 * side + (number & 1)], self._cells[side]
 
 
-class PeerLink:
-    """A neighbour whose device memory is open here, and to whom this one's is."""
+class Memory(Protocol):
+    """Where windows lie; what cannot be is a `DeviceError`.
+
+    `name` is the transport's.
+    """
+
+    name: str
+
+    def make(self, words: int) -> Any:
+        """Zeroed memory for this rank's window."""
+
+    def offer(self, buffer: Any) -> bytes:
+        """What lets a process of this host open it."""
+
+    def open(self, handle: bytes, words: int) -> Any:
+        """The memory that another process offers."""
+
+    def close(self, buffer: Any) -> None:
+        """Give back what `open` gave."""
+
+    def drop(self, buffer: Any) -> None:
+        """Give back what `make` gave, when nobody has it open any more."""
+
+
+class DeviceMemory:
+    """Memory of this rank's device, opened through handles."""
 
     name = "peer"
 
-    def __init__(self, own: Window, neighbour: Window, side: int) -> None:
-        self._own, self._neighbour, self._side = own, neighbour, side
+    def __init__(self, backend: Backend) -> None:
+        self.make, self.offer = backend.shareable, backend.export_memory
+        self.open, self.close = backend.open_memory, backend.close_memory
+
+    def drop(self, buffer: Any) -> None:
+        """It goes with its last user."""
+
+
+class PeerLink:
+    """A neighbour whose window is open here, and to whom this one's is."""
+
+    def __init__(self, name: str, own: Window, neighbour: Window, side: int) -> None:
+        self.name, self._own, self._neighbour, self._side = name, own, neighbour, side
         self._other = ABOVE if side == BELOW else BELOW
 
     def post(self, number: int) -> None:
@@ -82,14 +118,15 @@ class Peers:
         Of the neighbours that are open here and have opened this one's, by rank.
     refusals
         Why others are not, by rank.
+    own
+        Of this rank; None where there can be none.
     """
 
     def __init__(
-        self, backend: Backend, comm: Ranks, neighbours: Sequence[int | None], message_words: int
+        self, memory: Memory, comm: Ranks, neighbours: Sequence[int | None], message_words: int
     ) -> None:
-        self._backend, self._comm = backend, comm
-        words = Window.words(message_words)
-        self.own = Window(backend.shareable(words), message_words)
+        self._memory, self._comm, self._message_words = memory, comm, message_words
+        self.own: Window | None = None
         self.windows: dict[int, Window] = {}
         self.refusals: dict[int, str] = {}
         told = comm.allgather(self._offer())
@@ -101,7 +138,7 @@ class Peers:
             elif handle is None:
                 self.refusals[rank] = reason
             else:
-                self._open(rank, handle, words, message_words)
+                self._open(rank, handle)
         for rank, refused in enumerate(comm.allgather(self.refusals)):
             if comm.rank in refused:
                 self.refusals.setdefault(rank, f"it cannot open ours: {refused[comm.rank]}")
@@ -110,21 +147,32 @@ class Peers:
             self.windows.pop(rank, None)
 
     def _offer(self) -> tuple[str, bytes | None, str]:
+        host = socket.gethostname()
         try:
-            return socket.gethostname(), self._backend.export_memory(self.own.memory), ""
+            memory = self._memory.make(Window.words(self._message_words))
+            self.own = Window(memory, self._message_words)
+            return host, self._memory.offer(memory), ""
         except DeviceError as error:
-            return socket.gethostname(), None, str(error)
+            return host, None, str(error)
 
-    def _open(self, rank: int, handle: bytes, words: int, message_words: int) -> None:
+    def _open(self, rank: int, handle: bytes) -> None:
         try:
-            memory = self._backend.open_memory(handle, words)
+            memory = self._memory.open(handle, Window.words(self._message_words))
         except DeviceError as error:
             self.refusals[rank] = str(error)
             return
-        self.windows[rank] = Window(memory, message_words)
+        self.windows[rank] = Window(memory, self._message_words)
+
+    def link(self, rank: int | None, side: int) -> PeerLink | None:
+        """The way to a neighbour; None where there is none."""
+        if rank not in self.windows or self.own is None:
+            return None
+        return PeerLink(self._memory.name, self.own, self.windows[rank], side)
 
     def close(self) -> None:
-        """Close the neighbours' windows, then wait until all have closed this one; collective."""
+        """Close the neighbours' windows and, when all have closed it, this one; collective."""
         for window in self._opened.values():
-            self._backend.close_memory(window.memory)
+            self._memory.close(window.memory)
         self._comm.Barrier()
+        if self.own is not None:
+            self._memory.drop(self.own.memory)

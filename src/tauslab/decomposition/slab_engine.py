@@ -27,6 +27,7 @@ from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
 from tauslab.kernels.halo import HaloKernels
 from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.kernels.lattice_segments import planes_of_a_block
 from tauslab.kernels.rdme import FULL, MESSAGE_FULL, LatticeEngine
 from tauslab.model.errors import DecompositionError
 
@@ -87,6 +88,9 @@ class SlabEngine(LatticeEngine):
         The ranks do not fit the cut, a slab is thinner than `depth`, or the transport is not
         possible.
     """
+
+    blocks_each = 0  # as `planes_of_a_block` says
+    filled = 1.0  # share of the tiles that hold particles, as far as is known
 
     def __init__(
         self,
@@ -196,6 +200,12 @@ class SlabEngine(LatticeEngine):
         self._mark("sent", 1, edge)
         # Particles that come to wait in the next step must not get into this message.
         self.stream.wait_for(finished_edges if self.depth == 1 else edge.record())
+
+    def _segment(self, planes: int) -> int:
+        """Planes of a block: see `planes_of_a_block`."""
+        if self.blocks_each:
+            return super()._segment(planes)
+        return planes_of_a_block(planes, self.tiles, self._resident, self.filled)
 
     def _with_neighbours(self, own: tuple[int, int], planes: int) -> tuple[int, int]:
         """`own` and as many planes on either side, where a neighbour is."""

@@ -221,7 +221,13 @@ class _Dense:
         self._counts: Any = None
         if families:
             shape = (times - 1, int(self._first[-1]))
-            _require_memory(backend, 8 * math.prod(shape), f"{len(families)} tables")
+            largest = int(np.argmax(entries))
+            what = (
+                f"counting {len(families)} tables of {float(math.prod(shape)):.3g} entries, the "
+                f"largest that of {self._names[largest]} with "
+                f"{float((times - 1) * entries[largest]):.3g},"
+            )
+            _require_memory(backend, 8 * math.prod(shape), what)
             self._counts = backend.empty(shape, np.uint64)
 
     def clear(self, stream: Stream) -> None:

@@ -135,6 +135,8 @@ class ForestTables:
         Of the reactions that have owners.
     stored
         Numbers of the other reactions, whose propensities are leaves of a tree of their own.
+    levels
+        Of sums above the stored leaves, if not all up to the total.
 
     Attributes
     ----------
@@ -147,10 +149,17 @@ class ForestTables:
     """
 
     def __init__(
-        self, book: TableBook, network: LoweredNetwork, terms: Terms, stored: IntArray
+        self,
+        book: TableBook,
+        network: LoweredNetwork,
+        terms: Terms,
+        stored: IntArray,
+        *,
+        levels: int | None = None,
     ) -> None:
         self._book, self._network, self.terms, self.stored = book, network, terms, stored
         self.sums = Sums()
+        self._levels = levels
         self.chunks = cut_into_chunks(terms)
         self._lay_out()
         self._write_terms()
@@ -170,7 +179,8 @@ class ForestTables:
         stored_at: list[int] = []
         if stored or not owners:
             sizes = tree_sizes(stored)
-            stored_at = [sums.take(size) for size in sizes[:-1]]
+            kept = sizes[:-1] if self._levels is None else sizes[: self._levels + 1]
+            stored_at = [sums.take(size) for size in kept]
             at = [*stored_at, owners] if owners else stored_at  # the sum of all is a leaf, or none
             self._link(0, sizes[: len(at)], at)
             self.lower = max(self.lower, len(at) - 1)

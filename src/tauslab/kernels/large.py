@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.bounds import narrow
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.composition import write_groups
+from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
-from tauslab.kernels.tables import IntArray, Rows, TableBook
+from tauslab.kernels.tables import IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import (
     build_terms,
     can_be_owned,
@@ -21,6 +25,7 @@ from tauslab.kernels.terms import (
     literal_of,
 )
 
+THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
@@ -31,6 +36,26 @@ WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thre
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
+# Threads of a team from which on its state may stand in fast memory, and threads of a processor.
+FEWEST_FAST = 32
+THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
+# Trajectories of a dense network for whose sums there is fast memory, where it does not do for all.
+FEWEST_DENSE = 12
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the trajectories when kernels are compiled; changes no result.
+
+    `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
+    ``[species]``: initial counts that none exceeds, or None.
+    """
+
+    trajectories: int = 0
+    highest: IntArray | None = None
+
+
+NOTHING_KNOWN = Expected()
 
 
 def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
@@ -46,19 +71,45 @@ def team_of(style: Style, processors: int, trajectories: int, dependents: float)
     return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
 
 
+def fast_parts(
+    parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
+) -> int:
+    """How many of the parts of a state, of so many bytes, stand in fast memory; the first first.
+
+    There must be room in every processor for all `trajectories` that run at the same time, 0 for as
+    many as can, or for `least` of them. No result depends on it.
+    """
+    if team < FEWEST_FAST or not backend.fast_memory:
+        return 0
+    together = THREADS_OF_A_PROCESSOR // team
+    if trajectories:
+        together = min(together, -(-trajectories // backend.processors))
+    together = min(together, least or together)
+    room = backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
+    taken = np.cumsum(parts)
+    return int((taken <= room).sum())
+
+
 class LargeNetwork:
     """Tables of a network, and the memory of its trajectories in flight.
 
     Parameters
     ----------
     selector
-        ``pdm``, or ``tree``: with it no reaction has an owner.
+        ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
     team
         Threads that run one trajectory.
     weights
         How often each species changes, f64 ``[species]``; None guesses it from the network.
     pilot
         Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
+    expected
+        How many trajectories will run, and from which counts.
+
+    Attributes
+    ----------
+    lane_bytes
+        Fast memory for each thread of a team.
     """
 
     def __init__(
@@ -70,36 +121,50 @@ class LargeNetwork:
         *,
         weights: FloatArray | None = None,
         pilot: bool = False,
+        expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
-        book = tables_of(network, selector, weights)
+        book = tables_of(network, selector, weights, expected.highest)
+        self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
+        whole = np.int64 if book["WIDE_WHOLE"] else np.int32
+        self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
+        parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
+        if book["IS_DENSE"]:  # counts by species are for records alone
+            fast = fast_parts(parts[:1], team, expected.trajectories, backend, FEWEST_DENSE)
+        else:
+            fast = fast_parts(parts, team, expected.trajectories, backend)
+        book.constant("FAST_PARTS", fast)
+        self.lane_bytes = -(-sum(parts[:fast]) // team)
         self.header = table_header(network, book.header(), team, pilot=pilot)
         counts = np.zeros(max(1, len(network.reactions)), np.uint64)
         self.firings = backend.upload(counts) if pilot else None
-        self._sizes = (len(network.species), book["N_WHOLE"], book["N_VALUES"])
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
     @property
     def bytes_per_trajectory(self) -> int:
         """Device memory that one trajectory in flight takes."""
-        species, whole, values = self._sizes
-        return 4 * species + 8 * (whole + values)
+        return sum(size * kind().itemsize for size, kind in self._arrays_of_state())
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
-        """State of trajectories in flight: counts, whole numbers of terms, sums."""
-        types = (np.int32, np.int64, np.float64)
+        """State of trajectories in flight: sums, counts, whole numbers of terms."""
         return tuple(
             self._backend.empty((max(1, teams), size), kind)
-            for size, kind in zip(self._sizes, types, strict=True)
+            for size, kind in self._arrays_of_state()
         )
 
     def arguments(self, scratch: tuple[Any, ...]) -> list[Any]:
         """Kernel arguments after the common ones."""
         return [*self._arrays, *scratch, self.firings]
 
+    def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
+        return list(zip(self._sizes, self._types, strict=True))
+
 
 def tables_of(
-    network: LoweredNetwork, selector: str, weights: FloatArray | None = None
+    network: LoweredNetwork,
+    selector: str,
+    weights: FloatArray | None = None,
+    highest: IntArray | None = None,
 ) -> TableBook:
     """All tables of a network for a selector."""
     if weights is None:
@@ -109,10 +174,20 @@ def tables_of(
     _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
-    owned = np.array([selector != "tree" and can_be_owned(r) for r in reactions], bool)
+    owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    write_plans(book, network, ForestTables(book, network, terms, stored))
+    grouped = selector == "cr"
+    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
+    dense = positions_of(network, forest, weights)
+    book.macro("IS_DENSE", dense is not None)
+    if dense is None:
+        write_plans(book, network, forest)
+    else:
+        write_dense(book, network, forest, dense)
+    write_groups(book, len(network.species), len(stored) if grouped else None)
+    book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
+    book.constant("FAST_PARTS", 0)
     return book
 
 

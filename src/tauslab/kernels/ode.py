@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.ode_codegen import (
-    PRECISIONS,
-    Writer,
-    ode_header,
-)
+from tauslab.kernels.ode_choice import MOST_SPLIT, Choice, Wishes, chosen
+from tauslab.kernels.ode_codegen import PRECISIONS, Writer, count_constants, ode_header
+from tauslab.kernels.ode_costs import compiled_costs
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import OdeSystem, spans
 from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
-from tauslab.kernels.ode_placement import LANES, Choice, chosen
+from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.ode_sampling import Priors
 from tauslab.kernels.ssa import (
     LAUNCHES_IN_FLIGHT,
@@ -30,7 +28,8 @@ from tauslab.kernels.ssa import (
 from tauslab.model.errors import ConfigError
 
 SOLVERS = ("rk4", "dopri5", "rosenbrock")
-LAYOUTS = ("auto", "thread", "warps")
+LAYOUTS = ("auto", "thread", "warps", "global")
+MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
 
@@ -53,8 +52,15 @@ class OdeSettings:
         ``double`` or ``single``.
     layout
         Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
-        equations spread over several warps; ``auto`` takes what is predicted to be faster. Changes
-        no result.
+        equations spread over several warps; ``auto`` takes what is predicted to be faster;
+        ``global``, a trajectory per thread with its variables in global memory, is there to be
+        measured against. This and what follows changes no result.
+    warps
+        Over how many warps equations are spread; 0 chooses.
+    memory_warps
+        ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
+    balance
+        Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
 
     Raises
     ------
@@ -68,29 +74,48 @@ class OdeSettings:
     atol: float = 1e-9
     precision: str = "double"
     layout: str = "auto"
+    warps: int = 0
+    memory_warps: str = "auto"
+    balance: str = "cost"
 
     def __post_init__(self) -> None:
         """Check the choices."""
-        if self.solver not in SOLVERS:
-            raise ConfigError(
-                f"--ode-solver {self.solver!r} is not known; allowed are {', '.join(SOLVERS)}"
-            )
-        if self.layout not in LAYOUTS:
-            raise ConfigError(
-                f"--ode-layout {self.layout!r} is not known; allowed are {', '.join(LAYOUTS)}"
-            )
-        if self.precision not in PRECISIONS:
-            raise ConfigError(
-                f"--precision {self.precision!r} is not known; allowed are {', '.join(PRECISIONS)}"
-            )
+        for option, value, allowed in (
+            ("ode-solver", self.solver, SOLVERS),
+            ("ode-layout", self.layout, LAYOUTS),
+            ("ode-memory-warps", self.memory_warps, MEMORY_WARPS),
+            ("ode-balance", self.balance, BALANCES),
+            ("precision", self.precision, tuple(PRECISIONS)),
+        ):
+            if value not in allowed:
+                raise ConfigError(
+                    f"--{option} {value!r} is not known; allowed are {', '.join(allowed)}"
+                )
+        self._check_warps()
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise ConfigError(
                 f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
                 f"{MOST_SUBSTEPS}"
             )
-        for option, value in (("--rtol", self.rtol), ("--atol", self.atol)):
-            if not 0 < value < 1e300:
-                raise ConfigError(f"{option} {value:g} is not allowed: a finite number above 0")
+        for option, number in (("--rtol", self.rtol), ("--atol", self.atol)):
+            if not 0 < number < 1e300:
+                raise ConfigError(f"{option} {number:g} is not allowed: a finite number above 0")
+
+    def _check_warps(self) -> None:
+        if not 0 <= self.warps <= MOST_SPLIT:
+            raise ConfigError(
+                f"--ode-warps {self.warps} is not allowed: a whole number from 1 to {MOST_SPLIT}"
+            )
+        if self.warps and self.layout not in ("auto", "warps"):
+            raise ConfigError(f"--ode-warps needs --ode-layout warps, not {self.layout}")
+        if self.memory_warps == "on" and self.layout == "global":
+            raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
+
+    def wishes(self, crowd: int = 0) -> Wishes:
+        """What they ask of the choice of a layout; `crowd` as there."""
+        return Wishes(
+            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
+        )
 
 
 class Ode:
@@ -106,6 +131,8 @@ class Ode:
         Whether samples are doubles; otherwise they have the precision of the settings.
     choice
         A layout in place of the predicted one, on a device with warps.
+    trajectories
+        How many there will be about, for the prediction; 0 for very many.
     """
 
     def __init__(
@@ -118,6 +145,7 @@ class Ode:
         priors: Priors | None = None,
         wide: bool = True,
         choice: Choice | None = None,
+        trajectories: int = 0,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -143,10 +171,14 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            self.choice = choice or chosen(system, settings.precision, settings.layout)
-            if self.choice.placement is not None:
-                self.entry, block_bytes = "ode_warps", self.choice.bytes_of_a_block
-                more = with_groups(self.choice)
+            wishes = settings.wishes(-(-trajectories // backend.processors))
+            self.choice = choice or chosen(
+                system, wishes, compiled_costs(backend, settings.precision)
+            )
+            self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
+            more = with_layout(self.choice)
+            if self.choice.in_global:
+                self._words = 3 * len(system.variables) + count_constants(system)
         header = ode_header(system, precision=settings.precision, wide=wide, more=more)
         source = KernelSource(
             f"{self.entry}.cc", (self.entry,), {"model.h": header}, block_bytes=block_bytes
@@ -164,26 +196,16 @@ class Ode:
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time."""
-        if self.entry == "ode_warps":
-            return self._blocks() * self._lanes_of_a_block
+        if self.choice is not None and self.choice.in_blocks:
+            return self._blocks(self.choice) * self.choice.trajectories_of_a_block
         resident = self.program.resident(self.entry)
         if not self._words:
             return resident
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (self._words * self._real.itemsize)))
 
-    @property
-    def _threads_of_a_block(self) -> int:
-        assert self.choice is not None
-        return LANES * self.choice.warps * self.choice.groups
-
-    @property
-    def _lanes_of_a_block(self) -> int:
-        assert self.choice is not None
-        return LANES * self.choice.groups
-
-    def _blocks(self) -> int:
-        return max(1, self.program.resident_blocks(self.entry, self._threads_of_a_block))
+    def _blocks(self, choice: Choice) -> int:
+        return max(1, self.program.resident_blocks(self.entry, choice.threads_of_a_block))
 
     def _items(self, rows: int) -> int:
         return min(rows, self.trajectories_in_flight(LAUNCHES_IN_FLIGHT))
@@ -250,9 +272,10 @@ class Ode:
             buffers.final, self.system.species, self._n_times - 1, buffers.status, buffers.work,
             *self._own_arguments(max_steps, buffers.scratch),
         ]  # fmt: skip
-        if self.entry == "ode_warps":
-            blocks = min(self._blocks(), -(-launch.rows // self._lanes_of_a_block))
-            grid = Grid(blocks, self._threads_of_a_block)
+        choice = self.choice
+        if choice is not None and choice.in_blocks:
+            wanted = -(-launch.rows // choice.trajectories_of_a_block)
+            grid = Grid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
             return
         items = min(launch.rows, self.program.resident(self.entry))
@@ -262,11 +285,11 @@ class Ode:
 
     def _own_arguments(self, max_steps: int, scratch: Any) -> list[Any]:
         """Kernel arguments that only this method has."""
-        chosen = self.settings
-        if chosen.solver == "rk4":
-            return [chosen.substeps]
-        own = [chosen.rtol, chosen.atol, np.uint64(max_steps)]
-        return own if chosen.solver == "dopri5" else [*own, *self._elimination, scratch]
+        given = self.settings
+        if given.solver == "rk4":
+            return [given.substeps] if scratch is None else [given.substeps, scratch]
+        own = [given.rtol, given.atol, np.uint64(max_steps)]
+        return own if given.solver == "dopri5" else [*own, *self._elimination, scratch]
 
     def _key(self, seed: int) -> Any:
         """The seed as the kernel takes it: `PhiloxKeys` on the device."""
@@ -275,12 +298,22 @@ class Ode:
         return self._round_keys[seed]
 
 
-def with_groups(choice: Choice) -> Callable[[OdeSystem, Writer], str]:
-    """What the layout with warps needs in the header."""
-    placement = choice.placement
-    assert placement is not None
-    bytes_of_a_block = choice.bytes_of_a_block
-    return lambda system, writer: (
-        f"constexpr i64 BLOCK_BYTES = {bytes_of_a_block};\n"
-        + group_functions(system, placement.groups, writer, choice.groups)
+def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
+    """What the layout needs in the header."""
+    sizes = (
+        f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
+        f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
+        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
     )
+    placement = choice.placement
+    if placement is not None:
+        return lambda system, writer: (
+            sizes + group_functions(system, placement.groups, writer, choice.groups)
+        )
+    if not choice.in_blocks:
+        return None
+    sizes += (
+        f"constexpr bool SHARED_CONSTANTS = {str(choice.shared_constants).lower()};\n"
+        f"constexpr int COMPUTE_THREADS = {choice.compute_threads};\n"
+    )
+    return lambda *_: sizes

@@ -16,34 +16,39 @@ from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
 from tauslab.kernels.ode_lowering import OdeSystem
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
 _TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
           "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
 _HEADER = (
     "// Generated from the model: its sizes, constants, rates, events and records.\n"
     '#pragma once\n#include "ode_math.h"\n#include "prelude.h"\n'
 )
+# Operations of a step from which its four stages share one text. On an H200, 3,700 are a quarter
+# faster so, and 900 a fifth slower (docs/benchmarks/ode.md).
+LONG_STEP = 2000
 PRECISIONS = {"double": "double", "single": "float"}
 
 
 def fused_products(graph: Graph, outputs: Sequence[int]) -> dict[int, int]:
     """Sums that absorb a product, by node: which argument of the sum it is.
 
-    A product is absorbed where nothing else that `outputs` need uses it.
+    A product is absorbed where all that `outputs` need of it are sums, each of which then computes
+    it, and none of which absorbs another: a product and its sums take one operation less.
     """
     nodes = graph.reached(list(outputs))
-    uses = Counter(a for n in nodes for a in graph.nodes[n].arguments)
-    uses.update(outputs)
-    absorbed: dict[int, int] = {}
+    users: dict[int, list[int]] = {n: [] for n in nodes}
     for number in nodes:
-        node = graph.nodes[number]
-        if node.kind not in ("add", "sub"):
+        for argument in graph.nodes[number].arguments:
+            if argument in users:
+                users[argument].append(number)
+    absorbed: dict[int, int] = {}
+    asked = set(outputs)
+    for number in nodes:
+        own = users[number]
+        if graph.nodes[number].kind != "mul" or number in asked or len(set(own)) != len(own):
             continue
-        for place in (1, 0):
-            part = node.arguments[place]
-            moving = graph.stages[part] == RUNNING
-            if moving and graph.nodes[part].kind == "mul" and uses[part] == 1:
-                absorbed[number] = place
-                break
+        if all(graph.nodes[u].kind in ("add", "sub") and u not in absorbed for u in own):
+            absorbed |= {u: graph.nodes[u].arguments.index(number) for u in own}
     return absorbed
 
 
@@ -119,7 +124,7 @@ class _Body:
             return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
         if name == "neg":
             return f"-{values[0]}"
-        return f"{'root' if name == 'sqrt' else f'tl_{name}'}({', '.join(values)})"
+        return f"{_OWN_NAMES.get(name, f'tl_{name}')}({', '.join(values)})"
 
     def fused(self, name: str, arguments: tuple[int, ...], place: int) -> str:
         """A sum or difference with one product in it."""
@@ -205,7 +210,17 @@ def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> 
         f"constexpr int N_INPUTS = {len(system.inputs)};\n"
         f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
         f"constexpr int N_QUANTITIES = {len(system.quantities)};\n"
+        f"constexpr bool LONG_STEP = {str(_operations(system) > LONG_STEP).lower()};\n"
     )
+
+
+def _operations(system: OdeSystem) -> int:
+    """Instructions of a Runge-Kutta step in single precision, about."""
+    graph, absorbed = system.graph, fused_products(system.graph, system.rates)
+    free = {graph.nodes[n].arguments[place] for n, place in absorbed.items()}
+    kinds = Counter(graph.nodes[n].kind for n in graph.reached(list(system.rates)) if n not in free)
+    alone = sum(n for kind, n in kinds.items() if kind not in ("variable", "time", "neg"))
+    return 4 * (alone + 3 * kinds["reciprocal"]) + 7 * len(system.variables)
 
 
 def _setup(system: OdeSystem, writer: Writer) -> str:
@@ -214,10 +229,11 @@ def _setup(system: OdeSystem, writer: Writer) -> str:
     constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
     more, starts = writer.setup(list(system.initial))
     initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
-    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Real *"
+    generic = "template <class Numbers>\nDEVICE void"
+    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Numbers &"
     return (
-        f"DEVICE void ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
-        f"DEVICE void ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
+        f"{generic} ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
+        f"{generic} ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
     )
 
 

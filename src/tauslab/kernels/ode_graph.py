@@ -2,8 +2,8 @@
 
 A node is made of what it is applied to; asking for the same node twice gives the same number. What
 depends on no variable and not on the time is computed once for a trajectory (its *stage* is SETUP),
-what is a number is folded. Rewriting keeps values up to rounding: quotients by what does not change
-become products with its reciprocal, and constant factors of a product are multiplied first.
+what is a number is folded. Rewriting keeps values up to rounding: quotients become products with a
+reciprocal, which equal denominators share, and constant factors of a product are multiplied first.
 """
 
 from __future__ import annotations
@@ -103,6 +103,11 @@ class Graph:
             return self._apply_neg(b)
         if self.nodes[b].kind == "neg":
             return self._apply_add(a, self.nodes[b].arguments[0])
+        if self.nodes[a].kind == "neg":
+            return self._apply_neg(self._apply_add(self.nodes[a].arguments[0], b))
+        mirrored = self._numbers.get(("sub", b, a)) if a != b else None
+        if mirrored is not None:  # both sides of a reversible reaction
+            return self._plain("neg", mirrored)
         return self._plain("sub", a, b)
 
     def _apply_neg(self, a: int) -> int:
@@ -151,12 +156,8 @@ class Graph:
             inverse = 1.0 / value if value else math.inf
             if math.isfinite(value) and 2.0**-1000 < abs(inverse) < 2.0**1000:
                 return self._apply_mul(a, self.number(inverse))
-        elif self.stages[b] == SETUP:
-            return self._apply_mul(a, self._plain("div", self.number(1.0), b))
-        fixed, moving = self._factors(a)
-        if fixed is not None and moving is not None:  # k x / (K + x): k times the quotient
-            return self._apply_mul(fixed, self._plain("div", moving, b))
-        return self._plain("div", a, b)
+            return self._plain("div", a, b)
+        return self._apply_mul(a, self._plain("reciprocal", b))
 
     def _apply_pow(self, a: int, b: int) -> int:
         power = self.value_of(b)

@@ -111,6 +111,7 @@ _DERIVATIVES = {
         "exp": "y", "log": "1 / a", "log10": "0.4342944819032518 / a", "sqrt": "0.5 / y",
         "cbrt": "1 / (3 * y * y)", "abs": "if(a < 0, -1, 1)", "sin": "cos(a)", "cos": "-sin(a)",
         "tan": "1 + y * y", "asin": "1 / sqrt(1 - a * a)", "acos": "-1 / sqrt(1 - a * a)",
+        "reciprocal": "-y * y",
         "atan": "1 / (1 + a * a)", "sinh": "cosh(a)", "cosh": "sinh(a)", "tanh": "1 - y * y",
     }.items()
 }  # fmt: skip

@@ -1,65 +1,30 @@
-"""How the equations of a trajectory are spread over warps, and which layout should be the fastest.
+"""How the equations of a trajectory are spread over warps.
 
 After Hagiescu and others (2013, ACM Transactions on Architecture and Code Optimization 10(4), 55):
 equations are given, the most expensive first, to the group of equations that is cheapest with it;
-what a group's equations share is computed once in the group. Costs count issue slots of one of the
-four schedulers of a multiprocessor (compute capability 9.0): an operation of 32 lanes takes one in
-single precision, two in double; a read or write of shared memory takes eight or sixteen, since the
-schedulers share its port. Functions are counted by the operations they are made of.
+what a group's equations share is computed once in the group. What operations cost is read from
+compiled instructions (`tauslab.kernels.ode_costs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
-from tauslab.kernels.ode_codegen import count_constants, fused_products
-from tauslab.kernels.ode_graph import RUNNING
+import numpy as np
+
+from tauslab.kernels.ode_codegen import fused_products
+from tauslab.kernels.ode_costs import PIPES, Cost, CostTable, tabulated
+from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem
 
-LANES = 32
-SCHEDULERS = 4
-REGISTERS = 65536  # of a multiprocessor, 32 bits each
-MOST_REGISTERS = 255  # of a thread
-SHARED_BYTES = 227 * 1024  # of a multiprocessor, that blocks may have together
-BLOCK_OVERHEAD = 1024  # bytes that a block takes beside its own
-MOST_WARPS = 64  # of a multiprocessor
-MOST_BLOCKS = 32
-LARGEST_SPLIT = 16  # warps of a trajectory
-# Registers of a thread beside three for each of its variables: for addresses, times and counters;
-# and for values of expressions, of which more live at a time where they come from shared memory.
-# So ptxas (12.9, sm_90) needs them, within a tenth for three models of 16 to 28 variables.
-SYSTEM_REGISTERS = 40
-TEMPORARIES, SHARED_TEMPORARIES = 8, 32
-BARRIER = 30.0  # slots that a warp loses at each of the four barriers of a step
-ENOUGH_WARPS = 4.0  # of a scheduler: fewer cannot hide the latency of arithmetic
-# Slots of a spilled register, stored and loaded once a stage: the first-level cache holds them.
-# This, and what an access to shared memory takes, were set by three models on an H200
-# (docs/benchmarks/ode.md), where one trajectory per thread is the fastest of all layouts.
-LOCAL_ACCESS = 2.0
-
-# Operations that each function is made of; what is not named is one.
-_OPERATIONS = {
-    "div": 9.0, "sqrt": 9.0, "exp": 26.0, "log": 34.0, "log10": 40.0, "cbrt": 40.0, "pow": 110.0,
-    "sin": 60.0, "cos": 60.0, "tan": 90.0, "asin": 80.0, "acos": 80.0, "atan": 60.0,
-    "sinh": 70.0, "cosh": 70.0, "tanh": 80.0, "floor": 5.0, "ceil": 5.0, "min": 3.0, "max": 3.0,
-}  # fmt: skip
-_STAGES = 4
-_UPDATE = 2.0  # operations on a variable after its rate is known
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Issue slots of operations and of accesses to shared memory."""
-
-    operation: float
-    access: float
-    words: int  # registers of a number
-
-
-def costs_of(precision: str) -> Costs:
-    """Costs in a precision."""
-    return Costs(1.0, 8.0, 1) if precision == "single" else Costs(2.0, 16.0, 2)
+BALANCES = ("cost", "equal")
+# Slots that a read or write of shared memory takes in its pipe, by words of a number. This was set
+# by seconds on an H200 (docs/benchmarks/ode.md); the documented rate is half of it.
+_SHARED_ACCESS = 8.0
+_BISECTIONS = 12
+_UPDATES = 1.75  # fused operations on a variable after its rate is known, mean of the four stages
 
 
 @dataclass(frozen=True)
@@ -75,11 +40,18 @@ class Placement:
         return sum(self.costs) / (len(self.costs) * max(self.costs))
 
 
-class _Prices:
-    """What nodes cost, and which nodes each equation needs."""
+class Prices:
+    """What nodes cost, and which nodes each equation needs.
 
-    def __init__(self, system: OdeSystem, precision: str) -> None:
-        self.system, self.costs = system, costs_of(precision)
+    Parameters
+    ----------
+    costs
+        What operations cost in this precision; the tabulated ones by default.
+    """
+
+    def __init__(self, system: OdeSystem, precision: str, costs: CostTable | None = None) -> None:
+        self.system, self.words = system, 1 if precision == "single" else 2
+        self._costs = costs or tabulated(precision)
         graph = system.graph
         absorbed = fused_products(graph, system.rates)
         self._free = {graph.nodes[n].arguments[place] for n, place in absorbed.items()}
@@ -93,141 +65,134 @@ class _Prices:
             )
             for need in self.needs
         ]
-
-    def node(self, number: int, *, shared: bool) -> float:
-        """Slots of a node; with `shared`, variables are read from shared memory."""
-        kind = self.system.graph.nodes[number].kind
-        if kind == "variable":
-            return self.costs.access if shared else 0.0
-        if kind == "time" or number in self._free:
-            return 0.0
-        double = 2.0 if kind in _OPERATIONS and kind not in ("div", "sqrt") else None
-        return _OPERATIONS.get(kind, 1.0) * (double or self.costs.operation)
-
-    def own(self, *, shared: bool) -> float:
-        """Slots of a variable beside its rate."""
-        return _UPDATE * self.costs.operation + (self.costs.access if shared else 0.0)
-
-
-def place(system: OdeSystem, groups: int, precision: str) -> Placement:
-    """Spread equations over `groups` warps, greedily."""
-    prices = _Prices(system, precision)
-    alone = [
-        sum(prices.node(n, shared=True) for n in need) + prices.own(shared=True)
-        for need in prices.needs
-    ]
-    members: list[list[int]] = [[] for _ in range(groups)]
-    nodes: list[set[int]] = [set() for _ in range(groups)]
-    totals = [0.0] * groups
-    for equation in sorted(range(len(alone)), key=lambda i: (-alone[i], i)):
-        need = prices.needs[equation] | prices.constants[equation]
-        best, price = 0, float("inf")
-        for group in range(groups):
-            more = _more(prices, need - nodes[group]) + prices.own(shared=True)
-            if totals[group] + more < price:
-                best, price = group, totals[group] + more
-        members[best].append(equation)
-        nodes[best] |= need
-        totals[best] = price
-    return Placement(tuple(tuple(sorted(m)) for m in members), tuple(totals))
-
-
-def _more(prices: _Prices, nodes: frozenset[int]) -> float:
-    graph = prices.system.graph
-    return sum(
-        prices.node(n, shared=True) if graph.stages[n] == RUNNING else prices.costs.access
-        for n in nodes
-    )
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A layout with its predicted cost: slots of a multiprocessor for a step of a trajectory.
-
-    `warps` of a trajectory (1: layout ``thread``), `groups` of them in a block, and how many
-    trajectories a multiprocessor runs at the same time.
-    """
-
-    warps: int
-    groups: int
-    trajectories: int
-    cost: float
-    placement: Placement | None = None
-    bytes_of_a_block: int = 0
+        self._access = np.zeros(len(PIPES))
+        self._access[PIPES.index("issue")] = self.words
+        self._access[PIPES.index("shared")] = self.words * _SHARED_ACCESS
+        nodes = range(len(graph.nodes))
+        tables = [[self._node(n, shared=shared) for n in nodes] for shared in (False, True)]
+        self._of_nodes = np.array(tables).reshape(2, -1, len(PIPES))
 
     @property
-    def name(self) -> str:
-        """The layout's name."""
-        return "thread" if self.warps == 1 else "warps"
+    def source(self) -> str:
+        """Where costs of operations come from."""
+        return self._costs.source
 
-    def __str__(self) -> str:
-        """One line for people."""
-        what = "layout thread" if self.warps == 1 else f"layout warps, {self.warps} a trajectory"
-        more = "" if self.placement is None else f", balance {self.placement.balance:.2f}"
-        return (
-            f"{what}: predicted {self.cost:.4g} slots a step, {self.trajectories} trajectories "
-            f"a multiprocessor{more}"
-        )
+    def _node(self, number: int, *, shared: bool) -> Cost:
+        """Slots of a node in each pipe; with `shared`, what is read lies in shared memory."""
+        graph = self.system.graph
+        kind = graph.nodes[number].kind
+        if graph.stages[number] < RUNNING or kind == "variable":
+            return self._access if shared else np.zeros(len(PIPES))
+        if kind == "time" or number in self._free:
+            return np.zeros(len(PIPES))
+        return self._costs.of("compare" if kind in (*COMPARISONS, *LOGIC) else kind)
 
+    def own(self, *, shared: bool) -> Cost:
+        """Slots of a variable beside its rate."""
+        found = _UPDATES * self._costs.of("fused")
+        return found + self._access if shared else found
 
-def thread_choice(system: OdeSystem, precision: str) -> Choice:
-    """Prediction for one trajectory per thread, variables in registers."""
-    prices = _Prices(system, precision)
-    nodes = frozenset[int]().union(*prices.needs) if prices.needs else frozenset[int]()
-    stage = sum(prices.node(n, shared=False) for n in nodes)
-    stage += len(system.variables) * prices.own(shared=False)
-    constants = len(frozenset[int]().union(*prices.constants)) if prices.constants else 0
-    words = (3 * len(system.variables) + constants + TEMPORARIES) * prices.costs.words
-    wanted = words + SYSTEM_REGISTERS
-    stage += max(0, wanted - MOST_REGISTERS) * LOCAL_ACCESS
-    warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
-    return Choice(1, 1, warps * LANES, _throughput(_STAGES * stage, warps))
+    def nodes(self, numbers: Iterable[int], *, shared: bool) -> Cost:
+        """Slots of some nodes in each pipe; with `shared`, what they read lies in shared memory."""
+        found: Cost = self._of_nodes[int(shared), list(numbers)].sum(axis=0)
+        return found
 
+    def all_equations(self, *, shared_constants: bool = False) -> float:
+        """Slots of a stage where one thread has all equations, by the pipe that takes longest."""
+        every = frozenset[int]().union(*self.needs) if self.needs else frozenset[int]()
+        total = self.nodes(every, shared=False)
+        total = total + len(self.system.variables) * self.own(shared=False)
+        if shared_constants:
+            total = total + self.count_constants() * self._access
+        return float(total.max())
 
-def warps_choice(system: OdeSystem, warps: int, precision: str) -> Choice:
-    """Prediction for a trajectory spread over `warps` warps."""
-    placement = place(system, warps, precision)
-    prices = _Prices(system, precision)
-    block = group_bytes(system, prices)
-    own = max(len(group) for group in placement.groups)
-    words = 3 * own * prices.costs.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
-    spilled = max(0, words - MOST_REGISTERS) * LOCAL_ACCESS
-    by_registers = REGISTERS // (LANES * warps * min(words, MOST_REGISTERS))
-    by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)
-    groups = min(MOST_BLOCKS, MOST_WARPS // warps, by_registers, by_memory)
-    if groups < 1:
-        return Choice(warps, 1, 0, float("inf"), placement, block)
-    # All warps of a group wait for the slowest, which hides behind other groups only in part.
-    mean = sum(placement.costs) + warps * (spilled + BARRIER)
-    slowest = warps * (max(placement.costs) + spilled + BARRIER)
-    stage = mean + (slowest - mean) / groups
-    cost = _throughput(_STAGES * stage, groups * warps)
-    return Choice(warps, 1, groups * LANES, cost, placement, block)
+    def count_constants(self) -> int:
+        """Constants of a trajectory that equations read."""
+        return len(frozenset[int]().union(*self.constants)) if self.constants else 0
 
 
-def _throughput(slots: float, warps: int) -> float:
-    """Slots of a multiprocessor for one trajectory, of `slots` for the 32 of a warp or group."""
-    hidden = min(1.0, warps / SCHEDULERS / ENOUGH_WARPS)
-    return slots / (LANES * SCHEDULERS * max(hidden, 1e-9))
+def place(
+    system: OdeSystem,
+    groups: int,
+    precision: str,
+    costs: CostTable | None = None,
+    balance: str = "cost",
+) -> Placement:
+    """Spread equations over `groups` warps.
+
+    With `balance` ``cost`` so that the largest group costs little: greedily, the most expensive
+    equations first, or cut in the model's order, where neighbours share more, whichever is better.
+    With ``equal`` every group has as many equations, in the model's order.
+    """
+    prices = Prices(system, precision, costs)
+    needs = [n | c for n, c in zip(prices.needs, prices.constants, strict=True)]
+    if balance == "equal":
+        bounds = [len(needs) * g // groups for g in range(groups + 1)]
+        return _placed(prices, needs, [list(range(*ends)) for ends in pairwise(bounds)])
+    found = [
+        _placed(prices, needs, members)
+        for members in (_greedy(prices, needs, groups), _cut(prices, needs, groups))
+    ]
+    return min(found, key=lambda placement: (max(placement.costs), sum(placement.costs)))
 
 
-def group_bytes(system: OdeSystem, prices: _Prices) -> int:
-    """Shared memory of the 32 trajectories of a group."""
-    numbers = 2 * len(system.variables) + count_constants(system)
-    return LANES * 4 * prices.costs.words * numbers
+def _placed(prices: Prices, needs: list[frozenset[int]], members: list[list[int]]) -> Placement:
+    totals = []
+    for own in members:
+        every = frozenset[int]().union(*(needs[i] for i in own))
+        total = prices.nodes(every, shared=True) + len(own) * prices.own(shared=True)
+        totals.append(float(total.max()))
+    return Placement(tuple(tuple(sorted(own)) for own in members), tuple(totals))
 
 
-def choices(system: OdeSystem, precision: str) -> list[Choice]:
-    """All layouts with their predictions, the best first."""
-    most = min(LARGEST_SPLIT, len(system.variables))
-    found = [thread_choice(system, precision)]
-    found += [warps_choice(system, warps, precision) for warps in range(2, most + 1)]
-    return sorted(found, key=lambda choice: choice.cost)
+def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:
+    """The most expensive equations first, each to the group that is then the cheapest."""
+    own = prices.own(shared=True)
+    alone = [float((prices.nodes(need, shared=True) + own).max()) for need in needs]
+    members: list[list[int]] = [[] for _ in range(groups)]
+    nodes: list[set[int]] = [set() for _ in range(groups)]
+    totals = [np.zeros(len(PIPES)) for _ in range(groups)]
+    for equation in sorted(range(len(alone)), key=lambda i: (-alone[i], i)):
+        with_it = [
+            total + prices.nodes(needs[equation] - has, shared=True) + own
+            for total, has in zip(totals, nodes, strict=True)
+        ]
+        best = min(range(groups), key=lambda group: (float(with_it[group].max()), group))
+        members[best].append(equation)
+        nodes[best] |= needs[equation]
+        totals[best] = with_it[best]
+    return members
 
 
-def chosen(system: OdeSystem, precision: str, layout: str, warps: Sequence[int] = ()) -> Choice:
-    """The layout for a device with warps: the best, or the best of a kind that was asked for."""
-    for choice in choices(system, precision):
-        if layout in ("auto", choice.name) and (not warps or choice.warps in warps):
-            return choice
-    return thread_choice(system, precision)
+def _cut(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:
+    """Runs of equations of which the most expensive costs as little as it can, nearly."""
+    everything = float(prices.nodes(frozenset().union(*needs), shared=True).sum())
+    least, most = 0.0, everything + len(needs) * float(prices.own(shared=True).sum())
+    best = _runs(prices, needs, groups, most)
+    for _ in range(_BISECTIONS):
+        middle = (least + most) / 2
+        members = _runs(prices, needs, groups, middle)
+        if members is None:
+            least = middle
+        else:
+            best, most = members, middle
+    assert best is not None
+    return best
+
+
+def _runs(
+    prices: Prices, needs: list[frozenset[int]], groups: int, most: float
+) -> list[list[int]] | None:
+    """Runs of equations that cost no more than `most` each; None if there must be more runs."""
+    own, nodes = prices.own(shared=True), set[int]()
+    members: list[list[int]] = [[]]
+    total = np.zeros(len(PIPES))
+    for equation, need in enumerate(needs):
+        total = total + prices.nodes(need - nodes, shared=True) + own
+        left = len(needs) - equation  # a group for each is enough
+        if members[-1] and (float(total.max()) > most or left <= groups - len(members)):
+            members.append([])
+            nodes, total = set(), prices.nodes(need, shared=True) + own
+        members[-1].append(equation)
+        nodes |= need
+    return members if len(members) <= groups else None

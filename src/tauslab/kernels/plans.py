@@ -15,7 +15,8 @@ from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.tables import MOST_ENTRIES, IntArray, Pairs, Rows, TableBook, distinct, padded
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
-# per species.  No result depends on it.
+# per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:
+# for them it is part of the method.
 MOST_PLANNED = 1 << 23
 # The same of whole numbers: longer lists of them are better shared, since each is read once.
 MOST_TOUCHED = 1 << 20

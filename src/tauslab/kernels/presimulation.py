@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.large import Expected
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
 
@@ -28,7 +29,8 @@ def presimulate(
     `events` events. Counts are whole numbers, the same on every device. An order of reactions and
     species by such counts is what Komarov & D'Souza, PLoS ONE 7:e46693 (2012), call presimulation.
     """
-    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True)
+    expected = Expected(TRAJECTORIES, inputs[0].max(axis=0).astype(np.int64))
+    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True, expected=expected)
     empty = backend.empty
     buffers = SampleBuffers(
         None, None, None, empty((TRAJECTORIES,), np.uint8), empty((1,), np.uint64),

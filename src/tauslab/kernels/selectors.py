@@ -8,7 +8,7 @@ from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.terms import can_be_owned
 from tauslab.model.errors import ConfigError
 
-SELECTORS = ("linear", "tree", "pdm")
+SELECTORS = ("linear", "tree", "pdm", "cr")
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results.
@@ -16,6 +16,13 @@ LARGEST_UNROLLED = 64
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
 # see docs/large-networks.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
+# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks
+# of so many reactions, of which an event changes few, and whose state is still in a cache.
+FEWEST_GROUPED, MOST_GROUPED = 1000, 50_000
+DEPENDENTS_OF_GROUPS = 3.0, 20.0
+REACTIONS_PER_DEPENDENT = 100
+# Beyond it the total of bounds, of which the least is 2^-31 of the greatest, might not be exact.
+LARGEST_GROUPED = 1 << 22
 LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
 
 
@@ -38,22 +45,35 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     Raises
     ------
     ConfigError
-        `linear` is forced on a network that is too large to be unrolled.
+        `linear` or `cr` is forced on a network that is too large for it.
     """
     if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
         raise ConfigError(
             f"--selector linear is for 1 to {LARGEST_LINEAR} reactions, not "
             f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
         )
+    if forced == "cr" and len(network.reactions) > LARGEST_GROUPED:
+        raise ConfigError(
+            f"--selector cr is for up to {LARGEST_GROUPED} reactions, not "
+            f"{len(network.reactions)}: use tree or pdm"
+        )
     if forced is not None:
         return forced
     if 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
+    dependents = mean_dependents(network)
+    if _is_grouped(len(network.reactions), dependents):
+        return "cr"
     owned = sum(can_be_owned(reaction) for reaction in network.reactions)
     mostly_owned = 2 * owned > len(network.reactions)
-    return (
-        "pdm" if mostly_owned and mean_dependents(network) > MOST_DEPENDENTS_OF_A_TREE else "tree"
-    )
+    return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
+
+
+def _is_grouped(reactions: int, dependents: float) -> bool:
+    """Whether `cr` is the fastest for so many reactions with so many dependents on average."""
+    fewest, most = DEPENDENTS_OF_GROUPS
+    most = min(most, reactions / REACTIONS_PER_DEPENDENT)
+    return FEWEST_GROUPED <= reactions <= MOST_GROUPED and fewest < dependents <= most
 
 
 def mean_dependents(network: LoweredNetwork) -> float:

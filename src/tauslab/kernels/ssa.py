@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.codegen import unrolled_header
-from tauslab.kernels.large import LargeNetwork, team_of
+from tauslab.kernels.large import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.selectors import mean_dependents, selector_of
 
@@ -74,8 +74,8 @@ class ExactSsa:
         How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
     pilot
         Of large networks: count firings, with the pilot's own random numbers.
-    trajectories
-        That this device will run, where that is known; helps to choose the team.
+    expected
+        How many trajectories this device will run, and from which counts, where that is known.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class ExactSsa:
         team: int = 0,
         weights: FloatArray | None = None,
         pilot: bool = False,
-        trajectories: int = 0,
+        expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self.backend = backend
-        self._weights, self._pilot, self._trajectories = weights, pilot, trajectories
+        self._weights, self._pilot, self._expected = weights, pilot, expected
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -108,21 +108,27 @@ class ExactSsa:
             self.entry, file = "ssa", "ssa.cc"
         else:
             self.team = self.team or team_of(
-                self.backend.style, self.backend.processors, self._trajectories,
+                self.backend.style, self.backend.processors, self._expected.trajectories,
                 mean_dependents(network),
             )  # fmt: skip
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
-                weights=self._weights, pilot=self._pilot,
+                weights=self._weights, pilot=self._pilot, expected=self._expected,
             )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"
-        return KernelSource(file, (self.entry,), {"model.h": header})
+        fast = self._large.lane_bytes if self._large else 0
+        return KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=fast)
 
     @property
     def firings(self) -> Any:
         """Of a pilot: how often each reaction fired, u64 ``[reaction]`` on the device."""
         return None if self._large is None else self._large.firings
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Device memory that a trajectory in flight takes; 0 where registers hold its state."""
+        return 0 if self._large is None else self._large.bytes_per_trajectory
 
     def resident(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""

@@ -103,12 +103,13 @@ class TableBook:
         self._size = {"whole": 0, "real": 0}
         self._constants: dict[str, int] = {}
         self._places: dict[str, list[int]] = {}
+        self._macros: dict[str, int] = {}
 
     def whole(self, name: str, values: npt.ArrayLike) -> None:
         """Add int32 numbers as ``AT_<name>``."""
         array = np.asarray(values, np.int64).ravel()
         self._constants[f"AT_{name}"] = self._grow("whole", len(array), name)
-        if array.size and not -MOST_ENTRIES <= array.min() <= array.max() <= MOST_ENTRIES:
+        if array.size and not -MOST_ENTRIES - 1 <= array.min() <= array.max() <= MOST_ENTRIES:
             raise ModelError(f"the network is too large: table {name} needs more than 31 bits")
         self._whole.append(array)
 
@@ -138,13 +139,18 @@ class TableBook:
         """Add a number to the header alone."""
         self._constants[name] = int(value)
 
+    def macro(self, name: str, value: int) -> None:
+        """Add a number that decides which files the kernel includes."""
+        self._macros[name] = int(value)
+
     def __getitem__(self, name: str) -> int:
-        """A constant of the header."""
-        return self._constants[name]
+        """A constant or macro of the header."""
+        return self._constants[name] if name in self._constants else self._macros[name]
 
     def header(self) -> str:
         """The constants as C++."""
-        lines = [f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items()]
+        lines = [f"#define {name} {value}\n" for name, value in self._macros.items()]
+        lines += [f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items()]
         for name, values in self._places.items():
             lines.append(f"TABLE i64 {name}[] = {{{', '.join(map(str, values))}}};\n")
         return "".join(lines)

@@ -25,6 +25,7 @@ class TauslabError(Exception):
     """Base of every error that tauslab raises on purpose."""
 
     exit_code = 1
+    raised_by = 1  # so many ranks that agreed on it: one of them tells it
 
 
 class ModelError(TauslabError, ValueError):

@@ -370,7 +370,7 @@ class Lattice:
     def well_stirred(
         self, volume: str | float = "lattice", parameters: Mapping[str, float] | None = None
     ) -> Network:
-        """The model without space, in the volume of the lattice; see `well_stirred_network`."""
+        """The model without space, in a volume or in several; see `well_stirred_network`."""
         from tauslab.model.lattice_network import well_stirred_network
 
         return well_stirred_network(self, volume, parameters)

@@ -13,6 +13,7 @@ from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import LatticeValues, lattice_values
 from tauslab.model.network import Network
 from tauslab.model.placement import Start
+from tauslab.model.well_mixed import mixed_rates
 
 _MOST_SPECIES = 100_000
 Site = tuple[int, int, int]
@@ -65,41 +66,48 @@ def well_stirred_network(
     volume: str | float = "lattice",
     parameters: Mapping[str, float] | None = None,
 ) -> Network:
-    """All particles and reactions in one well-stirred volume.
-
-    Where a reaction happens does not count any more; its rate is the largest that it has in a site
-    type.
+    """All particles and reactions without space.
 
     Parameters
     ----------
     volume
-        ``lattice``, a site type for all its sites, or a number of cubic metres.
+        One for all, in which a reaction has the largest rate that it has in a site type:
+        ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``: each
+        species is mixed in the sites that it can come to, and a reaction happens in the part of
+        them where it may; the limit of the lattice for fast diffusion.
     """
     values = lattice_values(lattice, parameters)
-    if isinstance(volume, str):
-        named = volume == "lattice"
-        sites = (
-            values.sites_of.sum()
-            if named
-            else values.sites_of[lattice.type_number(volume, "well-stirred volume")]
-        )
-        n_sites = float(sites)
-    else:
-        n_sites = volume / lattice.site_volume
-    if not n_sites > 0:
-        raise ModelError(f"well-stirred volume {volume!r}: it must be above 0")
     network = Network(f"{lattice.name}_well_stirred", t_end=lattice.t_end)
     counts = np.zeros(len(lattice.species), np.int64)
     for placed in values.placed:
         counts[placed.species] += placed.count
     for name, count in zip(lattice.species, counts.tolist(), strict=True):
         network.add_species(name, count)
-    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        rate = float(rates.max()) * n_sites ** (1 - reaction.order)
+    if volume == "reachable":
+        found = mixed_rates(lattice, values)
+    else:
+        n_sites = _sites_in(lattice, values, volume)
+        found = [
+            float(rates.max()) * n_sites ** (1 - reaction.order)
+            for reaction, rates in zip(lattice.reactions, values.rates, strict=True)
+        ]
+    for reaction, rate in zip(lattice.reactions, found, strict=True):
         network.add_reaction(
             _equation(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
     return network
+
+
+def _sites_in(lattice: Lattice, values: LatticeValues, volume: str | float) -> float:
+    if volume == "lattice":
+        n_sites = float(values.sites_of.sum())
+    elif isinstance(volume, str):
+        n_sites = float(values.sites_of[lattice.type_number(volume, "well-stirred volume")])
+    else:
+        n_sites = volume / lattice.site_volume
+    if not n_sites > 0:
+        raise ModelError(f"well-stirred volume {volume!r}: it must be above 0")
+    return n_sites
 
 
 def _add_reactions(

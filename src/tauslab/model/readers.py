@@ -52,7 +52,7 @@ def read_network(path: str | Path) -> Network:
     """
     model = read(path)
     if isinstance(model, Lattice):
-        raise ModelError(f"{path}: is a lattice: run it with tauslab rdme")
+        raise ModelError(f"{path} is a lattice: run it with tauslab rdme")
     return model
 
 

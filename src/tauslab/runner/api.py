@@ -147,8 +147,8 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     slabs
         Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
     halo, halo_depth
-        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``host``,
-        ``mpi``; and how many at a time (0: one). Changes no result.
+        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``shared``,
+        ``host``, ``mpi``; and how many at a time (0: by size and transport). Changes no result.
     rebalance_every
         Seconds between new cuts into slabs, made where their times differ; 0: never. By default
         with checkpoints.
@@ -219,6 +219,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps: int = MAX_STEPS,
     ode_solver: str | None = None,
     ode_layout: str | None = None,
+    ode_warps: int | None = None,
+    ode_memory_warps: str | None = None,
+    ode_balance: str | None = None,
     substeps: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -284,8 +287,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         ``summary:first-passage:X:100``), as a list or separated by commas. By default
         trajectories while they stay below 1 GiB, else statistics and final.
     selector
-        Of ``ssa``: ``linear``, ``tree`` or ``pdm``, how the next reaction is found; all draw from
-        the same law. By default the network decides, see docs/large-networks.md.
+        Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
+        draw from the same law. By default the network decides, see docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
     presimulation
@@ -294,10 +297,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
-    ode_solver, ode_layout, substeps, rtol, atol, precision
+    ode_solver, substeps, rtol, atol, precision
         Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
         ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
         ``double`` or ``single`` precision. See docs/ode.md.
+    ode_layout, ode_warps, ode_memory_warps, ode_balance
+        How ``rk4`` uses a GPU, which changes no result: see `tauslab.kernels.ode.OdeSettings`.
     sample
         Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.
     device
@@ -354,6 +359,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     (500, 3)
     """
     network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    equations = integration(
+        method, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision,
+        layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,
+    )  # fmt: skip
     options = Options(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
         n=n,
@@ -369,15 +378,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         team=team,
         presimulation=presimulation,
         max_steps=max_steps,
-        integration=integration(
-            method,
-            solver=ode_solver,
-            substeps=substeps,
-            rtol=rtol,
-            atol=atol,
-            precision=precision,
-            layout=ode_layout,
-        ),
+        integration=equations,
         sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ode import LAYOUTS, SOLVERS
+from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
+from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.selectors import SELECTORS
-from tauslab.model.errors import TauslabError
+from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
@@ -20,7 +21,9 @@ from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from _typeshed import SupportsWrite
+
+    Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
 
@@ -32,8 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     -------
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable.
     """
-    arguments = _parser().parse_args(argv)
     try:
+        arguments = _parser().parse_args(argv)
         arguments.process(arguments)
     except TauslabError as error:
         if _speaks():
@@ -53,8 +56,20 @@ def _speaks() -> bool:
         return True
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it: one sentence, on one rank."""
+        raise ConfigError(f"{message}; {self.prog} --help tells what there is")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if _speaks():
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tauslab",
         description="Stochastic chemistry on many GPUs: the same seed, the same bits, anywhere.",
         allow_abbrev=False,
@@ -163,6 +178,13 @@ def _integration(run: argparse.ArgumentParser) -> None:
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
     run.add_argument("--ode-layout", choices=LAYOUTS, help="how rk4 uses a GPU (auto)")
+    run.add_argument("--ode-warps", type=int, metavar="C", help="of layout warps (chosen)")
+    run.add_argument(
+        "--ode-memory-warps", choices=MEMORY_WARPS, help="warps that only write samples (auto)"
+    )
+    run.add_argument(
+        "--ode-balance", choices=BALANCES, help="of layout warps: equations by cost, or as many"
+    )
     run.add_argument("--precision", choices=sorted(PRECISIONS), help="of ode: double or single")
     run.add_argument(
         "--sample",
@@ -183,7 +205,8 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
     rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
     rdme.add_argument("--halo", choices=HALOS, default="auto", help="how planes travel (auto)")
-    rdme.add_argument("--halo-depth", type=int, default=0, metavar="K", help="planes at a time")
+    rdme.add_argument("--halo-depth", type=int, default=0, metavar="K",
+                      help="planes at a time (by size and transport)")  # fmt: skip
     rdme.add_argument(
         "--rebalance-every", type=float, metavar="S", help="seconds between new cuts; 0: never"
     )

@@ -97,14 +97,16 @@ class Sums:
         return np.ldexp(np.array(values, np.float64), -2 * self.scale)
 
 
-def stored_sums(data: Mapping[str, Any], group: str, index: int) -> Sums:
+def stored_sums(data: Mapping[str, Any], group: str, index: int, *, apart: bool = False) -> Sums:
     """Sums that the run recorded for one quantity: column `index` of the datasets in `group`.
 
-    Sums of 128 bits are stored as two words, the lower one unsigned.
+    Sums of 128 bits are stored as two words, the lower one unsigned.  With `apart`, a first axis
+    holds those of groups of trajectories.
     """
 
     def words(name: str) -> list[int]:
-        values = np.asarray(data[f"{group}/{name}"][()])
+        values = np.asarray(data[f"{group}/{name}"][()]).astype(object)
+        values = values.sum(axis=0) if apart else values
         return [int(v) for v in (values if values.ndim == 1 else values[:, index])]
 
     def wide(name: str) -> list[int]:

@@ -171,6 +171,8 @@ def summary(result: Result) -> list[str]:
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.continuous:
         lines = [lines[0].replace("events", "steps")]
+        layouts = {text.decode() for text in result.data["profile/layout"][()]} - {""}
+        lines += [f"  layout {layout}" for layout in sorted(layouts)]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))

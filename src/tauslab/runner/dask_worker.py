@@ -75,7 +75,7 @@ class _Rank(SerialCommunicator):
     """Of a worker: its place among those of its machine, which decides its GPU."""
 
     def __init__(self, scheduler: str) -> None:
-        self.local_rank = local_rank(node_group(scheduler))
+        self.local_rank = self.gpu_rank = local_rank(node_group(scheduler))
 
 
 class Station:
@@ -198,7 +198,9 @@ def _open(task: Task) -> Backend:
     """The worker's GPU, or as many threads as Dask counts for it."""
     worker = _worker()
     threads = task.options.threads or worker.state.nthreads
-    return open_backend(task.options.device, threads, _Rank(worker.scheduler.address))
+    rank = _Rank(worker.scheduler.address)
+    # One that takes the place of another may come before that one's number is free again.
+    return open_backend(task.options.device, threads, rank, share=True)
 
 
 def _worker() -> Any:

@@ -15,10 +15,11 @@ from tauslab.model import readers
 from tauslab.model.network import Network
 from tauslab.model.properties import horizon, parse_property
 from tauslab.runner.api import Values, ranks, run_ensemble
-from tauslab.runner.dbn_build import build_network, with_seed
+from tauslab.runner.dbn_build import build_network
 from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DEFAULT_SAMPLES, DbnOptions
 from tauslab.runner.dbn_lane import DbnLane, engine_of
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray
+from tauslab.runner.dbn_plan import with_seed
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.job import sample_times
 from tauslab.runner.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.decomposition.blocks import Blocks, next_share, runs, storage_block_size
+from tauslab.decomposition.blocks import Blocks, next_share, runs
 from tauslab.kernels.dbn import CountTables
+from tauslab.kernels.dbn_entries import CountArray, Entries
 from tauslab.kernels.ode import Ode
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
-from tauslab.runner.dbn_file import counted_blocks, load, save
-from tauslab.runner.dbn_intervals import edges_of
+from tauslab.runner.dbn_file import save
 from tauslab.runner.dbn_job import PILOT, DbnOptions
 from tauslab.runner.dbn_lane import (
     LANES,
@@ -26,16 +24,22 @@ from tauslab.runner.dbn_lane import (
     count_lane,
     engine_of,
     lane_room,
-    nominal_course,
-    pilot_samples,
 )
-from tauslab.runner.dbn_merge import merged, with_before
-from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, network_of
+from tauslab.runner.dbn_merge import added, merged
+from tauslab.runner.dbn_network import DynamicNetwork, network_of
+from tauslab.runner.dbn_parts import PartWriter, remove_parts
+from tauslab.runner.dbn_plan import (
+    BlockArray,
+    Plan,
+    begin_attempt,
+    counted_before,
+    plan_of,
+    with_seed,
+)
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
-from tauslab.runner.ode_task import tell_choice
+from tauslab.runner.ode_layout import layout_row, tell_choice
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.run import open_backend
 from tauslab.runner.together import agree, end_all_ranks, in_turn
@@ -43,8 +47,6 @@ from tauslab.runner.together import agree, end_all_ranks, in_turn
 _LAUNCH_SECONDS = 1.0
 _POLL_SECONDS = 0.002
 _FULL = 2  # launches in which every thread of a device has a trajectory
-
-BlockArray = npt.NDArray[np.bool_]
 
 
 def build_network(
@@ -71,21 +73,24 @@ def build_network(
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("ranks have different models: every rank must run the same")
     held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
-    on_root(comm, lambda: held.append(_before(task)))
+    on_root(comm, lambda: held.append(counted_before(task)))
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        engine = in_turn(comm, lambda: engine_of(task, backend))
+        each = -(-options.samples // comm.size)
+        engine = in_turn(comm, lambda: engine_of(task, backend, each))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
-        plan = on_root(comm, lambda: _plan(task, engine, held[0]))
+        plan = on_root(comm, lambda: plan_of(task, engine, held[0]))
         tables = agree(comm, lambda: _tables(task, plan, engine))
+        parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
         ready = time.perf_counter()
-        counting = _Counting(task, plan, engine, tables, comm, stop)
+        counting = _Counting(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
         try:
             done = counting.run()
             told = counting.told() | {"seconds_ready": ready - began}
+            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
             built, everywhere = _finish(task, plan, counting, (done, before), told)
         except BaseException as error:
             end_all_ranks(comm, error)
@@ -96,88 +101,14 @@ def build_network(
     return built
 
 
-def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
-    """The seed given, that of the file to resume, or one drawn. Collective."""
-    if seed is not None:
-        return seed
-    stored: int | None = None
-    if resumed is not None:
-        stored = on_root(comm, lambda: existing_attribute(resumed, "seed"))
-    drawn: int = comm.bcast(secrets.randbits(64)) if stored is None else stored
-    return drawn
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What rank 0 decided for all: intervals, blocks and which of them were counted before."""
-
-    edges: list[FloatArray]
-    block: int
-    counted: BlockArray
-    nominal: FloatArray
-
-    @property
-    def blocks(self) -> int:
-        return len(self.counted)
-
-
-def _before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
-    """What was counted before, to resume; refuses a file that may not be overwritten."""
-    options, path = task.options, task.options.output
-    if path is None or not path.exists():
-        return None
-    if options.resume:
-        found = load(path, unfinished=True)
-        _require_equal_settings(task, found, path)
-        return found, counted_blocks(path)
-    if not options.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite, --resume or another -o")
-    return None
-
-
-def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) -> None:
-    for name, value in task.settings.items():
-        if found.attributes.get(name) != value:
-            raise ConfigError(
-                f"{path} cannot be resumed: it was made with {name} = "
-                f"{found.attributes.get(name)!r}, not {value!r}"
-            )
-    if not np.array_equal(found.times, task.options.times):
-        raise ConfigError(f"{path} cannot be resumed: it has other time points")
-
-
-def _plan(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None) -> _Plan:
-    if before is not None:
-        network, counted = before
-        edges = [network.edges[name] for name in task.structure.names]
-        nominal = network.nominal
-        assert nominal is not None
-        return _Plan(edges, int(network.attributes["block"]), counted, nominal)
-    block = task.options.block or min(storage_block_size(task.options.samples, 1, fine=True), PILOT)
-    block = min(block, lane_room(task, engine.backend, 8))
-    counted = np.zeros(Blocks(task.options.samples, block).count, bool)
-    edges = _edges(task, engine)
-    return _Plan(edges, block, counted, nominal_course(task, engine.backend))
-
-
-def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
-    """Intervals of all nodes; a pilot of the first trajectories gives the ranges."""
-    names, options = task.structure.names, task.options
-    pilot = pilot_samples(task, engine, PILOT, extremes=options.spacing == "equal")
-    # The range of an unknown initial amount is not that of the variable over time.
-    initial = set(options.unknown) - set(task.structure.parameters)
-    pilots = zip(names, pilot, strict=True)
-    return [edges_of(name, options, own, ranged=name not in initial) for name, own in pilots]
-
-
-def _tables(task: DbnTask, plan: _Plan, engine: Ode) -> CountTables:
+def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
     families = task.structure.families()
     rows = _largest(task, plan, engine)
     times = len(task.options.times)
     return CountTables(engine.backend, plan.edges, len(families), families, times, rows)
 
 
-def _largest(task: DbnTask, plan: _Plan, engine: Ode) -> int:
+def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
     room = lane_room(task, engine.backend, engine.sample_dtype.itemsize)
     wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
@@ -194,13 +125,15 @@ class _Counting:
     def __init__(
         self,
         task: DbnTask,
-        plan: _Plan,
+        plan: Plan,
         engine: Ode,
         tables: CountTables,
         comm: Communicator,
         stop: Callable[[], bool],
+        parts: PartWriter,
     ) -> None:
         self._task, self._plan, self.comm, self._stop = task, plan, comm, stop
+        self._parts, self._done = parts, np.zeros(plan.blocks, bool)
         self.tables, self.backend = tables, engine.backend
         self._rows = _largest(task, plan, engine)
         self._lanes = [DbnLane(task, engine, self._rows) for _ in range(LANES)]
@@ -214,10 +147,9 @@ class _Counting:
 
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
-        done = np.zeros(self._plan.blocks, bool)
         self.tables.clear(self.stream)
         counter = self.comm.counter()
-        waiting: DbnLane | None = None
+        waiting: tuple[DbnLane, int, int] | None = None
         turn, began = 0, time.perf_counter()
         with self._progress() as progress:
             while (blocks := self._take(counter.next)) is not None:
@@ -227,18 +159,18 @@ class _Counting:
                     self._wait(lane.freed)
                     lane.start(*self._trajectories(first, end))
                     if waiting is not None:
-                        self._count(waiting)
+                        self._count(*waiting)
                         progress.update(self._shown(), 0)
                         self._adapt(time.perf_counter() - began)
-                    waiting = lane
-                    done[first:end] = True
+                        self._parts.offer(self._network, self._done)
+                    waiting = lane, first, end
             if waiting is not None:
-                self._count(waiting)
+                self._count(*waiting)
             self._wait(self.stream.record().done)
             progress.update(self._shown(), 0)
         counter.free()
         self._seconds = time.perf_counter() - began
-        return done
+        return self._done
 
     def told(self) -> dict[str, str | int | float]:
         """What the file tells of the work of all ranks. Collective."""
@@ -266,8 +198,13 @@ class _Counting:
     def _trajectories(self, first: int, end: int) -> tuple[int, int]:
         return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
 
-    def _count(self, lane: DbnLane) -> None:
-        """Give the stream a launch to count; with tables that grow, time point by time point."""
+    def _network(self) -> DynamicNetwork:
+        """What this rank has counted; waits for the stream."""
+        cells = self.tables.cells(self.stream)
+        return _network(self._task, self._plan, self.tables, self.tables.tables(self.stream), cells)
+
+    def _count(self, lane: DbnLane, first: int, end: int) -> None:
+        """Give the stream blocks to count; with tables that grow, time point by time point."""
         for point in range(len(self._task.options.times)):
             count_lane(lane, self.tables, point, self.stream)
             if self.tables.grows:
@@ -275,6 +212,7 @@ class _Counting:
                 self.tables.make_room(self.stream)
         lane.release(self.stream)
         self.counted += lane.rows
+        self._done[first:end] = True
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until it is; rank 0 serves the counter meanwhile."""
@@ -306,7 +244,7 @@ class _Counting:
 
 def _finish(
     task: DbnTask,
-    plan: _Plan,
+    plan: Plan,
     counting: _Counting,
     parts: tuple[BlockArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
@@ -319,22 +257,41 @@ def _finish(
     comm, (done, before) = counting.comm, parts
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
     tables = counting.tables
-    found = tables.tables(counting.stream)
+    entries = [merged(entries, comm) for entries in tables.tables(counting.stream)]
     cells = tables.cells(counting.stream)
-    if before is not None:
-        found, cells = with_before(before, tables, found, cells)
-    entries = [merged(entries, comm) for entries in found]
     cells = (comm.sum_uint64(cells[0]), comm.sum_uint64(cells[1]))
     built: DynamicNetwork | None = None
     if comm.rank == 0:
-        tables_found = list(zip(entries, tables.keys, strict=True))
-        built = network_of(task.structure, task.options.times, plan.edges, tables_found, cells)
-        attributes = {**_attributes(task, plan), **told}
-        built = replace(built, nominal=plan.nominal, attributes=attributes, model=_model(task))
+        built = _network(task, plan, tables, entries, cells)
+        built = replace(built, attributes={**built.attributes, **told})
+        if before is not None:
+            built = added(before, built)
     output = task.options.output
     if output is not None:
-        on_root(comm, lambda: save(built, output, everywhere) if built is not None else None)
+        on_root(comm, lambda: _save(built, output, everywhere))
     return built, everywhere
+
+
+def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) -> None:
+    """Write the file; what parts hold is in it."""
+    assert built is not None
+    save(built, output, everywhere)
+    remove_parts(output)
+
+
+def _network(
+    task: DbnTask,
+    plan: Plan,
+    tables: CountTables,
+    entries: list[Entries],
+    cells: tuple[CountArray, CountArray],
+) -> DynamicNetwork:
+    """Put together what was counted, with all that a file tells."""
+    keyed = list(zip(entries, tables.keys, strict=True))
+    built = network_of(task.structure, task.options.times, plan.edges, keyed, cells)
+    return replace(
+        built, nominal=plan.nominal, attributes=_attributes(task, plan), model=_model(task)
+    )
 
 
 def _require_all(everywhere: BlockArray, output: Path | None) -> None:
@@ -346,7 +303,7 @@ def _require_all(everywhere: BlockArray, output: Path | None) -> None:
         )
 
 
-def _attributes(task: DbnTask, plan: _Plan) -> Mapping[str, Any]:
+def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:
     network, options = task.network, task.options
     name = network.source_path.name if network.source_path else network.name
     return {**task.settings, "model": name, "block": plan.block, "command": options.command}

@@ -152,6 +152,12 @@ class Estimate:
     priors: FloatArray
     complete: bool
 
+    def __repr__(self) -> str:
+        """One line with the best combination."""
+        best = {name: f"{value:.6g}" for name, value in self.ranking(1)[0].items()}
+        kind = "all" if self.complete else "some"
+        return f"Estimate({kind} {len(self.combinations)} combinations, the best {best})"
+
     @property
     def posterior(self) -> FloatArray:
         """Probability of each combination ``[combination]``, among those that are here."""

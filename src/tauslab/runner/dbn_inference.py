@@ -35,6 +35,10 @@ class Beliefs:
     probabilities: Mapping[str, FloatArray]
     log_likelihood: float
 
+    def __repr__(self) -> str:
+        """One line."""
+        return f"Beliefs({self.network!r}, log-likelihood {self.log_likelihood:.6g})"
+
     def mean(self, name: str) -> FloatArray:
         """Mean over the middles of the intervals ``[time]``."""
         return self.probabilities[name] @ self.network.midpoints(name)
@@ -66,10 +70,10 @@ def factored_frontier(
         probability 0.
     """
     seen = _checked(network, evidence or {})
+    _check_given(network, given or {})
     priors = {
         name: _prior(network, name, (given or {}).get(name))[None] for name in network.parameters
     }
-    _check_given(network, given or {})
     forward, likelihood = frontier_forward(network, seen, priors)
     beliefs = {name: found[:, 0] for name, found in forward.items()}
     if not math.isfinite(likelihood[0]):

@@ -74,6 +74,7 @@ def network_summary(network: DynamicNetwork, name: str) -> list[str]:
     speed = f"{rate:.3g} trajectories/s; {ranks}{told['device']}"
     ready = f"ready after {told['seconds_ready']:.2f} s"
     lines.append(f"  counted in {told['seconds']:.2f} s ({speed}; {ready})")
+    lines += [f"  layout {told['layout']}"] if "layout" in told else []
     found = {"not_finite": _not_finite(network), "outside": _outside(network)}
     return lines + _warnings(found | {"trajectories": network.samples})
 

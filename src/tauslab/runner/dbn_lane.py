@@ -18,10 +18,13 @@ LANES = 2
 _LANE_BYTES = 8 << 30  # samples of a lane on the device
 
 
-def engine_of(task: DbnTask, backend: Backend) -> Ode:
-    """The compiled equations on this rank's device."""
+def engine_of(task: DbnTask, backend: Backend, trajectories: int = 0) -> Ode:
+    """The compiled equations on this rank's device, for so many trajectories, 0 for very many."""
     settings, times = task.options.integration, task.options.times.tolist()
-    return Ode(backend, task.system, times, settings, priors=task.sampling.priors, wide=False)
+    return Ode(
+        backend, task.system, times, settings, priors=task.sampling.priors, wide=False,
+        trajectories=trajectories,
+    )  # fmt: skip
 
 
 class DbnLane:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import CountArray, Entries, Keys
-from tauslab.runner.dbn_network import DynamicNetwork
+from tauslab.kernels.dbn_entries import Entries, Keys
+from tauslab.runner.dbn_network import DynamicNetwork, Table
 from tauslab.runner.mpi import Communicator
 
 _MESSAGE = 1 << 22  # entries that a rank sends at a time
@@ -24,22 +25,21 @@ def merged(entries: Entries, comm: Communicator) -> Entries:
     return total
 
 
-def with_before(
-    before: DynamicNetwork,
-    tables: CountTables,
-    found: list[Entries],
-    cells: tuple[CountArray, CountArray],
-) -> tuple[list[Entries], tuple[CountArray, CountArray]]:
-    """The counts of rank 0 with those of the file that is resumed."""
-    names = before.variables
-    earlier = [_entries(before, name, keys) for name, keys in zip(names, tables.keys, strict=True)]
-    entries = [Entries.merged(pair) for pair in zip(found, earlier, strict=True)]
-    columns = [np.hstack([before.marginals[n], before.outside[n]]) for n in before.structure.names]
-    variables = np.hstack(columns[: len(names)])
-    parameters = np.hstack([np.zeros((1, 0), np.uint64), *columns[len(names) :]])[0]
-    own = cells[1].copy()
-    own[: len(parameters)] += parameters
-    return entries, (cells[0] + variables, own)
+def added(one: DynamicNetwork, other: DynamicNetwork) -> DynamicNetwork:
+    """The counts of two networks of the same build together; all else as in the second."""
+    names, steps = one.structure.names, len(one.times) - 1
+    bins = [one.bins(name) for name in names]
+    tables = {}
+    for family in one.structure.families():
+        keys = Keys.of(family, bins, steps + 1)
+        pair = [_entries(network, family.name, keys) for network in (one, other)]
+        tables[family.name] = Table.of(Entries.merged(pair), keys, steps)
+    return replace(
+        other,
+        tables=tables,
+        marginals={name: one.marginals[name] + other.marginals[name] for name in names},
+        outside={name: one.outside[name] + other.outside[name] for name in names},
+    )
 
 
 def _entries(network: DynamicNetwork, name: str, keys: Keys) -> Entries:

@@ -142,6 +142,13 @@ class DynamicNetwork:
     model: Mapping[str, str] = field(default_factory=dict)
     _rows: dict[tuple[str, int], Rows] = field(default_factory=dict, init=False, repr=False)
 
+    def __repr__(self) -> str:
+        """One line."""
+        return (
+            f"DynamicNetwork({len(self.variables)} variables, {len(self.parameters)} unknown "
+            f"parameters, {len(self.times)} time points, {self.samples} trajectories)"
+        )
+
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of the variables."""

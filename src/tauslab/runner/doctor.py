@@ -56,7 +56,7 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
         "host": host_name(),
         "local_rank": comm.local_rank,
         "threads": max(1, facts["cpu"].get("cores", 1) // comm.local_size),
-        "gpu": gpu_of_rank(comm.local_rank, len(devices)),
+        "gpu": gpu_of_rank(comm.gpu_rank, len(devices)),
     }
     ranks = comm.gather(mine)
     facts["ranks"] = [mine] if ranks is None else ranks
@@ -91,12 +91,12 @@ def _rank_line(entry: Facts, devices: int) -> str:
     return f"{label:10} on {entry['host']}: {takes}"
 
 
-def gpu_of_rank(local_rank: int, devices: int) -> int | None:
+def gpu_of_rank(gpu_rank: int, devices: int) -> int | None:
     """Index of the GPU that a rank takes among those it sees; None where there is none for it.
 
     A launcher may show each rank a GPU of its own, which then has index 0 everywhere.
     """
-    index = gpu_index(devices, local_rank)
+    index = gpu_index(devices, gpu_rank)
     return index if index < devices else None
 
 
@@ -194,7 +194,7 @@ def _mpi() -> Facts:
     return {
         **(_flavour() if started else {}),
         "mpi4py": mpi4py.__version__,
-        "library": " ".join(MPI.Get_library_version().splitlines()[0].split()),
+        "library": " ".join(MPI.Get_library_version().rstrip("\0").splitlines()[0].split()),
         "threads": levels[MPI.Query_thread()] if started else None,
     }
 

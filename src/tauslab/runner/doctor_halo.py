@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tauslab.decomposition.halo_peer import Peers
+from tauslab.decomposition.halo_links import open_windows, usual_transports
 from tauslab.kernels.backends import Backend
 from tauslab.model.errors import TauslabError
 from tauslab.runner.mpi import Communicator
@@ -15,7 +15,7 @@ _WORDS = 16  # of a message that is never sent
 
 
 def halo_facts(comm: Communicator) -> list[dict[str, Any]]:
-    """For each rank the transport to the next, and why it is not ``peer``. Collective.
+    """For each rank the transport to the next, and why it is not a better one. Collective.
 
     Returns
     -------
@@ -34,14 +34,25 @@ def halo_facts(comm: Communicator) -> list[dict[str, Any]]:
     if comm.any(failure is not None):
         mine |= {"transport": None, "reason": failure or "a rank has no device"}
     elif backend is not None:
-        peers = Peers(backend, comm.native, ((comm.rank - 1) % comm.size, above), _WORDS)
-        reached = above in peers.windows
-        transport = "peer" if reached else "host"
-        mine |= {"transport": transport, "reason": peers.refusals.get(above)}
-        peers.close()
+        mine |= _transport(backend, comm, above)
     if backend is not None:
         backend.close()
     return comm.gather(mine) or []
+
+
+def _transport(backend: Backend, comm: Communicator, above: int) -> dict[str, Any]:
+    """What ``--halo auto`` takes to the next rank. Collective."""
+    chosen, reasons = "host", []
+    around = ((comm.rank - 1) % comm.size, above)
+    for name in usual_transports(backend):
+        peers = open_windows(name, backend, comm.native, around, _WORDS)
+        reason = peers.refusals.get(above)
+        peers.close()
+        if chosen == "host" and reason is None:
+            chosen = name
+        if chosen == "host" and reason not in reasons:
+            reasons.append(reason)
+    return {"transport": chosen, "reason": "; ".join(map(str, reasons)) or None}
 
 
 def halo_lines(facts: list[dict[str, Any]]) -> list[str]:

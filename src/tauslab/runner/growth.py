@@ -6,8 +6,10 @@ trajectories have the numbers that follow. In the end all are joined, by a renam
 
 from __future__ import annotations
 
+import glob
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.convergence import GROUP, Convergence, Until
 from tauslab.runner.job import Options, Portion, Record
@@ -66,7 +68,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     base = on_root(comm, lambda: _base(path, options))
     beside = path.with_name(f"{path.name}.append")
     portion = Portion(before=base.n, scales=base.scales, run=base.run)
-    on_root(comm, lambda: _remove_joined(beside, base.n))
+    on_root(comm, lambda: _look_at_portion(beside, base.n, added))
     chosen = replace(
         options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
     )
@@ -75,7 +77,8 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = _whole(layout, base.n + added, base.block)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
-        run_portion(setup, setup.task, comm, stop).close()
+        with _told_of(f"of the {added} trajectories to add", f"; the same command adds to {path}"):
+            run_portion(setup, setup.task, comm, stop).close()
 
     def join() -> None:
         with open_result(path) as first, open_result(beside) as second:
@@ -87,6 +90,16 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
 
     on_root(comm, join)
     return agree(comm, lambda: open_result(path))
+
+
+@contextmanager
+def _told_of(what: str, how: str) -> Iterator[None]:
+    """Tell of a stopped portion in words of the whole run: its file is not the user's."""
+    try:
+        yield
+    except StoppedEarly as stopped:
+        done = str(stopped).partition(":")[0]
+        raise StoppedEarly(f"{done} {what}{how}") from None
 
 
 def _base(path: Path, options: Options) -> _Base:
@@ -118,10 +131,19 @@ def _base(path: Path, options: Options) -> _Base:
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, scales, chosen)
 
 
-def _remove_joined(beside: Path, n: int) -> None:
+def _look_at_portion(beside: Path, n: int, added: int) -> None:
     """Remove a portion that was joined already, by a run that was killed right after that."""
-    if beside.exists() and int(existing_text(beside, "before") or 0) < n:
+    if not beside.exists():
+        return
+    if int(existing_text(beside, "before") or 0) < n:
         _remove(beside)
+        return
+    begun = existing_text(beside, "n")
+    if begun != str(added):
+        raise ConfigError(
+            f"--append {added}: {beside} holds the beginning of --append {begun}; the same command "
+            "completes that, or remove this file"
+        )
 
 
 def _whole(layout: Layout, n: int, block: int) -> Layout:
@@ -163,7 +185,9 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
             while not tests.met and tests.done < options.n:
                 run = str(pieces[0].attributes["run"]) if pieces else None
                 task = _next_task(setup.task, tests, path, run)
-                pieces.append(run_portion(setup, task, comm, stop))
+                n, how = task.options.n, "" if path is None else f": --resume completes {path}"
+                with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
+                    pieces.append(run_portion(setup, task, comm, stop))
                 tests.test(_tested(pieces[-1], until, index), task.options.n)
             return _joined(layout, pieces, tests, comm, options)
         finally:
@@ -173,10 +197,16 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
 
 def _finished(path: Path, options: Options) -> bool:
     """Whether the result is there; refuses to replace one that is not asked for."""
-    if not path.exists() or options.overwrite:
+    portions = [p for p in path.parent.glob(f"{glob.escape(path.name)}.until-*") if p.is_file()]
+    if options.overwrite and not options.resume:
+        for portion in portions:  # of an earlier run, which may have come further
+            _remove(portion)
         return False
-    if not options.resume:
-        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+    if not options.resume and (path.exists() or portions):
+        what = "exists" if path.exists() else f"was begun ({portions[0].name} is a portion of it)"
+        raise ConfigError(f"{path} {what}; use --overwrite, --resume or another -o")
+    if not path.exists():
+        return False
     with open_result(path) as result:
         found = result.attributes.get("until")
         if not result.complete or found != options.until:

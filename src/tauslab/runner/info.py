@@ -159,9 +159,11 @@ def _profile(result: Result) -> list[str]:
     names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
     columns = {name: result.data[f"profile/{name}"] for name in names}
     devices = texts(columns.pop("device")) if "device" in columns else ()
+    layouts = texts(columns.pop("layout")) if "layout" in columns else ("",) * len(devices)
     values = {name: np.asarray(column[()]) for name, column in columns.items()}
     return [
         f"rank {rank} on {device}: {', '.join(_spent(name, v[rank]) for name, v in values.items())}"
+        f"{layouts[rank] and f'; layout {layouts[rank]}'}"
         for rank, device in enumerate(devices)
         if device
     ]

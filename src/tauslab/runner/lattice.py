@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
 from tauslab.runner.lattice_group import Group, compile_kernels
@@ -23,6 +24,8 @@ from tauslab.runner.output.lattice_parts import Begun
 from tauslab.runner.output.lattice_writer import LatticeWriter
 from tauslab.runner.run import open_backend
 from tauslab.runner.together import agree, end_all_ranks, in_turn
+
+_MOST_COMPRESSING = 16
 
 
 def run_lattice(
@@ -60,7 +63,7 @@ def run_lattice(
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        _run(task, path, comm, grid, stop)
+        _run(task, path, comm, grid, stop, tell)
         result = agree(comm, lambda: LatticeResult(path))
     except BaseException:
         if folder and comm.rank == 0:
@@ -139,6 +142,7 @@ def _run(
     comm: Communicator,
     grid: RankGrid,
     stop: Callable[[], bool],
+    tell: Callable[[str], object],
 ) -> None:
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
@@ -152,13 +156,15 @@ def _run(
         agree(comm, lambda: _check_devices(backend, comm, options))
         if comm.size > 1:
             in_turn(comm, lambda: compile_kernels(backend, task))
-        writer = LatticeWriter(path, task, options.seed, threads=options.threads or 4)
+        writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         resumes = options.resume and comm.bcast(path.exists())
         complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
         if complete:
             return
         group = Group(task, options.seed, backend, comm, grid)
         agree(comm, group.prepare)
+        if grid.slabs > 1 and comm.rank == 0:
+            tell(f"{task.model.name}: {group.describe()}")
         if not resumes:
             on_root(comm, writer.create)
         try:
@@ -172,6 +178,12 @@ def _run(
         if writer is not None:
             writer.close()
         backend.close()
+
+
+def _compressing(options: LatticeOptions, comm: Communicator) -> int:
+    """Threads that compress frames: a core does 0.3 GB/s, and the last frame is waited for."""
+    own = max(1, allowed_cores() // comm.local_size)
+    return options.threads or min(_MOST_COMPRESSING, max(2, own))
 
 
 def _replicas(

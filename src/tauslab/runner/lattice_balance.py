@@ -35,6 +35,16 @@ def plane_costs(engine: LatticeEngine) -> IntArray:
     return costs
 
 
+def filled_share(costs: Sequence[int], tiles: int) -> float:
+    """Share of the tiles that hold particles, of planes of so many tiles and of `plane_costs`.
+
+    >>> filled_share([4, 4 + 2 * 19], 4)
+    0.25
+    """
+    everywhere = len(costs) * tiles * (_OCCUPIED - 1)
+    return float(sum(costs) - len(costs) * tiles) / max(1, everywhere)
+
+
 def balanced(
     bounds: Sequence[int], seconds: Sequence[float], costs: Sequence[int], least: int
 ) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.decomposition.halo_depth import WAYS, Planes, choose_depth
+from tauslab.decomposition.halo_links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
@@ -16,7 +18,7 @@ from tauslab.kernels.halo import HaloKernels
 from tauslab.kernels.lattice_state import LatticeState, Samples, Slab
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.waiting import WAITING
-from tauslab.runner.lattice_balance import balanced, plane_costs, traced_seconds
+from tauslab.runner.lattice_balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.mpi import Communicator, Parcel
 from tauslab.runner.output.lattice_parts import HookState, Piece
@@ -48,12 +50,33 @@ class Group:
         self.task, self.seed, self.backend, self.grid = task, seed, backend, grid
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
-        self.depth = max(1, task.options.halo_depth)
+        self.depth = task.options.halo_depth or self._best_depth()
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
         self._sites_changed = False  # by hooks
         self._prepared = -1  # a replica whose engine has not begun
         self._engine: SlabEngine | None = None
+
+    def _best_depth(self) -> int:
+        """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
+        lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
+        if slabs == 1:
+            return 1
+        nz, ny, nx = lattice.shape
+        around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
+        way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
+        seconds = ny * nx * backend.site_seconds / backend.processors
+        bytes_of_a_site = lattice.slots * np.dtype(lattice.particle_type).itemsize
+        size = ny * nx * bytes_of_a_site
+        planes = Planes(nz // slabs, seconds, size, backend.step_seconds)
+        depth: int = min(self.comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
+        return depth
+
+    def describe(self) -> str:
+        """How planes travel, for people."""
+        ways = {way for way in self.engine.transports if way is not None}
+        planes = "plane" if self.depth == 1 else "planes"
+        return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
 
     @property
     def engine(self) -> SlabEngine:
@@ -234,23 +257,22 @@ class Group:
     def balance(self) -> None:
         """Cut anew by what the slabs took in `timed` steps, where that gains enough."""
         if self.comm.size > 1:
-            seconds = self.comm.allgather(self._seconds)
-            self._use(balanced(self.bounds, seconds, self._costs(), self.depth))
+            self._use(self.comm.allgather(self._seconds), self._costs())
 
     def _cut_by_costs(self) -> None:
         """Cut by what the planes are estimated to cost, where that gains enough."""
-        if self.comm.size == 1:
-            return
-        costs = np.array(self._costs())
-        sums = np.add.reduceat(costs, np.array(self.bounds[:-1]))
-        self._use(balanced(self.bounds, sums.tolist(), costs.tolist(), self.depth))
+        costs = self._costs()
+        self._use(np.add.reduceat(costs, np.array(self.bounds[:-1])).tolist(), costs)
 
     def _costs(self) -> list[int]:
         return [c for part in self.comm.allgather(plane_costs(self.engine).tolist()) for c in part]
 
-    def _use(self, bounds: tuple[int, ...]) -> None:
+    def _use(self, seconds: list[float], costs: list[int]) -> None:
+        bounds = balanced(self.bounds, seconds, costs, self.depth)
         if bounds != self.bounds:
             self.recut(bounds)
+        begin, end = self.bounds[self.rank : self.rank + 2]
+        self.engine.filled = filled_share(costs[begin:end], self.engine.tiles)
 
     def recut(self, bounds: Sequence[int]) -> None:
         """Hand planes over so that slabs begin at other planes; no number changes."""

@@ -24,7 +24,7 @@ Hook = Callable[[LatticeView], None]
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_STEPS = 1 << 48
-HALOS = ("auto", "self", "host", "peer", "mpi")
+HALOS = ("auto", "self", "peer", "shared", "host", "mpi")
 _SAMPLES = 1000  # about as many by default
 
 
@@ -45,7 +45,8 @@ class LatticeOptions:
     slabs
         Ranks that share each lattice; by default as `decomposition.slab.choose_grid` says.
     halo, halo_depth
-        How planes travel between ranks, and how many at a time (0: one).
+        How planes travel between ranks, and how many at a time (0: as
+        `decomposition.halo_depth.choose_depth` says).
     rebalance_every
         Seconds between new cuts, where the ranks' times differ; 0: never. By default at
         checkpoints.

@@ -27,6 +27,9 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 _LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
 
 
+# What a launcher shows to a rank; SLURM numbers GPUs of the node in the second, whatever the first.
+_SHOWN_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS")
+
 _MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
 
 
@@ -50,12 +53,16 @@ class Counter(Protocol):
 
 
 class Communicator(Protocol):
-    """What a job needs of its ranks."""
+    """What a job needs of its ranks.
+
+    `gpu_rank` is the place of a rank among those of its node that see the same GPUs.
+    """
 
     rank: int
     size: int
     local_rank: int
     local_size: int
+    gpu_rank: int
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -126,6 +133,7 @@ class SerialCommunicator:
     size = 1
     local_rank = 0
     local_size = 1
+    gpu_rank = 0
 
     def barrier(self) -> None:
         """Nobody to wait for."""
@@ -225,6 +233,8 @@ class MpiCommunicator:
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_rank: int = node.Get_rank()
         self.local_size: int = node.Get_size()
+        seen = node.allgather([os.environ.get(name) for name in _SHOWN_GPUS])
+        self.gpu_rank = seen[: self.local_rank].count(seen[self.local_rank])
         node.Free()
 
     def barrier(self) -> None:
@@ -369,12 +379,12 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def gpu_index(count: int, local_rank: int, environment: Mapping[str, str] = os.environ) -> int:
+def gpu_index(count: int, gpu_rank: int, environment: Mapping[str, str] = os.environ) -> int:
     """Index of the GPU that a rank takes among the `count` that it sees.
 
     A launcher may show every rank a GPU of its own, which has index 0 everywhere, or with
-    ``srun --gpus-per-task=2`` two of its own; where all ranks of a node see the same GPUs, each
-    takes that of its node-local rank.
+    ``srun --gpus-per-task=2`` two of its own; where several ranks of a node see the same GPUs, each
+    takes that of its place among them.
 
     >>> [gpu_index(4, rank, {}) for rank in range(4)], gpu_index(1, 3, {})
     ([0, 1, 2, 3], 0)
@@ -382,7 +392,7 @@ def gpu_index(count: int, local_rank: int, environment: Mapping[str, str] = os.e
     0
     """
     own = environment.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
-    return 0 if count <= 1 or own == str(count) else local_rank
+    return 0 if count <= 1 or own == str(count) else gpu_rank
 
 
 def host_name() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates
@@ -91,61 +91,45 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
     return table
 
 
-def integration(
-    method: str | None,
-    *,
-    solver: str | None = None,
-    substeps: int | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    precision: str | None = None,
-    layout: str | None = None,
-) -> OdeSettings:
-    """Settings from what was given; ``rk4`` where `substeps` are, else ``dopri5``.
+_OF_DEVICES = ("layout", "warps", "memory_warps", "balance")
+
+
+def integration(method: str | None, **given: Any) -> OdeSettings:
+    """Settings from what was given, by the names of `OdeSettings`; None is the same as nothing.
+
+    The solver is ``rk4`` where `substeps` are given, else ``dopri5``.
 
     Raises
     ------
     ConfigError
         A choice that is not allowed, or one that the method or the solver does not have.
     """
+    own = {name: value for name, value in given.items() if value is not None}
     if method != "ode":
-        _refuse_choices(solver, substeps, rtol, atol, precision, layout)
+        _refuse_choices(own)
         return OdeSettings()
-    name = solver or ("dopri5" if substeps is None else "rk4")
-    if substeps is not None and name != "rk4":
+    name = own.pop("solver", None) or ("rk4" if "substeps" in own else "dopri5")
+    if "substeps" in own and name != "rk4":
         raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
-    if name == "rk4" and (rtol is not None or atol is not None):
+    if name == "rk4" and {"rtol", "atol"} & own.keys():
         raise ConfigError("--rtol and --atol need steps that adapt: --ode-solver dopri5")
-    own = {"substeps": substeps, "rtol": rtol, "atol": atol, "precision": precision}
-    given: dict[str, Any] = {k: v for k, v in (own | {"layout": layout}).items() if v is not None}
-    return OdeSettings(name, **given)
+    return OdeSettings(name, **own)
 
 
-def _refuse_choices(*given: object) -> None:
+def _refuse_choices(own: Mapping[str, object]) -> None:
     """Refuse choices that are those of ``ode``; double precision is everyone's."""
-    options = ("ode-solver", "substeps", "rtol", "atol", "precision", "ode-layout")
-    for option, value in zip(options, given, strict=True):
-        if value is not None and (option, value) != ("precision", "double"):
-            raise ConfigError(f"--{option} needs --method ode")
+    for name, value in own.items():
+        if (name, value) != ("precision", "double"):
+            option = f"ode-{name}" if name in ("solver", *_OF_DEVICES) else name
+            raise ConfigError(f"--{option.replace('_', '-')} needs --method ode")
 
 
 def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
     """Settings from a command's arguments."""
-    return integration(
-        arguments["method"],
-        solver=arguments["ode_solver"],
-        substeps=arguments["substeps"],
-        rtol=arguments["rtol"],
-        atol=arguments["atol"],
-        precision=arguments["precision"],
-        layout=arguments["ode_layout"],
-    )
-
-
-def tell_choice(engine: Ode) -> None:
-    """Print how a device with warps is used, and what that was predicted to cost."""
-    if engine.choice is not None:
-        print(engine.choice, flush=True)
+    names = {name: name for name in ("substeps", "rtol", "atol", "precision")}
+    names |= {name: f"ode_{name}" for name in ("solver", *_OF_DEVICES)}
+    given = {name: arguments[option] for name, option in names.items()}
+    return integration(arguments["method"], **given)
 
 
 def ode_attributes(options: Options) -> dict[str, str | int | float]:

@@ -253,7 +253,8 @@ class Result(Recorded):
                 f"(--record trajectories or histogram:{name}:LO:HI:BINS)"
             )
         edges = np.asarray(self.data[f"{key}_edges"][()], np.float64)
-        return np.asarray(self.data[key][()], np.uint64), edges
+        cells = np.asarray(self.data[key][()], np.uint64)
+        return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
 
     def time_index(self, t: float) -> int:
         """Index of a sample time; a ConfigError names the nearest one if there is none."""
@@ -363,4 +364,5 @@ class Result(Recorded):
         _, group, names = self.place_of(name)
         if f"{group}/n" not in self.data:
             return None
-        return columns.stored_sums(self.data, group, names.index(name))
+        apart = "group" in self.attributes  # a portion of a run that goes on until it converges
+        return columns.stored_sums(self.data, group, names.index(name), apart=apart)

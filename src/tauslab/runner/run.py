@@ -22,6 +22,7 @@ from tauslab.kernels.backends import (
 )
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.engine import Engine
+from tauslab.kernels.large import Expected
 from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.ode import Ode
 from tauslab.kernels.presimulation import presimulate
@@ -34,7 +35,8 @@ from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
-from tauslab.runner.ode_task import ode_attributes, prepare_ode, tell_choice
+from tauslab.runner.ode_layout import layout_row, tell_choice, with_measured
+from tauslab.runner.ode_task import ode_attributes, prepare_ode
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -108,7 +110,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
         task, scales, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
         compiled = time.perf_counter() - began
-        row: ProfileRow = {"device": backend.describe(), "compile": compiled}
+        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
         yield Setup(task, engine, reductions, scales, row)
     finally:
         backend.close()
@@ -189,15 +191,19 @@ def build_engine(
 ) -> Engine:
     """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
+    each = -(-options.total // devices) if devices else 0
     if task.system is not None:
-        priors = options.sample.priors
-        return Ode(backend, task.system, times, options.integration, priors=priors)
+        return Ode(
+            backend, task.system, times, options.integration, priors=options.sample.priors,
+            trajectories=each,
+        )  # fmt: skip
     if options.method == "tau" and task.lowered.reactions:
         checked = options.post_leap_check
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
+    expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
-        trajectories=-(-options.total // devices) if devices else 0,
+        expected=expected,
     )  # fmt: skip
 
 
@@ -223,7 +229,7 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     """
     name = choose_backend(device)
     count = device_count(name)
-    index = gpu_index(count, comm.local_rank)
+    index = gpu_index(count, comm.gpu_rank)
     index = index % count if share and count else index
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))
@@ -357,7 +363,7 @@ def _simulate(
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
-            row = {**describe(), **tally.seconds()}
+            row = with_measured({**describe(), **tally.seconds()})
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

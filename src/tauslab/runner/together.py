@@ -23,6 +23,7 @@ def agree(comm: Communicator, action: Callable[[], T]) -> T:
         failure = error
     failures = [f for f in comm.allgather(failure) if f is not None]
     if failures:
+        failures[0].raised_by = comm.size
         raise failures[0]
     return value  # type: ignore[return-value]  # None only if the action returned it
 
@@ -35,8 +36,11 @@ def in_turn(comm: Communicator, action: Callable[[], T]) -> T:
 
 
 def end_all_ranks(comm: Communicator, error: BaseException) -> None:
-    """With several ranks, say what went wrong on this one and end them all; else do nothing."""
-    if comm.size == 1:
+    """With several ranks, say what went wrong on this one and end them all; else do nothing.
+
+    What all ranks raise alike is left to the caller, who lets one of them speak.
+    """
+    if comm.size == 1 or (isinstance(error, TauslabError) and error.raised_by == comm.size):
         return
     if isinstance(error, TauslabError):
         print(f"tauslab: rank {comm.rank}: {error}", file=sys.stderr)

@@ -103,10 +103,16 @@ class Backend(Protocol):
     name: str
     style: Style
     processors: int  # that run independently of each other
+    fast_memory: int  # bytes of a processor that blocks of a launch may share out; 0: none
+    clock: float  # of a processor, cycles a second; 0 where it is not known
     # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
+    # About the seconds that a processor takes for a site of a lattice, and the least of a step.
+    site_seconds: float
+    step_seconds: float
+    waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
         """Name of the device for people, for instance ``NVIDIA H200``."""
@@ -116,6 +122,9 @@ class Backend(Protocol):
 
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
+
+    def assembly(self, source: KernelSource) -> tuple[str, str] | None:
+        """Name of the compiler and readable instructions of the kernels; None where it has none."""
 
     def stream(self, *, urgent: bool = False) -> Stream:
         """Open a stream; work on an urgent one goes before that on others."""
@@ -152,6 +161,12 @@ class Backend(Protocol):
 
     def close_memory(self, buffer: Any) -> None:
         """Give back what `open_memory` gave."""
+
+    def map_host(self, memory: Array) -> Any:
+        """Host memory of whole pages as a buffer; DeviceError where kernels cannot reach it."""
+
+    def unmap_host(self, buffer: Any) -> None:
+        """Give back what `map_host` gave; the memory stays."""
 
     def record_launches(self, work: Callable[[], None], stream: Any) -> Graph | None:
         """Record what `work` launches from `stream` on, without running it; None: not possible.

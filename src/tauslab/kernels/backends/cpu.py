@@ -150,8 +150,12 @@ class CpuBackend:
     style = Style(branches=True, warps=False)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
+    fast_memory = 0
+    site_seconds, step_seconds = 1.2e-7, 1e-4
+    waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
+        self.clock = 0.0
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
         self._streams: list[CpuStream] = []
@@ -174,6 +178,10 @@ class CpuBackend:
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, self)
+
+    def assembly(self, source: KernelSource) -> None:
+        """None: nothing is placed by what instructions cost here."""
+        del source
 
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""
@@ -223,6 +231,13 @@ class CpuBackend:
 
     def close_memory(self, buffer: Array) -> None:
         """Nothing was opened."""
+
+    def map_host(self, memory: Array) -> Array:
+        """The memory itself."""
+        return memory
+
+    def unmap_host(self, buffer: Array) -> None:
+        """Nothing was mapped."""
 
     def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:
         """Nothing to gain: a launch is a call."""

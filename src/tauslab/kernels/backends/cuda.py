@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,16 @@ from tauslab.kernels.backends.base import (
     KernelSource,
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
-from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
+from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
 from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
+_CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz
+_PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
+_HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
 
 
@@ -140,6 +143,8 @@ class CudaBackend:
     style = Style(branches=False, warps=True)
     sites_together = 1 << 20  # a step is so short that launches would be much of it
     sites_of_a_block = 1
+    site_seconds, step_seconds = 8.2e-9, 3.5e-5
+    waits_aside = True
 
     def __init__(self, options: BackendOptions) -> None:
         available = count()
@@ -154,6 +159,9 @@ class CudaBackend:
         self._device = cupy.cuda.Device(options.index)
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
         self.processors = int(self._properties["multiProcessorCount"])
+        # A block takes a KiB for the system; what one may take is what all may, less that.
+        self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
+        self.clock = 1e3 * cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, options.index)
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):
             raise DeviceError(
@@ -172,11 +180,8 @@ class CudaBackend:
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
-        architecture = f"sm_{self.capability[0]}{self.capability[1]}"
-        texts = csrc_texts() | dict(source.generated)
-        flags = nvrtc_flags(architecture, THREADS_PER_BLOCK)
-        parts = ["nvrtc", nvrtc_version(), *flags, source.file]
-        key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+        texts, flags = self._to_compile(source, "sm")
+        key = _key_of(source, texts, flags)
 
         def build(out: Path) -> None:
             cubin, _ = compile_cubin(source.file, texts, flags)
@@ -184,6 +189,25 @@ class CudaBackend:
 
         path, _ = compiled(key, ".cubin", build)
         return CudaProgram(path, source, self.processors)
+
+    def assembly(self, source: KernelSource) -> tuple[str, str]:
+        """PTX by NVRTC, or from the cache."""
+        texts, flags = self._to_compile(source, "compute")
+
+        def build(out: Path) -> None:
+            out.write_text(compile_ptx(source.file, texts, flags), encoding="ascii")
+
+        path, _ = compiled(_key_of(source, texts, flags), ".ptx", build)
+        text = path.read_bytes().decode("ascii", "ignore")
+        return f"NVRTC {nvrtc_version()}", text
+
+    def _to_compile(
+        self, source: KernelSource, architecture: str
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Texts and flags for an architecture of this device, real (sm) or virtual (compute)."""
+        name = f"{architecture}_{self.capability[0]}{self.capability[1]}"
+        flags = nvrtc_flags(name, THREADS_PER_BLOCK)
+        return csrc_texts() | dict(source.generated), flags
 
     def stream(self, *, urgent: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
@@ -268,6 +292,29 @@ class CudaBackend:
 
         runtime.ipcCloseMemHandle(buffer.data.ptr)
 
+    def map_host(self, memory: Array) -> Any:
+        """Pin it; a device whose addresses are not the host's is refused."""
+        import cupy
+        from cupy.cuda import runtime
+
+        self._device.use()
+        address = memory.ctypes.data
+        if not runtime.deviceGetAttribute(_HOST_ADDRESSES, self._device.id):
+            raise DeviceError(f"{self.describe()} has other addresses for host memory")
+        try:
+            runtime.hostRegister(address, memory.nbytes, _PORTABLE | _MAPPED)
+        except runtime.CUDARuntimeError as error:
+            raise DeviceError(f"host memory cannot be mapped: {error}") from error
+        owner = cupy.cuda.UnownedMemory(address, memory.nbytes, memory, self._device.id)
+        pointer = cupy.cuda.MemoryPointer(owner, 0)
+        return cupy.ndarray(memory.shape, memory.dtype, memptr=pointer)
+
+    def unmap_host(self, buffer: Any) -> None:
+        """Let its pages go."""
+        from cupy.cuda import runtime
+
+        runtime.hostUnregister(buffer.data.ptr)
+
     def record_launches(self, work: Callable[[], None], stream: CudaStream) -> CudaGraph:
         """Capture a CUDA graph."""
         stream.stream.begin_capture()
@@ -337,6 +384,11 @@ def _what_is_there(available: int) -> str:
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed (pip install tauslab[cuda13] or tauslab[cuda12])"
     return "no CUDA device or driver was found"
+
+
+def _key_of(source: KernelSource, texts: Mapping[str, str], flags: tuple[str, ...]) -> str:
+    parts = ["nvrtc", nvrtc_version(), *flags, source.file]
+    return content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
 
 
 def _as_kernel_argument(argument: Argument) -> Any:

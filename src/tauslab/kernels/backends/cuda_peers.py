@@ -23,8 +23,10 @@ def _speed(source: int, target: int) -> float | None:
     runtime = cupy.cuda.runtime
     if source != target and not runtime.deviceCanAccessPeer(target, source):
         return None
-    with cupy.cuda.Device(source):
+    with cupy.cuda.Device(source) as device:
         data = cupy.zeros(_BYTES, cupy.uint8)
+        device.synchronize()
+    _open_way(source, target)
     with cupy.cuda.Device(target):
         room = cupy.empty(_BYTES, cupy.uint8)
         stream = cupy.cuda.Stream(non_blocking=True)
@@ -39,3 +41,19 @@ def _speed(source: int, target: int) -> float | None:
         marks[1].synchronize()
         milliseconds = float(cupy.cuda.get_elapsed_time(*marks))
     return round(_COPIES * _BYTES / milliseconds / 1e6, 1)
+
+
+def _open_way(source: int, target: int) -> None:
+    """Let two devices reach each other: until then the driver copies through the host."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    for device, other in {(source, target), (target, source)}:
+        if device == other:
+            continue
+        try:
+            with cupy.cuda.Device(device):
+                runtime.deviceEnablePeerAccess(other)
+        except runtime.CUDARuntimeError as error:
+            if "PeerAccessAlreadyEnabled" not in str(error):
+                raise

@@ -53,6 +53,11 @@ struct LaneArray {
     DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
 };
 
+// Fast memory of a team, of which a CPU has none to give.
+#define TEAM_MEMORY(name, count) \
+    static_assert((count) == 0); \
+    [[maybe_unused]] double *const name = nullptr
+
 // Lanes of a warp that run together, of which a CPU thread is the only one.
 DEVICE int lanes_where(bool condition) {
     return condition;
@@ -110,6 +115,12 @@ DEVICE Octet load_octet(const i64 *from) {
     return __builtin_convertvector(value, Octet);
 }
 
+DEVICE Octet load_octet(const i32 *from) {
+    i32 value __attribute__((vector_size(32)));
+    __builtin_memcpy(&value, from, sizeof value);
+    return __builtin_convertvector(value, Octet);
+}
+
 DEVICE void store_octet(double *to, const Octet &value) {
     __builtin_memcpy(to, &value, sizeof value);
 }
@@ -153,6 +164,13 @@ DEVICE double from_fraction(Word hi, Word lo) {
 
 DEVICE double quotient(double a, double b) {
     return a / b;
+}
+
+// 1 / a where results and operands below the least normal number, 2^-126, count as zeros.
+DEVICE float reciprocal(float a) {
+    const float found = 1.0f / a, size = __builtin_fabsf(found);
+    const float edge = size > 0x1p126f ? __builtin_inff() : 0.0f;
+    return size < 0x1p-126f || size > 0x1p126f ? __builtin_copysignf(edge, found) : found;
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

@@ -33,11 +33,6 @@ struct LaneValues {
 #endif
 };
 
-template <class Work>
-DEVICE void lanes_each(Work work) {
-    for (int lane = 0; lane < LANES; ++lane) work(lane);
-}
-
 DEVICE void lanes_sync() {}
 
 // Sum of what the threads of a warp hold.
@@ -89,11 +84,6 @@ struct LaneValues {
     DEVICE_MEMBER void set(int, double value) { own = value; }
     DEVICE_MEMBER double operator()(int) const { return own; }
 };
-
-template <class Work>
-DEVICE void lanes_each(Work work) {
-    work(own_lane());
-}
 
 DEVICE void lanes_sync() {
     LANES_BARRIER(LANES);

@@ -50,17 +50,26 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
      0xffffffffu >> (32 - (lanes)))
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
-// Waits for the `threads` threads of group number `group` of a block, which are whole warps and at
-// most 15 groups; barrier 0 is the block's.
-#define GROUP_BARRIER(group, threads) (__syncwarp(), group_barrier_((group) + 1, (threads)))
-DEVICE void group_barrier_(int barrier, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+// Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps:
+// some wait there for all, others only say that they were there.
+#define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
+#define BARRIER_ARRIVE(number, threads) (__syncwarp(), barrier_arrive_((number), (threads)))
+DEVICE void barrier_wait_(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+DEVICE void barrier_arrive_(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 // Shared memory of a block; the backend gives it as much as the source says.
 #define BLOCK_MEMORY(type, name, count) \
     extern __shared__ double block_memory_[]; \
     static_assert((count) >= 0); \
     type *const name = (type *)block_memory_
+// `count` doubles of the block's shared memory for each team of TEAM_THREADS; the backend gives the
+// block as much as the source says.
+#define TEAM_MEMORY(name, count) \
+    extern __shared__ double team_memory_[]; \
+    [[maybe_unused]] double *const name = team_memory_ + threadIdx.x / TEAM_THREADS * (count)
 #define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
 
 // Registers are worth more than draws in store.
@@ -169,6 +178,19 @@ DEVICE double quotient(double a, double b) {
     const double r = FMA(r1, FMA(r1, -b, 1.0), r1);
     const double q = a * r;
     return FMA(r, FMA(q, -b, a), q);
+}
+
+// 1 / a, correctly rounded, where results and operands below the least normal number count as zeros.
+// Unlike a division it has no branch, so that several are under way at once: the estimate is one
+// unit off at most and one step mends it. For a zero or an infinity the rest is not a number, of
+// which the minimum takes the other operand, and the estimate stays.
+DEVICE float reciprocal(float a) {
+    float estimate, rest, found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(a));
+    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(-a), "f"(estimate), "f"(1.0f));
+    rest = fminf(rest, 1.0f);
+    asm("fma.rn.ftz.f32 %0, %1, %2, %1;" : "=f"(found) : "f"(estimate), "f"(rest));
+    return found;
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

@@ -1,6 +1,11 @@
 // What an event changes and makes old, by the plan of its reaction (`kernels/plans.py`).
 #pragma once
 
+#include "model.h"
+
+#if IS_DENSE
+#include "dense.h"
+#else
 #include "forest.h"
 
 // Where the sections of a reaction's plan begin: changes of counts, of whole numbers, stages.
@@ -68,6 +73,9 @@ DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s)
     }
 }
 
+// Counts are always those of the trajectory.
+DEVICE void settle(const Tables &, const State &) {}
+
 // Changes counts and what depends on them; false if a count passed 2147483647.
 DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
     const Plan plan(tables, reaction);
@@ -92,3 +100,4 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
     update_nodes<LOWER_STAGES, NODE_STAGES>(tables, plan, s);
     return true;
 }
+#endif

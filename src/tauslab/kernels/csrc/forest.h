@@ -1,18 +1,21 @@
 // The propensities of a large network as a forest of sum trees, and the search for a reaction.
 //
-// *Owners* (selectors `pdm` and `cr`). A mass-action propensity of one or two molecules is a count
+// *Owners* (selector `pdm`). A mass-action propensity of one or two molecules is a count
 // x times a partial propensity (Ramaswamy, Gonzalez-Segredo & Sbalzarini, J. Chem. Phys. 130,
 // 244104, 2009). The species of x owns the reaction. An owner's reactions with one rate constant c
 // make a *term*, c times a whole number n: the sum of their partners' counts, or how many they are.
 // So an event changes whole numbers by adding whole numbers, which nothing can make drift, and then
 // rebuilds the sums of the terms, times x, that hold them. Terms stand in chunks of up to 32.
-// *Stored* leaves: every other propensity (all of them with the selector `tree`) is a leaf of a sum
-// tree of its own. It is computed again when a species it reads changes.
+// *Stored* leaves: every other propensity (all of them with the selectors `tree` and `cr`) is a leaf
+// of a sum tree of its own, or with `cr` stands in groups without sums (composition.h). It is
+// computed again when a species it reads changes.
 //
 // The *top* tree has a leaf for each owner, and one for the stored tree. What an event makes old is
 // a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, owners,
 // sums of the lower trees, sums of the top tree. Every sum is the canonical one. The *root*, the sum
 // of all, is not kept: whoever needs it adds the 32 numbers below and may then choose among them.
+//
+// IS_DENSE: start, events and the choice are those of dense.h.
 #pragma once
 
 #include "laws.h"
@@ -24,10 +27,17 @@
 // of reactions; else a sum of partners' counts, in which longer lists have their first run of 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
+// Whole numbers of terms; narrow ones are proved to do by `kernels/bounds.py`.
+#if WIDE_WHOLE
+typedef i64 Whole;
+#else
+typedef i32 Whole;
+#endif
+
 // A trajectory in flight.
 struct State {
     TeamArray<i32> x;     // counts
-    TeamArray<i64> n;     // whole numbers of terms, and of runs of 32 partners
+    TeamArray<Whole> n;   // whole numbers of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
 };
@@ -148,6 +158,7 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
     build_nodes(tables, LOWER_STAGES, NODE_STAGES, s);
 }
 
+#if !IS_DENSE
 // Counts of a new trajectory, whole numbers and sums.
 DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[i]; });
@@ -159,11 +170,12 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
             i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
             if (whole.c != FIXED)
                 for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
-            s.n[i] = sum;
+            s.n[i] = (Whole)sum;
         });
     team_sync();
     build_sums(tables, s);
 }
+#endif
 
 // ---------------------------------------------------------------------------------- the choice
 
@@ -179,6 +191,7 @@ DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, double &target, 
     return node;
 }
 
+#if !IS_DENSE
 // Reaction of a term: the partner in whose count `rank` falls, counted through all partners.
 DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const State &s) {
     const IntQuad whole = tables.quad(AT_WHOLE, term);
@@ -233,3 +246,4 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), target, s);
     return tables.at(AT_LEAF_REACTION, leaf);
 }
+#endif

@@ -81,7 +81,8 @@ DEVICE Sampled missing_sample() {
 }
 
 // Constants and initial values of a trajectory.
-DEVICE void begin_trajectory(const OdeJob &job, i64 row, Real *x, Real *c) {
+template <class State, class Constants>
+DEVICE void begin_trajectory(const OdeJob &job, i64 row, State &x, Constants &c) {
     const Place place = place_of(job.first, row, job.per_point, 0);
     double p[N_INPUTS + 1] = {};
     for (int i = 0; i < N_INPUTS; ++i) p[i] = job.inputs[place.input * job.inputs_stride + i];
@@ -99,8 +100,9 @@ DEVICE bool all_finite(const State &x) {
     return sum == 0;
 }
 
-template <class State>
-DEVICE void take_sample(const OdeJob &job, i64 row, i64 k, const State &x, const Real *c, Real t) {
+template <class State, class Constants>
+DEVICE void take_sample(const OdeJob &job, i64 row, i64 k, const State &x, const Constants &c,
+                        Real t) {
     const Samples &out = job.samples;
     if (out.at) {
         const SampleOut to = {out.at + row * out.row_stride + k * out.time_stride,
@@ -127,8 +129,8 @@ DEVICE void miss_samples(const OdeJob &job, i64 row, i64 span) {
 }
 
 // A trajectory from start to end. `advance(method, x, c, from, to)` integrates and gives a status.
-template <class Method>
-DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, Real *x, Real *c) {
+template <class Method, class State, class Constants>
+DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x, Constants &c) {
     begin_trajectory(job, row, x, c);
     method.start();
     u8 ended = ODE_DONE;

@@ -21,6 +21,10 @@ DEVICE float root(float a) {
     return SQRT_SINGLE(a);
 }
 
+DEVICE double reciprocal(double a) {
+    return 1.0 / a;
+}
+
 #define OF_SINGLE(name) \
     DEVICE float name(float a) { \
         return (float)name((double)a); \

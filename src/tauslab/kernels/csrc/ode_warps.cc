@@ -6,13 +6,21 @@
 // there twice, read from one copy and written to the other, so that a stage needs one barrier. The
 // 32 trajectories of a group run through the same spans together, and a barrier is that of a group,
 // not of the block. The operations on a variable and their order are those of ode_rk4.cc.
-#include "ode.h"
+//
+// With WRITER each group has one more warp, which writes samples (ode_memory.h).
+#include "ode_memory.h"
+#include "ode_rk4.h"
 
-constexpr int LANES = 32;
-constexpr int GROUP_THREADS = LANES * WARPS;
-constexpr int GROUP_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
+typedef Handover<LANES> Samplers;
+
+constexpr int GROUP_THREADS = LANES * WARPS;  // that integrate
+constexpr int ALL_THREADS = GROUP_THREADS + (WRITER ? LANES : 0);
+constexpr int BARRIERS = 1 + (WRITER ? Samplers::BARRIERS : 0);
+constexpr int STATE_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
+constexpr int GROUP_NUMBERS = STATE_NUMBERS + (WRITER ? Samplers::NUMBERS : 0);
 static_assert(GROUPS * GROUP_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES,
               "a block's memory holds its groups");
+static_assert(GROUPS * BARRIERS < 16, "a block has barriers for its groups");
 
 // A lane's numbers in shared memory.
 struct LaneNumbers {
@@ -25,6 +33,7 @@ struct GroupWork {
     i64 substeps;
     Real *memory;
     int warp, lane, group;
+    Samplers samples;
     u64 steps;
 
     DEVICE_MEMBER LaneNumbers copy(int which) const {
@@ -33,28 +42,30 @@ struct GroupWork {
     DEVICE_MEMBER LaneNumbers constants() const {
         return {memory + 2 * N_VARIABLES * LANES + lane};
     }
-    DEVICE_MEMBER void wait() const { GROUP_BARRIER(group, GROUP_THREADS); }
+    DEVICE_MEMBER void wait() const { BARRIER_WAIT(1 + group * BARRIERS, GROUP_THREADS); }
 
     template <int G>
     DEVICE_MEMBER void run();
     template <int G>
     DEVICE_MEMBER void trajectories(i64 first_row);
     template <int G>
-    DEVICE_MEMBER void step(Real *x, double t, double h) const;
+    DEVICE_MEMBER void step(Real *x, double t, const StepSize &by) const;
     template <int G>
     DEVICE_MEMBER void begin(i64 row, Real *x) const;
     template <int G>
     DEVICE_MEMBER void event(int number, Real *x, Real t) const;
     template <int G>
     DEVICE_MEMBER void sample(i64 row, i64 k, Real t) const;
+    template <int G>
+    DEVICE_MEMBER void hand_over(Real t, bool missing);
 };
 
 // From the state in copy 0 and `x` to the next one in both.
 template <int G>
-DEVICE_MEMBER void GroupWork::step(Real *x, double t, double h) const {
+DEVICE_MEMBER void GroupWork::step(Real *x, double t, const StepSize &by) const {
     using Own = Group<G>;
-    const Real half = (Real)(0.5 * h), full = (Real)h, sixth = (Real)(h / 6.0);
-    const Real middle = (Real)(t + 0.5 * h), last = (Real)(t + h);
+    const Real half = by.half, full = by.full, sixth = by.sixth;
+    const Real middle = (Real)(t + 0.5 * by.h), last = (Real)(t + by.h);
     const LaneNumbers c = constants(), even = copy(0), odd = copy(1);
     Real d[Own::SIZE + 1], y[Own::SIZE + 1], sum[Own::SIZE + 1];
     Own::rates(even, c, (Real)t, d);
@@ -119,6 +130,15 @@ DEVICE_MEMBER void GroupWork::sample(i64 row, i64 k, Real t) const {
 }
 
 template <int G>
+DEVICE_MEMBER void GroupWork::hand_over(Real t, bool missing) {
+    Real *own = samples.room() + lane;
+    const BufferOut to = {own, Samplers::PITCH};
+    Group<G>::quantities(copy(0), constants(), t, to);
+    if (G == 0) to.put(N_QUANTITIES, (Real)missing);
+    samples.hand_over();
+}
+
+template <int G>
 DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
     // Lanes beyond the last row repeat it, and record nothing.
     const bool inside = first_row + lane < job.rows;
@@ -129,17 +149,21 @@ DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
     for (i64 span = 0; span < job.n_spans; ++span) {
         const double from = job.begin[span], to = job.end[span];
         if (to > from) {
-            const double h = (to - from) / (double)substeps;
-            for (i64 i = 0; i < substeps; ++i) step<G>(x, from + (double)i * h, h);
+            const StepSize by = step_size((to - from) / (double)substeps);
+            for (i64 i = 0; i < substeps; ++i) step<G>(x, from + (double)i * by.h, by);
             if (G == 0 && inside && missing == job.n_spans) steps += (u64)substeps;
         }
         if (missing == job.n_spans && !all_finite(copy(0))) missing = span;
         if (job.event[span] >= 0) event<G>(job.event[span], x, (Real)to);
-        if (job.sample[span] >= 0 && inside && missing == job.n_spans)
+        if (job.sample[span] < 0) continue;
+        if constexpr (WRITER) {
+            hand_over<G>((Real)to, missing != job.n_spans);
+        } else if (inside && missing == job.n_spans) {
             sample<G>(row, job.sample[span], (Real)to);
+        }
     }
     if (G == 0 && inside) {
-        miss_samples(job, row, missing);
+        if (!WRITER) miss_samples(job, row, missing);
         if (job.status) job.status[row] = missing == job.n_spans ? ODE_DONE : ODE_NOT_A_NUMBER;
     }
     wait();
@@ -152,13 +176,23 @@ DEVICE_MEMBER void GroupWork::run() {
         trajectories<G>(first);
 }
 
-BLOCK_KERNEL(GROUP_THREADS *GROUPS, 1, ode_warps, ODE_ARGUMENTS, i64 substeps) {
+BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
     const OdeJob job = ODE_JOB;
-    const int group = THREAD_IN_BLOCK / GROUP_THREADS;
-    const int warp = THREAD_IN_BLOCK / LANES % WARPS;
-    GroupWork work = {job, substeps, memory + group * GROUP_NUMBERS,
-                      warp, THREAD_IN_BLOCK % LANES, group, 0};
+    // Known before it runs where there is one: a block that may use any barrier takes them all, of
+    // which a multiprocessor has enough for four blocks.
+    const int group = GROUPS == 1 ? 0 : THREAD_IN_BLOCK / ALL_THREADS;
+    const int lane = THREAD_IN_BLOCK % LANES;
+    const int warp = THREAD_IN_BLOCK % ALL_THREADS / LANES;
+    const i64 first_row = (BLOCK_ID * GROUPS + group) * LANES, row_step = BLOCKS * GROUPS * LANES;
+    Real *own = memory + group * GROUP_NUMBERS;
+    Samplers handed = {own + STATE_NUMBERS, 2 + group * BARRIERS, ALL_THREADS,
+                        WRITER ? samples_of(job, first_row, row_step) : 0, 0};
+    if (WRITER && warp == WARPS) {
+        write_samples(job, handed, first_row, row_step, lane);
+        return;
+    }
+    GroupWork work = {job, substeps, own, warp, lane, group, handed, 0};
     run_group(warp, work);
     if (job.steps && warp == 0) atomic_add(job.steps, work.steps);
 }

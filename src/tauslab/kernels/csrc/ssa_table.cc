@@ -1,30 +1,56 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team.h). How the
-// reaction is found: forest.h; what it changes: event.h.
-//
-// Random numbers as in ssa.cc: draw `step`, words 0 and 1 the waiting time, 2 and 3 the reaction. A
-// pilot, which counts how often each reaction fires, has a stream of its own.
+// reaction is found, and by which random numbers: sum_search.h and composition.h; what it changes:
+// event.h, or dense.h for both. A pilot, which counts how often each reaction fires, has a stream of
+// its own.
 #include "event.h"
 #include "model.h"
 #include "portable_math.h"
 #include "prelude.h"
 #include "streams.h"
-#include "team_draws.h"
+#include "sum_search.h"
 #include "team_sampling.h"
+
+// Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
+constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
+constexpr i64 ROOM_OF_WHOLE = (N_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
+                             (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
+                             (FAST_PARTS > 2 ? ROOM_OF_WHOLE : 0);
+
+#if IS_DENSE
+typedef SumSearch Selector;
+#else
+#include "composition.h"
+
+template <bool GROUPED>
+struct SelectorOf {
+    typedef SumSearch Type;
+};
+template <>
+struct SelectorOf<true> {
+    typedef Composition Type;
+};
+typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
+#endif
 
 TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
             const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
             const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            i32 *all_counts, i64 *all_whole, double *all_values, [[maybe_unused]] u64 *firings) {
+            double *all_values, i32 *all_counts, Whole *all_whole, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    State s = {{all_counts + TEAM_OFFSET(N_SPECIES), TEAM_STRIDE},
-               {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE},
-               {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE},
-               constants};
-    TeamDraws draws;
+    TEAM_MEMORY(fast, FAST_DOUBLES);
+    State s;
+    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS),
+           TEAM_STRIDE};
+    s.n = {FAST_PARTS > 2 ? (Whole *)(fast + N_VALUES + ROOM_OF_COUNTS)
+                          : all_whole + TEAM_OFFSET(N_WHOLE),
+           TEAM_STRIDE};
+    Selector::Draws draws;
     u64 fired = 0;
 
     for (;;) {
@@ -33,21 +59,20 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
         const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
         start(tables, initial + place.input * initial_stride, s);
+        Selector::begin(draws, s);
         i64 k = 0;
         u64 step = 0;
         double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
         while (k < n_times) {
-            if (step % DRAWS_OF_TEAM == 0) draws.make(*keys, place, step);
-            const Neighbours below = {s.v, V_ROOT};
-            const Root root(below);
-            const double a0 = root.total();
+            Selector::Event event(*keys, place, step, draws, s);
             double t_event = infinity();
-            if (a0 > 0 && a0 < infinity())
-                t_event = t + draws.waiting(step) / a0;
+            if (event.total() > 0 && event.total() < infinity())
+                t_event = t + event.waiting();
             else
-                ended = a0 == 0 ? ABSORBED : NOT_A_NUMBER;
+                ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
+            if (sample < t_event) settle(tables, s);
             for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
                 record_state(tables, out, row, k, s);
             if (k == n_times) break;
@@ -55,16 +80,17 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 ended = STEP_LIMIT;
                 break;
             }
-            const i32 reaction = find(tables, root, draws.unit(step) * a0, s);
+            const i32 reaction = event.reaction(tables, s);
             if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
-            if (!fire(tables, reaction, s)) {
+            if (!Selector::fire(tables, reaction, s)) {
                 ended = OVERFLOWED;
                 break;
             }
         }
+        settle(tables, s);
         record_end(tables, out, row, k, ended, s);
         team_sync();
         fired += step;

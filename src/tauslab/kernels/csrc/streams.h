@@ -21,7 +21,9 @@
 #include "prelude.h"
 
 enum Stream : u32 {
-    STREAM_SSA = 1,         // waiting times and reactions of exact trajectories
+    // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with
+    // the selector `cr` draw `number` is of candidate `number`, counted through the trajectory.
+    STREAM_SSA = 1,
     STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose

@@ -51,20 +51,20 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 }
 
 // Four at a time, whose loads wait together.
-template <class Entry>
-DEVICE void team_add(i64 begin, i64 end, Entry entry, i64 by, const TeamArray<i64> &numbers) {
+template <class Entry, class Number>
+DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const TeamArray<Number> &numbers) {
     constexpr int BATCH = 4;
     NO_UNROLL for (u32 first = (u32)(begin + team_rank()); first < (u32)end;
                    first += BATCH * TEAM_THREADS) {
         IntPair one[BATCH];
-        i64 number[BATCH];
+        Number number[BATCH];
         UNROLL for (int i = 0; i < BATCH; ++i) {
             const u32 at = first + i * TEAM_THREADS;
             one[i] = entry(at < (u32)end ? at : first);
         }
         UNROLL for (int i = 0; i < BATCH; ++i) number[i] = numbers[one[i].a];
         UNROLL for (int i = 0; i < BATCH; ++i)
-            if (first + i * TEAM_THREADS < (u32)end) numbers[one[i].a] = number[i] + by * one[i].b;
+            if (first + i * TEAM_THREADS < (u32)end) numbers[one[i].a] = number[i] + (Number)by * one[i].b;
     }
 }
 
@@ -72,6 +72,12 @@ template <class Work>
 DEVICE void team_groups(i64 begin, i64 end, Work work) {
     NO_UNROLL for (u32 i = (u32)(begin + team_rank() / TEAM_LANES); i < (u32)end; i += TEAM_WARPS)
         work(i);
+}
+
+// Every lane by the thread that has it in a sum as well.
+template <class Work>
+DEVICE void lanes_each(Work work) {
+    UNROLL for (int i = 0; i < EACH; ++i) work(own_lane() + i * TEAM_LANES);
 }
 
 DEVICE bool first_lane() {

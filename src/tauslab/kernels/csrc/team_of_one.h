@@ -28,11 +28,11 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 
 // Adds `by` times the second number of `entry(i)` at the place that is its first, for every i; the
 // places differ.
-template <class Entry>
-DEVICE void team_add(i64 begin, i64 end, Entry entry, i64 by, const TeamArray<i64> &numbers) {
+template <class Entry, class Number>
+DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const TeamArray<Number> &numbers) {
     for (i64 i = begin; i < end; ++i) {
         const IntPair one = entry(i);
-        numbers[one.a] += by * one.b;
+        numbers[one.a] += (Number)by * one.b;
     }
 }
 
@@ -40,6 +40,12 @@ DEVICE void team_add(i64 begin, i64 end, Entry entry, i64 by, const TeamArray<i6
 template <class Work>
 DEVICE void team_groups(i64 begin, i64 end, Work work) {
     for (i64 i = begin; i < end; ++i) work(i);
+}
+
+// `work(lane)` for all lanes of a group.
+template <class Work>
+DEVICE void lanes_each(Work work) {
+    LANE_LOOP for (int lane = 0; lane < LANES; ++lane) work(lane);
 }
 
 DEVICE bool first_lane() {

@@ -26,5 +26,6 @@ def on_root(comm: Communicator, action: Callable[[], T]) -> T:
     value: T
     value, failure = comm.bcast(outcome)
     if failure is not None:
+        failure.raised_by = comm.size
         raise failure
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,31 +21,51 @@ Cover = Sequence[tuple[Path, int, int]]  # parts, and which of their planes
 _GZIP: dict[str, Any] = {"compression": "gzip", "compression_opts": LEVEL}
 
 
-def join_frames(file: h5py.File, task: LatticeTask, parts: Sequence[PartName], chunk: int) -> None:
+def make_frames(file: h5py.File, task: LatticeTask, chunk: int) -> None:
+    """Create the datasets of frames, empty."""
+    lattice, lead = task.lattice, lead_of(task)
+    times, shape = task.frame_times, (*lattice.shape, lattice.slots)
+    file.create_dataset("lattice/time", data=times).make_scale("time")
+    ones = (1,) * (len(lead) + 1)
+    file.create_dataset(
+        "lattice/particles", (*lead, len(times), *shape), lattice.particle_type,
+        chunks=(*ones, chunk, *shape[1:]), **_GZIP,
+    )  # fmt: skip
+
+
+def join_frames(
+    file: h5py.File,
+    task: LatticeTask,
+    parts: Sequence[PartName],
+    chunk: int,
+    early: tuple[Collection[tuple[int, ...]], bool] = ((), False),
+) -> None:
     """Write ``/lattice`` of a file; chunks of `chunk` planes are copied as they are.
+
+    Parameters
+    ----------
+    early
+        Places of frames that are in the file, and whether hooks changed site types in one.
 
     Raises
     ------
     OutputError
         A frame lacks planes.
     """
-    lattice, lead = task.lattice, lead_of(task)
-    times, shape = task.frame_times, (*lattice.shape, lattice.slots)
-    time = file.create_dataset("lattice/time", data=times)
-    time.make_scale("time")
+    lattice, lead, (done, changed) = task.lattice, lead_of(task), early
+    times, shape = task.frame_times, lattice.shape
     covers = _covers(task, parts)
+    if "lattice/particles" not in file:
+        make_frames(file, task, chunk)
+    particles, time = file["lattice/particles"], file["lattice/time"]
     ones = (1,) * (len(lead) + 1)
-    particles = file.create_dataset(
-        "lattice/particles", (*lead, len(times), *shape), lattice.particle_type,
-        chunks=(*ones, chunk, *shape[1:]), **_GZIP,
-    )  # fmt: skip
-    changed = False
     for where, cover in covers.items():
-        changed |= _join_frame(particles, where, cover, chunk)
+        if where not in done:
+            changed |= _join_frame(particles, where, cover, chunk)
     layouts = len(times) if changed else 1
     sites = file.create_dataset(
         "lattice/sites", (*lead, layouts, *lattice.shape), "u1",
-        chunks=(*ones, chunk, *shape[1:3]), **_GZIP,
+        chunks=(*ones, chunk, *shape[1:]), **_GZIP,
     )  # fmt: skip
     for where, cover in covers.items():
         if where[-1] < layouts:

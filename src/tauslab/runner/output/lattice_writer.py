@@ -22,6 +22,7 @@ from tauslab.model.lattice_file import write_model_group
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.disk import Disk, publish, write_error
+from tauslab.runner.output.lattice_early import EarlyFrames, early_path
 from tauslab.runner.output.lattice_frames import join_frames
 from tauslab.runner.output.lattice_layout import (
     COMPLETE,
@@ -72,6 +73,7 @@ class LatticeWriter:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
         self._pending: list[Future[None]] = []
         self._file: RawFile | None = None
+        self._early: EarlyFrames | None = None
         self._places = 0
         shape = (*task.lattice.shape, task.lattice.slots)
         self._chunk = planes_of_a_chunk(shape, np.dtype(task.lattice.particle_type).itemsize)
@@ -91,6 +93,7 @@ class LatticeWriter:
         publish(
             self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
         )
+        self._early = EarlyFrames(self.path, self._task, self._chunk, self._disk)
 
     def open_again(self) -> tuple[bool, dict[int, Begun]]:
         """Look at a file to complete: whether it is complete, and where each replica can go on.
@@ -176,6 +179,8 @@ class LatticeWriter:
             publish(
                 path, self._disk, lambda p: write_part(p, piece, planes, chunks, self._identity)
             )
+            if self._early is not None:
+                self._early.add(piece, chunks)
         except OutputError:
             raise
         except OSError as error:
@@ -219,6 +224,7 @@ class LatticeWriter:
                 file[COMPLETE][()] = 1
 
         publish(self.path, self._disk, build)
+        self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
@@ -227,16 +233,24 @@ class LatticeWriter:
         with h5py.File(self.path, "r") as old:
             contents = {name: old[name][...] for name in (*COUNTED, MARKS)}
         specs = lattice_specs(self._task, contents)
-        with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        early: tuple[set[tuple[int, ...]], bool] = (set(), False)
+        if self._early is not None and self._early.done:
+            early = (self._early.done, self._early.changed)
+            self._early.become(path)
+        mode = "r+" if early[0] else "w"
+        with h5py.File(path, mode, libver=("v110", "v110")) as file:
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
             file.attrs.update(lattice_attributes(self._task, self._seed))
             write_model_group(file.create_group("model"), self._task.model)
-            join_frames(file, self._task, self._parts(), self._chunk)
+            join_frames(file, self._task, self._parts(), self._chunk, early)
 
     def close(self) -> None:
         """Close; what is complete stays."""
         self._writer.shutdown()
         self._pool.shutdown()
+        if self._early is not None:
+            self._early.drop()
+            self._early = None
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -75,8 +75,9 @@ def write_together(target: Any, box: Selection | None, data: npt.NDArray[Any] | 
         start = [side.start for side in box] + [0] * (len(shape) - len(box))
         count = [side.stop - side.start for side in box] + list(shape[len(box) :])
         space.select_hyperslab(tuple(start), tuple(count))
-        memory = h5s.create_simple((data.size,))
-        data = data.reshape(-1)
+        # Of the same shape: else HDF5 would look for the place of each number in turn.
+        memory = h5s.create_simple(tuple(count))
+        data = data.reshape(count)
     dataset.write(memory, space, data, mtype=dataset.get_type(), dxpl=transfer)
 
 

@@ -54,13 +54,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
     """
     if overwrite and resume:
         raise ConfigError("--overwrite and --resume exclude each other")
-    folder = path.parent
-    if not folder.is_dir():
-        raise ConfigError(f"{path}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{path}: the folder {folder} is not writable")
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder; -o takes the name of a file")
+    require_place(path)
     if not path.exists() or overwrite:
         return None
     if not resume:
@@ -75,6 +69,23 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
             complete=bool(file["progress/complete"][()] == 1),
             shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
         )
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path where no file can be made.
+
+    Raises
+    ------
+    ConfigError
+        The folder is missing or not writable, or the path is a folder.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise ConfigError(f"{path}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path}: the folder {folder} is not writable")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; -o takes the name of a file")
 
 
 def require_same_run(path: Path, layout: Layout, option: str) -> None:

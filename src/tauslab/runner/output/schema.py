@@ -33,6 +33,7 @@ STATUS_VALUES = {
 CHECKPOINT_SLOTS = ("progress/checkpoint_0", "progress/checkpoint_1")
 PROFILE_COLUMNS = {
     "device": "S64",
+    "layout": "S96",
     **dict.fromkeys(("compile", "compute", "copy", "write", "wait", "wall"), "<f8"),
     **dict.fromkeys(("launches", "events", "leaps", "exact_events", "halved", "rejected"), "<u8"),
 }
@@ -250,9 +251,9 @@ def profile_contents(profile: list[dict[str, float | str]]) -> dict[str, npt.NDA
     """Columns of /profile, a row per rank."""
     contents: dict[str, npt.NDArray[Any]] = {}
     for column, dtype in PROFILE_COLUMNS.items():
-        values = [row.get(column, "" if dtype == "S64" else 0) for row in profile]
-        if dtype == "S64":
-            contents[f"profile/{column}"] = np.array([str(v).encode()[:64] for v in values], dtype)
+        values = [row.get(column, "" if dtype[0] == "S" else 0) for row in profile]
+        if dtype[0] == "S":
+            contents[f"profile/{column}"] = np.array([str(v).encode() for v in values], dtype)
         else:
             contents[f"profile/{column}"] = np.array(values, dtype)
     return contents

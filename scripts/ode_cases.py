@@ -1,0 +1,143 @@
+"""The eight systems that a paper measured ODE ensembles on, and how long they took there.
+
+Hagiescu et al., ACM TACO 10(4):55 (2013), tables II to VII: three published models, and five
+synthetic systems, here those of `tauslab.synthetic_equations`, of the same sizes. Figures of the
+paper are of a Tesla S2050.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tauslab.kernels.ode_codegen import fused_products
+from tauslab.kernels.ode_graph import RUNNING
+from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode_sampling import Prior, Priors
+from tauslab.model.expression import Call, symbols
+from tauslab.model.network import Network
+from tauslab.model.sbml import read_sbml
+from tauslab.model.synthetic import SYNTHETIC, synthetic_equations
+
+DATA = Path(__file__).parent.parent / "tests" / "data" / "sbml"
+_STAGES = 4
+_SPREAD = 0.2  # unknown parameters are drawn uniformly within this share of their values
+
+
+@dataclass(frozen=True)
+class Case:
+    """A system and its run: trajectories of `points` samples, `substeps` Runge-Kutta steps each.
+
+    `step` is the duration of a step in the model's unit. `heterogeneous`, `homogeneous` are the
+    seconds of the paper, `memory` what its memory threads gained (table VI), `balancing` what its
+    balancing gained (table VII), `warps` the threads that it spread a trajectory over (table V);
+    `goal` is what the whole run should take here, seconds.
+    """
+
+    name: str
+    source: str | int
+    unknown: int
+    trajectories: int
+    points: int
+    substeps: int
+    step: float
+    homogeneous: float
+    heterogeneous: float
+    memory: float
+    balancing: float
+    warps: int
+    goal: float | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of a trajectory in the whole run."""
+        return self.points * self.substeps
+
+    def network(self) -> Network:
+        """The model."""
+        if isinstance(self.source, int):
+            return synthetic_equations(self.source)
+        found = read_sbml(DATA / f"{self.source}.xml")
+        assert isinstance(found, Network)
+        return found
+
+
+MODELS = (
+    Case("EGF-NGF", "BIOMD0000000033", 20, 3_000_000, 100, 100, 0.005,
+         280.29, 157.14, 1.09, 1.11, 6, 2.0),
+    Case("segmentation clock", "BIOMD0000000201", 40, 3_000_000, 100, 500, 0.002,
+         1563.6, 403.5, 1.13, 1.03, 4, 10.0),
+    Case("thrombin", "BIOMD0000000088", 164, 30_000, 100, 20_000, 0.0002,
+         8190.0, 4596.0, 1.01, 1.20, 22, 30.0),
+)  # fmt: skip
+_GAINS = {1: (1.11, 1.50, 28), 2: (1.10, 1.20, 24), 3: (1.03, 1.25, 16),
+          4: (1.11, 1.30, 7), 5: (1.09, 1.11, 16)}  # fmt: skip
+SYNTHETIC_CASES = tuple(
+    Case(f"synthetic{number}", number, size.parameters, size.trajectories, size.points,
+         size.substeps, size.step, size.homogeneous, size.heterogeneous, *_GAINS[number])
+    for number, size in SYNTHETIC.items()
+)  # fmt: skip
+CASES = {case.name: case for case in (*MODELS, *SYNTHETIC_CASES)}
+
+
+@cache
+def equations(name: str, unknown: int | None = None) -> tuple[OdeSystem, Priors]:
+    """The system with as many parameters unknown as in the paper, the first of the model.
+
+    Left out are compartments, zeros, and exponents: rate constants are what is unknown, and a power
+    whose exponent varies takes a logarithm. `unknown` is another number of them.
+    """
+    case = CASES[name]
+    network = case.network()
+    values = network.parameter_values()
+    sizes = {species.compartment for species in network.species.values()}
+    powers = exponents(network)
+    able = [n for n, v in values.items() if v != 0 and n not in sizes and n not in powers]
+    names = able[: case.unknown if unknown is None else unknown]
+    priors = tuple(
+        Prior(n, "uniform", (1 - _SPREAD) * values[n], 2 * _SPREAD * values[n]) for n in names
+    )
+    variables = lower_ode(network, parameters=values).variables
+    system = lower_ode(network, parameters=values, varying=names, recorded=variables)
+    return system, Priors(priors)
+
+
+def exponents(network: Network) -> set[str]:
+    """Names that a power is taken to."""
+    found: set[str] = set()
+    left = [reaction.law for reaction in network.reactions]
+    left += [*network.rule_expressions().values(), *network.rates.values()]
+    while left:
+        node = left.pop()
+        if isinstance(node, Call):
+            if node.function == "pow":
+                found |= symbols(node.arguments[1])
+            left.extend(node.arguments)
+    return found
+
+
+@dataclass(frozen=True)
+class Work:
+    """Arithmetic of a Runge-Kutta step: instructions, and floating-point operations.
+
+    A fused multiply-add is one instruction and two operations; a quotient or a function counts as
+    one of each, so what they take beyond that is not counted as achieved.
+    """
+
+    instructions: int
+    operations: int
+
+
+def work_of_a_step(system: OdeSystem) -> Work:
+    """What the equations need after equal parts are joined, and the sums of the method.
+
+    A stage takes a multiply-add for the next state and one for the sum, the last the sum alone.
+    """
+    graph = system.graph
+    moving = [n for n in graph.reached(list(system.rates)) if graph.stages[n] == RUNNING]
+    counted = [n for n in moving if graph.nodes[n].kind not in ("variable", "time")]
+    fused = len(fused_products(graph, system.rates))
+    sums = (2 * _STAGES - 1) * len(system.variables)
+    instructions = _STAGES * (len(counted) - fused) + sums
+    return Work(instructions, _STAGES * len(counted) + 2 * sums)

@@ -1,0 +1,90 @@
+"""How many planes travel at once: few messages against planes that are computed twice.
+
+With a depth of d a message of d planes serves d steps, and in each step d - 1 planes more are
+computed than with a depth of 1. `docs/halo.md` tells where the formula comes from and how it was
+checked; no choice of it changes a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_DEPTH = 8
+EDGE_PLANES = 3.0  # that being cut costs: two beside the slab are hopped in, edges are read twice
+_WORTH = 0.95  # of the time with one plane: a deeper halo must promise this or less
+_ALIKE = 1.01  # depths whose times differ by less are; the lesser is taken
+_PARTS = 4  # a slab has at least so many times the depth, so that it can be cut anew
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a message costs by a transport, in both directions at the same time.
+
+    Attributes
+    ----------
+    latency
+        Seconds for a message to be packed, sent and taken in, whatever its size.
+    bandwidth
+        Bytes a second to each side.
+    launches
+        Seconds that its kernels take from others.
+    """
+
+    latency: float
+    bandwidth: float
+    launches: float = 0.0
+
+
+# Between two of four H200 of a node; `host` and `mpi` between nodes, where they are needed.
+WAYS = {
+    "peer": Way(2.3e-5, 5e10, 1e-5),
+    "shared": Way(4e-5, 1e10, 1e-5),
+    "host": Way(1e-4, 5e9, 1e-5),
+    "mpi": Way(3e-5, 1.2e10, 1e-5),
+}
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A slab: its planes, seconds that a device takes for one of them, and their bytes.
+
+    `least` is what a step takes that has no planes.
+    """
+
+    number: float
+    seconds: float
+    size: float
+    least: float = 0.0
+
+
+def step_seconds(
+    planes: Planes, way: Way, depth: int = 1, edge_planes: float = EDGE_PLANES
+) -> float:
+    """Seconds a step of a slab between neighbours.
+
+    >>> slab = Planes(64, 1e-6, 2.0**18, 1e-5)
+    >>> round(1e6 * step_seconds(slab, Way(1e-4, 1e11)), 2)  # 71 us of 103 hide
+    108.62
+    >>> round(1e6 * step_seconds(slab, Way(1e-4, 1e11), depth=4), 2)
+    89.87
+    """
+    work = planes.least + planes.seconds * (planes.number + edge_planes + depth - 1)
+    hidden = planes.least + planes.seconds * max(0.0, planes.number - edge_planes)
+    message = way.latency + depth * planes.size / way.bandwidth
+    return work + (way.launches + max(0.0, message - hidden)) / depth
+
+
+def choose_depth(planes: Planes, way: Way) -> int:
+    """The depth with the shortest step, of those that the slab is thick enough for.
+
+    >>> choose_depth(Planes(64, 4e-6, 2.0**20, 3.5e-5), WAYS["peer"])  # 256^3 on four GPUs
+    1
+    >>> choose_depth(Planes(16, 2.5e-7, 2.0**16, 3.5e-5), WAYS["peer"])  # 64^3
+    4
+    """
+    deepest = max(1, min(MOST_DEPTH, int(planes.number) // _PARTS))
+    times = {depth: step_seconds(planes, way, depth) for depth in range(1, deepest + 1)}
+    best = min(times.values())
+    if best > _WORTH * times[1]:
+        return 1
+    return min(depth for depth, time in times.items() if time <= _ALIKE * best)

@@ -1,0 +1,49 @@
+// Selectors `tree` and `pdm` for the loop of ssa_table.cc: the sums of the forest are searched with
+// one number, so draw `step` decides event `step`: words 0 and 1 the waiting time, 2 and 3 the
+// reaction.
+#pragma once
+
+#include "event.h"
+#include "team_draws.h"
+
+struct SumSearch {
+    typedef TeamDraws Draws;
+
+    // The event of `step`.
+    class Event {
+      public:
+        DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64 step, Draws &draws,
+                            const State &s)
+            : draws_(made(keys, place, step, draws)),
+              step_(step),
+              below_{s.v, V_ROOT},
+              root_(below_) {}
+
+        DEVICE_MEMBER double total() const { return root_.total(); }
+        DEVICE_MEMBER double waiting() const { return draws_.waiting(step_) / total(); }
+        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &s) const {
+            return find(tables, root_, draws_.unit(step_) * total(), s);
+        }
+
+      private:
+        // Made before the root, whose numbers would be in the way.
+        DEVICE_MEMBER static const Draws &made(const PhiloxKeys &keys, const Place &place, u64 step,
+                                               Draws &draws) {
+            if (step % DRAWS_OF_TEAM == 0) draws.make(keys, place, step);
+            return draws;
+        }
+
+        const Draws &draws_;
+        u64 step_;
+        Neighbours below_;
+        Root root_;
+    };
+
+    // Before the first event: the forest is all there is.
+    DEVICE_MEMBER static void begin(Draws &, const State &) {}
+
+    // Changes counts and sums; false if a count passed 2147483647.
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
+        return ::fire(tables, reaction, s);
+    }
+};
