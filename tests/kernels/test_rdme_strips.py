@@ -83,7 +83,7 @@ def test_strips_give_the_same_bits(cpu, tmp_path, name, order):
     backend.counter = cpu
     backend.sites_of_a_block = 1
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
-    assert found._tiles_each == THREADS // 32
+    assert found._warps == THREADS // 32
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
     assert digest(found) == digest(expected)

@@ -142,7 +142,8 @@ def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
     """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
 
     Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
-    fastest pair, once for every other particle. See ``bound_of`` in csrc/rdme_react.h.
+    fastest pair, once for every other particle; that of particle 0 is the largest number of all
+    other particles. See ``is_beyond_bound`` in csrc/rdme_react.h.
     """
     n_types, n_species = len(lattice.site_types), len(lattice.species)
     largest = np.zeros((n_types, n_species + 1, 2))
@@ -156,6 +157,7 @@ def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
     for kinds, row in pairs.items():
         for kind in kinds:
             np.maximum(largest[:, kind + 1, 1], row / 2, out=largest[:, kind + 1, 1])
+    largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2))
     scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
     return np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
 

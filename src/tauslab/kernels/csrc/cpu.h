@@ -15,7 +15,6 @@ typedef u64 Word;
 #define DEVICE_SHARED __attribute__((noinline, unused)) static
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static inline __attribute__((noinline))
-#define SELDOM __attribute__((noinline, unused)) static
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \

@@ -18,8 +18,6 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_SHARED static __device__ __forceinline__
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static __device__ __noinline__
-// What is seldom done: a call.
-#define SELDOM static __device__ __noinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)

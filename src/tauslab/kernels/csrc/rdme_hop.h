@@ -31,7 +31,7 @@ DEVICE u64 hop_bits(const LatticeStream &s, u64 site, int group, int axis) {
 }
 
 // The 48 bits that follow those of a group. Asked for once in 32,768 decisions.
-SELDOM u64 more_bits(u32 k0, u32 k1, u32 c2, u32 c3, u64 site, u32 slot, u32 axis) {
+DEVICE_SHARED u64 more_bits(u32 k0, u32 k1, u32 c2, u32 c3, u64 site, u32 slot, u32 axis) {
     const u32 c1 = lattice_c1((u32)(site >> 32), PURPOSE_HOP_REST, slot, axis);
     const Philox4 x = philox4x32_10((u32)site, c1, c2, c3, k0, k1);
     return joined(x.x0, x.x1) >> 16;

@@ -113,6 +113,13 @@ DEVICE bool any_in_warp(bool condition) {
     return LANES_BALLOT(STRIP, condition) != 0;
 }
 
+// Who hops of the groups behind those of a pair. `content` lies in the block's memory.
+DEVICE_SHARED void decide_beyond_pair(const Lattice &l, const LatticeStream &s, u64 site, int axis,
+                                      const Site &content, Sides sides, Moves &moves) {
+    NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
+        decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
+}
+
 // The second group's draw of a row, made when the first of both axes asks for it.
 struct SecondDraw {
     bool made;
@@ -158,24 +165,14 @@ DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const S
     }
 }
 
-// Where a warp is: what the parts of a step that are seldom done work on. They are calls, so that
-// the others have the registers.
-DEVICE Strip strip_of(const Lattice &l, const LatticeStream &s, i64 number) {
-    const PlaneTile t = plane_tile(l, number);
-    const int lane = THREAD_ID % STRIP, x = t.x0 + lane;
-    const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
-    const u32 high = (u32)(t.first_site >> 32);
-    return {t, lane, x, t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP, x < t.nx,
-            (u32)(last_site >> 32) != high,
-            philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3)};
-}
-
-// Moves a row along x that does not fit registers: from `work.row` to `work.after_x`.
-SELDOM void gather_row(const Lattice &l, i64 number, int row, StripWork &work) {
-    const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    const Strip strip = strip_of(l, s, number);
-    const int at = strip.lane + 1, in_plane = strip.place(row);
-    Site &to = work.after_x[row % LAST_ROWS][strip.lane];
+// Moves a row along x that does not fit registers, into `to`. All lanes of the warp.
+DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                              int in_plane, const Site &content, const Moves &moves,
+                              StripWork &work, Site &to) {
+    const int at = strip.lane + 1;
+    LANES_BARRIER(STRIP);
+    work.row[at] = content;
+    work.row_moves[at] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     LANES_BARRIER(STRIP);
     if (strip.lane < 2) {
         const int beside = strip.lane ? strip.width + 1 : 0;
@@ -189,37 +186,12 @@ SELDOM void gather_row(const Lattice &l, i64 number, int row, StripWork &work) {
     } else {
         const bool mine = row > 0 && row <= TILE_Y && strip.t.y0 + row <= strip.t.ny;
         const u64 site = strip.site(in_plane);
-        const SpillHere spill = {l, number, site, SPILL_X, mine};
-        const SlotMoves moves = work.row_moves[at];
-        gather(l, s, work.row[at], (u32)(moves.minus | moves.plus), work.row[at - 1],
+        const SpillHere spill = {l, strip.t.tile, site, SPILL_X, mine};
+        gather(l, s, work.row[at], moves.minus | moves.plus, work.row[at - 1],
                work.row_moves[at - 1].plus, work.row[at + 1], work.row_moves[at + 1].minus, site,
                strip.t.first_index + in_plane, strip.x, strip.t.nx, 4, spill, to);
     }
     LANES_BARRIER(STRIP);
-}
-
-// Who hops of the groups behind those of a pair, of a site in `work.after_x`: the minus side in the
-// lower half.
-SELDOM u32 decide_beyond_pair(const Lattice &l, i64 number, int row, int axis,
-                              const StripWork &work) {
-    const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    const Strip strip = strip_of(l, s, number);
-    const Site &content = work.after_x[row % LAST_ROWS][strip.lane];
-    const int in_plane = strip.place(row), y = in_plane / strip.t.nx;
-    if (in_plane < 0) return 0;
-    const i64 index = strip.t.first_index + in_plane;
-    const Sides sides = axis ? sides_of(l, index, y, strip.t.ny, l.nx, 2)
-                             : sides_of(l, index, strip.x, strip.t.nx, 1, 4);
-    Moves moves = {0, 0};
-    const u64 site = strip.site(in_plane);
-    NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
-        decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
-    return moves.minus | moves.plus << 16;
-}
-
-DEVICE void add_moves(Moves &all, u32 more) {
-    all.minus |= more & 0xffff;
-    all.plus |= more >> 16;
 }
 
 // Loads a row's site, or none.
@@ -248,9 +220,8 @@ DEVICE Moves decide_pair(const Lattice &l, const LatticeStream &s, const Strip &
 }
 
 // Moves row `row` along x, and says who hops along y: in `work`, and parted.
-DEVICE Parted climb_row(const Lattice &l, const Lattice &kept_l, const LatticeStream &s,
-                        const Strip &strip, int row, int in_plane, const Site &content,
-                        StripWork &work, bool &large) {
+DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                        int in_plane, const Site &content, StripWork &work, bool &large) {
     const int kept = row % LAST_ROWS;
     const i64 index = strip.t.first_index + in_plane;
     const bool there = in_plane >= 0;
@@ -266,7 +237,9 @@ DEVICE Parted climb_row(const Lattice &l, const Lattice &kept_l, const LatticeSt
     const bool any_beyond = more && any_in_warp(beyond);
     if (any_beyond) {
         work.after_x[kept][strip.lane] = content;
-        if (beyond) add_moves(moves, decide_beyond_pair(kept_l, strip.t.tile, row, 0, work));
+        if (beyond)
+            decide_beyond_pair(l, s, strip.site(in_plane), 0, work.after_x[kept][strip.lane],
+                               along_x, moves);
     }
     const Parted parted = part(content, moves, more, l.packing);
     u32 left = LANES_READ(STRIP, parted.plus, (strip.lane - 1) & (STRIP - 1));
@@ -279,10 +252,7 @@ DEVICE Parted climb_row(const Lattice &l, const Lattice &kept_l, const LatticeSt
     make_pair(to, moved);
     beyond = beyond || !fits || parted.minus == MANY || parted.plus == MANY;
     if (any_in_warp(there && beyond)) {
-        LANES_BARRIER(STRIP);
-        work.row[strip.lane + 1] = content;
-        work.row_moves[strip.lane + 1] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
-        gather_row(kept_l, strip.t.tile, row, work);
+        gather_row(l, s, strip, row, in_plane, content, moves, work, work.after_x[kept][strip.lane]);
         to = work.after_x[kept][strip.lane];
     } else {
         if (!there) make_empty(to);
@@ -295,7 +265,9 @@ DEVICE Parted climb_row(const Lattice &l, const Lattice &kept_l, const LatticeSt
     moves = decide_pair(l, s, strip, 1, in_plane, to, joined(bits.x2, bits.x3), more, second,
                         along_y);
     large = !is_pair(to);
-    if (large) add_moves(moves, decide_beyond_pair(kept_l, strip.t.tile, row, 1, work));
+    if (large)
+        decide_beyond_pair(l, s, strip.site(in_plane), 1, work.after_x[kept][strip.lane], along_y,
+                           moves);
     work.y_moves[kept][strip.lane] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     Parted parts = part(to, moves, more, l.packing);
     if (large) {
@@ -305,20 +277,17 @@ DEVICE Parted climb_row(const Lattice &l, const Lattice &kept_l, const LatticeSt
     return parts;
 }
 
-// Moves a site along y that does not fit registers: of row `row`, of the three last ones, to
-// `work.row`.
-SELDOM void gather_column(const Lattice &l, i64 number, int row, StripWork &work) {
-    const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    const Strip strip = strip_of(l, s, number);
+// Moves along y what does not fit registers, into `to`: row `row` of the three last ones.
+DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const Strip &strip,
+                                 int row, int in_plane, const StripWork &work, Site &to) {
     const int below = (row - 1) % LAST_ROWS, own = row % LAST_ROWS, above = (row + 1) % LAST_ROWS;
-    const int i = strip.lane, in_plane = strip.place(row);
+    const int i = strip.lane;
     const u64 site = strip.site(in_plane);
-    const SpillHere spill = {l, number, site, SPILL_Y, true};
+    const SpillHere spill = {l, strip.t.tile, site, SPILL_Y, true};
     const SlotMoves moves = work.y_moves[own][i];
     gather(l, s, work.after_x[own][i], (u32)(moves.minus | moves.plus), work.after_x[below][i],
            work.y_moves[below][i].plus, work.after_x[above][i], work.y_moves[above][i].minus, site,
-           strip.t.first_index + in_plane, strip.t.y0 + row - 1, strip.t.ny, 2, spill,
-           work.row[i + 1]);
+           strip.t.first_index + in_plane, strip.t.y0 + row - 1, strip.t.ny, 2, spill, to);
 }
 
 // Whether the tile or one of the eight around it holds particles: a lane looks at one.
@@ -335,11 +304,15 @@ DEVICE bool strip_is_reached(const Lattice &l, const Strip &strip) {
 }
 
 // Tile `number` of all planes.
-DEVICE_SHARED void hop_in_strip(const Lattice &l, const Lattice &kept_l, const LatticeStream &s,
-                                i64 number, StripWork &work) {
-    const Strip strip = strip_of(l, s, number);
-    const PlaneTile &t = strip.t;
-    const int lane = strip.lane;
+DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 number,
+                                        StripWork &work) {
+    const PlaneTile t = plane_tile(l, number);
+    const int lane = THREAD_ID % STRIP, x = t.x0 + lane;
+    const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
+    const u32 high = (u32)(t.first_site >> 32);
+    const Strip strip = {t, lane, x, t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP, x < t.nx,
+                         (u32)(last_site >> 32) != high,
+                         philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3)};
     if (lane == 0) *tile_head(l, (l.step + 1) & 1, number) = -1;
     if (!strip_is_reached(l, strip)) {
         if (l.moved_stamps[number] == (u32)l.step)
@@ -362,7 +335,7 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const Lattice &kept_l, const L
         place = strip.place(row + 1);
         next = load_site(l, strip, row + 1 < STRIP_ROWS ? place : -1);
         bool large;
-        const Parted above = climb_row(l, kept_l, s, strip, row, here, content, work, large);
+        const Parted above = climb_row(l, s, strip, row, here, content, work, large);
         if (row >= 2 && t.y0 + row - 2 < t.ny) {
             u64 moved;
             const bool fits = put_together(stayed, bits, from_below, above.minus, moved);
@@ -370,7 +343,7 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const Lattice &kept_l, const L
             make_pair(to, moved);
             const bool gathers = strip.inside && (own_large || !fits);
             if (gathers) {
-                gather_column(kept_l, number, row - 1, work);
+                gather_column(l, s, strip, row - 1, own_place, work, work.row[lane + 1]);
                 to = work.row[lane + 1];
             }
             if (strip.inside) {
