@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend, EmulatedProgram
 
-from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice_codegen import Tile, in_strips
+from tauslab.kernels.lattice_codegen import in_strips
 from tauslab.kernels.rdme import LatticeEngine
+from tauslab.model.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import binding, digest, empty_lattice, lowered, state_of, typed
+from lattice_factory import binding, digest, empty_lattice, lowered, typed
 
 THREADS = 128
 
@@ -74,9 +74,17 @@ def engine_on(backend, lattice, **options):
     return engine
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("name", MODELS)
-def test_strips_give_the_same_bits(cpu, tmp_path, name, order):
+def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
+    assert in_strips(binding((4, 21, 37), 1.6))
+    assert not in_strips(binding((4, 21, 37), 4.8))  # too full
+    assert not in_strips(binding((4, 21, 37), 1.6, slots=32))
+    assert not in_strips(binding((4, 21, 7), 1.6))  # narrower than a warp
+    assert engine_on(cpu, binding((4, 21, 37), 1.6))._warps == 1
+
+
+@pytest.mark.parametrize(("name", "order"), [(m, (-1) ** i) for i, m in enumerate(MODELS)])
+def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
+    monkeypatch.setattr(Start, "crowding", 0.0)
     lattice = MODELS[name]()
     assert in_strips(lattice)
     backend = Backend(tmp_path, THREADS, order)

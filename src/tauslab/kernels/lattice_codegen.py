@@ -53,10 +53,20 @@ def tile_of(lattice: LoweredLattice) -> Tile:
 
 
 def in_strips(lattice: LoweredLattice) -> bool:
-    """Whether warps may hop in a tile each, along x and y: csrc/rdme_strip.h."""
-    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
-    held = "held" in lattice.boundary
-    return tile_of(lattice).x == STRIP and site_bytes <= 16 and not held
+    """Whether lanes keep sites in registers (csrc/rdme_strip.h), which pays where few are fuller.
+
+    Two words of a site are kept there. What has more goes another way, and a warp waits for it.
+    """
+    slot = np.dtype(lattice.particle_type).itemsize
+    room = 8 // slot  # particles in two words
+    fits = tile_of(lattice).x == STRIP and lattice.slots * slot <= 16
+    return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
+
+
+def lanes_of(lattice: LoweredLattice) -> tuple[int, int]:
+    """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
+    tile = tile_of(lattice)
+    return (tile.threads // STRIP, tile.y) if in_strips(lattice) else (1, 1)
 
 
 def _power_of_two(least: int) -> int:

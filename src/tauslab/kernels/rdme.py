@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.lattice_codegen import STRIP, in_strips, lattice_header, reaction_tables, tile_of
+from tauslab.kernels.lattice_codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.kernels.lattice_state import Array, LatticeState, Samples, Slab
 from tauslab.kernels.lattice_tables import LatticeTables
@@ -80,12 +80,11 @@ class LatticeEngine:
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
-        strips = backend.style.warps and in_strips(lattice)
-        self._warps = self.tile.threads // STRIP if strips else 1  # with work of their own
+        self._warps, rows = lanes_of(lattice) if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
-        self.columns = -(-self.tiles * (self.tile.y if strips else 1) // self._warps)
+        self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
 

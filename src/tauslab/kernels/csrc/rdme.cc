@@ -23,7 +23,10 @@ DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, Ti
 }
 DEVICE void climb(const Lattice &l, const LatticeStream &s, i64 tile, int row, i64 begin, i64 end,
                   RowWork &work) {
-    climb_in_lanes(l, s, tile, row, begin, end, work.kept + part_of_block() * STRIP);
+    for (; begin < end; begin += MOST_CLIMBED)
+        climb_in_lanes(l, s, tile, row, begin,
+                       begin + MOST_CLIMBED < end ? begin + MOST_CLIMBED : end,
+                       work.kept + part_of_block() * STRIP);
 }
 #else
 constexpr int TILES_EACH = 1, ROWS_EACH = 1, ROWS = 1;
@@ -52,8 +55,8 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
     const i64 left_out = (hole_end - hole_begin) * tiles;
-    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + part_of_block(); t < end * tiles - left_out;
-         t += BLOCKS * TILES_EACH)
+    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + part_of_block();
+         t < end * tiles - left_out; t += BLOCKS * TILES_EACH)
         hop_in_tile(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
 }
 

@@ -10,12 +10,32 @@
 
 #if STRIPS_OF_LANES
 
-// A row of 32 sites in the tiles of a column, and planes to be built.
+constexpr i64 MOST_CLIMBED = STRIP - 2;  // planes at a time: a lane looks up one, and one beside
+
+// A row of 32 sites in the tiles of a column.
 struct Climb {
-    Column column;
+    i64 tile;
     int in_plane;
     bool inside;
 };
+
+// What is known of the planes begin - 1 .. end before they are climbed, a bit each.
+struct PlanesAhead {
+    u32 filled;  // with particles, by the hops along x and y
+    u32 enters;  // particles may come from nowhere, or wait
+    u32 held;    // particles before the step, so that it is not all zeros
+    u32 waits;   // particles wait for room
+};
+
+DEVICE PlanesAhead look_ahead(const Lattice &l, i64 tile, i64 begin, i64 end) {
+    const i64 k = begin - 1 + THREAD_ID % STRIP, plane = k <= end ? stored_plane(l, k) : -1;
+    const Column column = {0, 0, tile, begin, end, false, {}, {}};
+    const bool own = k >= begin && k < end;
+    const bool waits = own && *tile_head(l, l.step & 1, k * tiles_of_plane(l) + tile) >= 0;
+    return {LANES_BALLOT(STRIP, holds_particles(l, column, plane)),
+            LANES_BALLOT(STRIP, enters_from_nowhere(l, column, k)),
+            LANES_BALLOT(STRIP, own && held_particles(l, column, k)), LANES_BALLOT(STRIP, waits)};
+}
 
 DEVICE Site load_moved(const Lattice &l, const Climb &climb, i64 plane) {
     Site site;
@@ -58,45 +78,38 @@ DEVICE bool is_still(const Lattice &l, i64 index, bool drawn, u32 upper, u32 n) 
     return REACTION_PASSES == 1 && drawn && upper > bounds[0] + (u64)(n * n) * bounds[1];
 }
 
-// Row `row` of column `tile`, planes begin .. end - 1. `kept` is memory of each lane.
+// Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `kept` is memory of each
+// lane.
 DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 tile, int row,
                                   i64 begin, i64 end, Site *kept) {
     const int along_x = tiles_along_x(l), lane = THREAD_ID % STRIP;
     const int tile_row = (int)tile / along_x, x0 = ((int)tile - tile_row * along_x) * TILE_X;
     const int y = tile_row * TILE_Y + row, x = x0 + lane;
     if (y >= (int)l.ny) return;
-    Climb climb = {{x0, tile_row * TILE_Y, tile, begin, end, false, {}, {}}, y * (int)l.nx + x,
-                   x < (int)l.nx};
-    const Column &column = climb.column;
-    bool reached = false;
-    for (i64 k = begin - 1 + lane; k <= end; k += STRIP)
-        reached = reached || holds_particles(l, column, stored_plane(l, k)) ||
-                  enters_from_nowhere(l, column, k) ||
-                  (k >= begin && k < end && held_particles(l, column, k));
-    if (!any_in_warp(reached)) return;
+    const PlanesAhead ahead = look_ahead(l, tile, begin, end);
+    if (!(ahead.filled | ahead.enters | ahead.held)) return;
 
-    Site &own_memory = kept[lane];
+    const Climb climb = {tile, y * (int)l.nx + x, x < (int)l.nx};
     const i64 sites = l.ny * l.nx;
-    bool carried = false, ahead = false, filled_2 = false, filled_1 = false, enters_1 = false;
-    bool own_large = false, drawn = false;
-    u32 from_below = 0, plus = 0, bits = 0, upper = 0;
-    u64 stayed = 0, rest = 0;
+    bool carried = false, own_large = false, drawn = false;
+    u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
+    u64 stayed = 0;
     Site next;
     make_empty(next);
-    NO_UNROLL for (i64 k = begin - 1; k <= end; ++k) {
+    u32 bit = 1;  // of plane k
+    NO_UNROLL for (i64 k = begin - 1; k <= end; ++k, bit <<= 1) {
         const i64 plane = stored_plane(l, k);
-        const bool filled = holds_particles(l, column, plane);
-        const bool enters = enters_from_nowhere(l, column, k);
         const i64 index = (k - 1) * sites + climb.in_plane;  // of what is built
-        if (filled_2 || filled_1 || filled || enters_1 || enters) {
-            const Site content = ahead ? next : load_moved(l, climb, plane);
-            next = load_moved(l, climb, k < end ? stored_plane(l, k + 1) : -1);
-            ahead = true;
+        // Particles of planes k - 2, k - 1 and k come to plane k - 1; what enters k, is seen later.
+        if (ahead.filled & (bit | bit >> 1 | bit >> 2) || ahead.enters & (bit | bit >> 1)) {
             if (!carried) {
+                next = load_moved(l, climb, plane);
                 from_below = plus = bits = 0;
                 stayed = 0;
                 own_large = drawn = false;
             }
+            const Site content = next;
+            next = load_moved(l, climb, k < end ? stored_plane(l, k + 1) : -1);
             const u64 site = plane < 0 ? 0 : site_number(l, plane, 0, 0) + (u64)climb.in_plane;
             const Philox4 draw = lattice_draw(s, site, PURPOSE_Z, 0, 0);
             Sides sides = {0, 0};
@@ -117,10 +130,9 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
                 const bool fits = put_together(stayed, bits, from_below, above.minus, built);
                 const u32 n = (bits + bits_of(from_below) + bits_of(above.minus)) / SLOT_BITS;
                 const i64 number = (k - 1) * tiles_of_plane(l) + tile;
-                const bool waits = *(volatile i32 *)tile_head(l, l.step & 1, number) >= 0;
                 bool holds = false;
                 if (climb.inside) {
-                    if (LIKELY(fits && !own_large && !waits &&
+                    if (LIKELY(fits && !own_large && !(ahead.waits & bit >> 1) &&
                                is_still(l, index, drawn, upper, n))) {
                         Site to;
                         make_pair(to, built);
@@ -130,13 +142,14 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
                         const SpillHere spill = {
                             l, number, site_number(l, k - 1, 0, 0) + (u64)climb.in_plane, SPILL_Z,
                             true};
+                        Site &to = kept[lane];
                         int count = (int)n;
                         if (fits && !own_large)
-                            make_pair(own_memory, built);
+                            make_pair(to, built);
                         else
-                            count = build_site(l, s, climb, k - 1, spill, own_memory);
+                            count = build_site(l, s, climb, k - 1, spill, to);
                         finish_site(l, s, spill, l.state_stamps + number, index, drawn,
-                                    (u64)upper << 32 | rest, count, own_memory);
+                                    joined(upper, rest), count, to);
                     }
                 }
                 if (any_in_warp(holds) && lane == 0)
@@ -152,13 +165,9 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
             rest = (u32)draw.x3;
             carried = true;
         } else {
-            if (k > begin && held_particles(l, column, k - 1) && climb.inside)
-                make_empty(l.state[index]);
-            carried = ahead = false;
+            if (k > begin && ahead.held & bit >> 1 && climb.inside) make_empty(l.state[index]);
+            carried = false;
         }
-        filled_2 = filled_1;
-        filled_1 = filled;
-        enters_1 = enters;
     }
 }
 

@@ -40,8 +40,8 @@ DEVICE_SHARED u64 more_bits(u32 k0, u32 k1, u32 c2, u32 c3, u64 site, u32 slot, 
 // One slot, with all 64 bits.
 DEVICE void decide_exactly(const Lattice &l, const LatticeStream &s, u64 site, int axis, int slot,
                            u64 high, int below, int above, Moves &moves) {
-    const u64 u = high << 48 | more_bits(s.keys.k0[0], s.keys.k1[0], s.c2, s.c3, site, (u32)slot,
-                                         (u32)axis);
+    const u64 u =
+        high << 48 | more_bits(s.keys.k0[0], s.keys.k1[0], s.c2, s.c3, site, (u32)slot, (u32)axis);
     const u32 bit = 1u << slot;
     moves.minus = (moves.minus & ~bit) | (u < l.hop[below] ? bit : 0);
     moves.plus = (moves.plus & ~bit) | (~u < l.hop[above] ? bit : 0);

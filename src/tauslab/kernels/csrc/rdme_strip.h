@@ -42,9 +42,7 @@ struct Strip {
         return inside ? y * t.nx + x : -1;
     }
 
-    DEVICE_MEMBER u64 site(int in_plane) const {
-        return t.first_site + (u64)in_plane;
-    }
+    DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
 };
 
 // The draw that serves the first group along x and y.
