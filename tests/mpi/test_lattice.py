@@ -117,6 +117,18 @@ def test_a_signal_to_one_rank_stops_all(mpirun, tmp_path, one_rank):
     assert digest(path) == digest(one_rank["asked"])
 
 
+def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, tmp_path):
+    """Ranks give back what they share, so MPI has nothing to complain of."""
+    model, program = tmp_path / "model.h5", PROGRAM.with_name("full_disk_program.py")
+    write_lattice(lattice_program.alone(), model)
+    given = ["rdme", model, "--t-end", 10 * lattice_program.STEP, "--replicas", 2, "--slabs", 1]
+    own = ["--device", "cpu", "--quiet", "-o", tmp_path / "out.h5"]
+    done = mpirun(2, [program, *given, *own], check=False, timeout=60)
+    assert done.returncode == 1
+    assert "No space left on device; free some space" in done.stderr
+    assert (done.stdout + done.stderr).count("\n") == 1
+
+
 def test_the_doctor_tells_how_planes_travel(mpirun):
     done = mpirun(2, ["-m", "tauslab", "doctor"])
     lines = [line for line in done.stdout.splitlines() if line.startswith("halo ")]

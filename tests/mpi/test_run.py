@@ -125,19 +125,7 @@ def test_a_wrong_command_line_is_told_once(mpirun):
 
 def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, tmp_path):
     """Rank 0 joins the parts for all; nothing is lost."""
-    program = tmp_path / "full.py"
-    program.write_text(
-        "import errno, os, sys\n"
-        "from tauslab.runner.cli import main\n"
-        "from tauslab.runner.output.disk import Disk\n"
-        "replace = Disk.replace\n"
-        "def full(self, old, new):\n"
-        "    if new.name == 'out.h5' and new.exists():\n"
-        "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
-        "    replace(self, old, new)\n"
-        "Disk.replace = full\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
+    program = Path(__file__).with_name("full_disk_program.py")
     path, one = tmp_path / "out.h5", tmp_path / "one.h5"
     run = [*RUN[2:], "-n", "200", "--writer", "parts"]
     done = mpirun(3, [program, *run, "-o", path], check=False, timeout=60)

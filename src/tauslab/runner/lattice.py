@@ -205,9 +205,9 @@ def _replicas(
         stopped = asked
     reasons = [reason for reason in comm.allgather(stopped) if reason is not None]
     rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
-    if not reasons:
-        on_root(comm, lambda: writer.finish(rows or []))
     if stops is not None:
         stops.free()
-    group.close()
+    group.close()  # all that ranks share goes before the file may fail
+    if not reasons:
+        on_root(comm, lambda: writer.finish(rows or []))
     return reasons[0] if reasons else None
