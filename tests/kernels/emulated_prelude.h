@@ -19,6 +19,12 @@
 #undef THREAD_OFFSET
 #undef THREAD_STRIDE
 #undef BLOCKS
+#undef BLOCK_KERNEL
+#undef THREAD_ID
+#undef BLOCK_THREADS
+#undef BARRIER
+#undef SHARED
+#undef DRAW_AHEAD
 #undef TEAM_MEMORY
 
 constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
@@ -150,6 +156,15 @@ static void atomic_least(u64 *cell, u64 value) {
     if (value < *cell) *cell = value;
 }
 
+static u32 select_bytes(u32 word, u32 selector) {
+    u32 found = 0;
+    for (int i = 0; i < 4; ++i) {
+        const u32 byte = selector >> (4 * i) & 7;
+        found |= (byte < 4 ? word >> (8 * byte) & 0xff : 0) << (8 * i);
+    }
+    return found;
+}
+
 // For a loop that waits for another block.
 static void wait_a_little() {
     yield();
@@ -173,6 +188,16 @@ static void wait_a_little() {
     static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
     double *const name = name##_of_teams[current / TEAM_THREADS]
 #define BLOCKS ((i64)FIBER_BLOCKS)
+// Kernels of blocks, of which there is one.
+#define THREAD_ID THREAD_IN_BLOCK
+#define BLOCK_THREADS FIBERS_OF_BLOCK
+#define BARRIER() block_operation()
+#define SHARED static
+#define DRAW_AHEAD true
+#define LANES_SIDE_BY_SIDE
+#define any_in_block(condition) block_any(condition)
+#define grid_barrier(cell, blocks) ((void)(cell), (void)(blocks), block_operation())
+#define SELECT_BYTES(word, selector) select_bytes((word), (selector))
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS
@@ -229,3 +254,5 @@ struct Launch<void (*)(A...)> {
     extern "C" __attribute__((visibility("default"))) void *name; \
     void *name = (void *)&Launch<decltype(&name##_body)>::run<name##_body>; \
     static void name##_body(__VA_ARGS__)
+
+#define BLOCK_KERNEL(threads, blocks, name, ...) KERNEL(name, __VA_ARGS__)

@@ -205,7 +205,7 @@ class SlabEngine(LatticeEngine):
         """Planes of a block: see `planes_of_a_block`."""
         if self.blocks_each:
             return super()._segment(planes)
-        return planes_of_a_block(planes, self.tiles, self._resident, self.filled)
+        return planes_of_a_block(planes, self.columns, self._resident, self.filled)
 
     def _with_neighbours(self, own: tuple[int, int], planes: int) -> tuple[int, int]:
         """`own` and as many planes on either side, where a neighbour is."""

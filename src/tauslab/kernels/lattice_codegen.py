@@ -28,6 +28,9 @@ _MOST_GHOST_SPECIES = (1 << 18) // 6  # see ghost_draw in csrc/rdme_hop.h
 _CERTAIN = 2**64 - 1
 
 
+STRIP = 32  # sites along x that a warp has in a row
+
+
 @dataclass(frozen=True)
 class Tile:
     """Sites along x and y that a block works on, and its threads.
@@ -47,6 +50,23 @@ def tile_of(lattice: LoweredLattice) -> Tile:
     _, ny, nx = lattice.shape
     x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
     return Tile(x, y, min(128, max(64, x * y)))
+
+
+def in_strips(lattice: LoweredLattice) -> bool:
+    """Whether lanes keep sites in registers (csrc/rdme_strip.h), which pays where few are fuller.
+
+    Two words of a site are kept there. What has more goes another way, and a warp waits for it.
+    """
+    slot = np.dtype(lattice.particle_type).itemsize
+    room = 8 // slot  # particles in two words
+    fits = tile_of(lattice).x == STRIP and lattice.slots * slot <= 16
+    return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
+
+
+def lanes_of(lattice: LoweredLattice) -> tuple[int, int]:
+    """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
+    tile = tile_of(lattice)
+    return (tile.threads // STRIP, tile.y) if in_strips(lattice) else (1, 1)
 
 
 def _power_of_two(least: int) -> int:
@@ -132,7 +152,8 @@ def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
     """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
 
     Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
-    fastest pair, once for every other particle. See ``bound_of`` in csrc/rdme_react.h.
+    fastest pair, once for every other particle; that of particle 0 is the largest number of all
+    other particles. See ``is_beyond_bound`` in csrc/rdme_react.h.
     """
     n_types, n_species = len(lattice.site_types), len(lattice.species)
     largest = np.zeros((n_types, n_species + 1, 2))
@@ -146,6 +167,7 @@ def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
     for kinds, row in pairs.items():
         for kind in kinds:
             np.maximum(largest[:, kind + 1, 1], row / 2, out=largest[:, kind + 1, 1])
+    largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2))
     scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
     return np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
 
@@ -234,6 +256,7 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
         '#pragma once\n#include "prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
+        f"#define STRIPS {int(in_strips(lattice))}  // see rdme_strip.h\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
     )

@@ -20,7 +20,7 @@ def planes_of_a_block(planes: int, tiles: int, resident: int, filled: float = 1.
     planes
         Of the launch.
     tiles
-        Of a plane.
+        Columns of a plane that a block climbs: its tiles, or what the warps of a block do of one.
     resident
         Blocks that the device runs at the same time.
     filled

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables, tile_of
+from tauslab.kernels.lattice_codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.kernels.lattice_state import Array, LatticeState, Samples, Slab
 from tauslab.kernels.lattice_tables import LatticeTables
@@ -80,9 +80,11 @@ class LatticeEngine:
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice)
+        self._warps, rows = lanes_of(lattice) if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
+        self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
 
@@ -272,7 +274,8 @@ class LatticeEngine:
     ) -> None:
         """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
         hole = hole if hole[0] < hole[1] else (end, end)
-        grid = Grid((end - begin - hole[1] + hole[0]) * self.tiles, self.tile.threads)
+        tiles = (end - begin - hole[1] + hole[0]) * self.tiles
+        grid = Grid(-(-tiles // self._warps), self.tile.threads)
         arguments = [*self.arguments(), begin, end, *hole, int(opens)]
         self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
 
@@ -283,14 +286,14 @@ class LatticeEngine:
         hole = hole if hole[0] < hole[1] else (end, end)
         segment = self._segment(end - begin - hole[1] + hole[0])
         pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
-        grid = Grid(self.tiles * pieces, self.tile.threads)
+        grid = Grid(self.columns * pieces, self.tile.threads)
         arguments = [*self.arguments(), begin, end, *hole, segment]
         self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: fewer where there would be too few blocks to share out evenly."""
         wanted = self.blocks_each * self._resident
-        return int(min(_SEGMENT, max(1, -(-planes * self.tiles // wanted))))
+        return int(min(_SEGMENT, max(1, -(-planes * self.columns // wanted))))
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""
@@ -299,22 +302,19 @@ class LatticeEngine:
         if self._together:
             self._run_together(steps)
             return
-        planes = self.slab.planes
         for _ in range(steps):
-            self.hop_in_planes(0, planes)
-            self.finish_planes(0, planes)
+            self.hop_in_planes(0, self.slab.planes)
+            self.finish_planes(0, self.slab.planes)
             self.step += 1
 
     def _run_together(self, steps: int) -> None:
         planes = self.slab.planes
         self.backend.clear(self.work[_BARRIER : _BARRIER + 1], self.stream)
-        segment = self._segment(planes)
         _, ny, nx = self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
-        self.program.launch_blocks(
-            "rdme_steps", grid, [*self.arguments(), steps, segment], self.stream
-        )
+        arguments = [*self.arguments(), steps, self._segment(planes)]
+        self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:

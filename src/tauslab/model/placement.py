@@ -72,6 +72,16 @@ class Start:
                 self._spread(put, patches, fixed, seed, replica)
         return out.reshape(z1 - z0, y, x, self.slots)
 
+    @property
+    def crowding(self) -> float:
+        """Particles a site on average, of the kind of site that holds most; without positions."""
+        sites = self.sites.per_plane.sum(axis=0)
+        placed = np.zeros(len(sites))
+        for one in self.placed:
+            if one.positions is None:
+                placed[one.site_type] += one.count
+        return float((placed / np.maximum(sites, 1)).max(initial=0.0))
+
     def _at_positions(self, put: _Slab) -> IntArray:
         """Put down the particles with positions; sorted sites of all of them, as flat numbers."""
         shape = self.sites.shape

@@ -155,8 +155,8 @@ class CudaBackend:
             )
         import cupy
 
-        cupy.cuda.Device(options.index).use()
         self._device = cupy.cuda.Device(options.index)
+        self._device.use()
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
         self.processors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
@@ -198,8 +198,7 @@ class CudaBackend:
             out.write_text(compile_ptx(source.file, texts, flags), encoding="ascii")
 
         path, _ = compiled(_key_of(source, texts, flags), ".ptx", build)
-        text = path.read_bytes().decode("ascii", "ignore")
-        return f"NVRTC {nvrtc_version()}", text
+        return f"NVRTC {nvrtc_version()}", path.read_bytes().decode("ascii", "ignore")
 
     def _to_compile(
         self, source: KernelSource, architecture: str

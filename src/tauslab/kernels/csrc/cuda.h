@@ -211,6 +211,8 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
 #define SHARED __shared__
 // A warp that makes a draw for one site makes it for all.
 #define DRAW_AHEAD true
+// The lanes of a warp have sites side by side, and exchange what hops between them.
+#define LANES_SIDE_BY_SIDE
 // Bytes of a word in the order of the nibbles of `selector`; 4 is a zero byte.
 #define SELECT_BYTES(word, selector) select_bytes((word), (selector))
 

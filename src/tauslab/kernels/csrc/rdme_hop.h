@@ -30,11 +30,18 @@ DEVICE u64 hop_bits(const LatticeStream &s, u64 site, int group, int axis) {
     return axis == 1 ? joined(x.x2, x.x3) : joined(x.x0, x.x1);
 }
 
+// The 48 bits that follow those of a group. Asked for once in 32,768 decisions.
+DEVICE_SHARED u64 more_bits(u32 k0, u32 k1, u32 c2, u32 c3, u64 site, u32 slot, u32 axis) {
+    const u32 c1 = lattice_c1((u32)(site >> 32), PURPOSE_HOP_REST, slot, axis);
+    const Philox4 x = philox4x32_10((u32)site, c1, c2, c3, k0, k1);
+    return joined(x.x0, x.x1) >> 16;
+}
+
 // One slot, with all 64 bits.
-DEVICE_SHARED void decide_exactly(const Lattice &l, const LatticeStream &s, u64 site, int axis,
-                                  int slot, u64 high, int below, int above, Moves &moves) {
-    const Philox4 x = lattice_draw(s, site, PURPOSE_HOP_REST, (u32)slot, (u32)axis);
-    const u64 u = high << 48 | joined(x.x0, x.x1) >> 16;
+DEVICE void decide_exactly(const Lattice &l, const LatticeStream &s, u64 site, int axis, int slot,
+                           u64 high, int below, int above, Moves &moves) {
+    const u64 u =
+        high << 48 | more_bits(s.keys.k0[0], s.keys.k1[0], s.c2, s.c3, site, (u32)slot, (u32)axis);
     const u32 bit = 1u << slot;
     moves.minus = (moves.minus & ~bit) | (u < l.hop[below] ? bit : 0);
     moves.plus = (moves.plus & ~bit) | (~u < l.hop[above] ? bit : 0);

@@ -100,11 +100,20 @@ DEVICE u64 bound_of(const u32 *bounds, const Slot *slots, int n) {
     return bound;
 }
 
-// One pass at a site; `u` are its 64 random bits. Most sites end at the bound.
+// Whether the upper 32 of a site's random bits tell that nothing happens, as they do for most sites:
+// first by its number of particles.
+DEVICE bool is_beyond_bound(const Lattice &l, int type, u32 upper, const Slot *slots, int n) {
+    const u32 *bounds = l.bounds + 2 * ROW * type;
+    if (LIKELY(upper > bounds[0] + (u64)(u32)(n * n) * bounds[1])) return true;
+    RELOAD;  // or the compiler would do both at once
+    return upper > bound_of(bounds, slots, n);
+}
+
+// One pass at a site; `u` are its 64 random bits.
 template <class Spill>
 DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass,
                          u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
-    if (LIKELY(u >> 32 > bound_of(l.bounds + 2 * ROW * type, slots, n))) return;
+    if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
     ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
     NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
         sum.sum = 0;

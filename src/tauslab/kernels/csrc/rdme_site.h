@@ -50,10 +50,11 @@ DEVICE int particles_in(const Site &site) {
     return before + ((31 + SLOT_BITS - leading_zeros(last)) >> LOG);
 }
 
-// Particle `s` of group `g`. For s known at compile time: a shift of a word.
+// Particle `s` of group `g`: of the one or two words that a group takes.
 DEVICE u32 particle_of(const u32 *words, int g, int s) {
     constexpr u32 MASK = (Particle)~0u;
-    const u32 word = words[g * (int)sizeof(Particle) + s / PER_WORD];
+    const u32 *group = words + g * (int)sizeof(Particle);
+    const u32 word = sizeof(Particle) == 1 || s < PER_WORD ? group[0] : group[sizeof(Particle) - 1];
     return word >> (s % PER_WORD * SLOT_BITS) & MASK;
 }
 

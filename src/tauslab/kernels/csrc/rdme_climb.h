@@ -1,0 +1,174 @@
+// Hops along z, then reactions, then waiting particles, in a row of a column of tiles, by one warp.
+//
+// As in rdme_strip.h: a lane keeps what stays in its site and what leaves it in registers, and goes
+// up through the planes. What does not fit there, and sites in which something may happen, are done
+// in the block's memory, from the particles as they were before the hops.
+#pragma once
+
+#include "rdme_column.h"
+#include "rdme_strip.h"
+
+#if STRIPS_OF_LANES
+
+constexpr i64 MOST_CLIMBED = STRIP - 2;  // planes at a time: a lane looks up one, and one beside
+
+// A row of 32 sites in the tiles of a column.
+struct Climb {
+    i64 tile;
+    int in_plane;
+    bool inside;
+};
+
+// What is known of the planes begin - 1 .. end before they are climbed, a bit each.
+struct PlanesAhead {
+    u32 filled;  // with particles, by the hops along x and y
+    u32 enters;  // particles may come from nowhere, or wait
+    u32 held;    // particles before the step, so that it is not all zeros
+    u32 waits;   // particles wait for room
+};
+
+DEVICE PlanesAhead look_ahead(const Lattice &l, i64 tile, i64 begin, i64 end) {
+    const i64 k = begin - 1 + THREAD_ID % STRIP, plane = k <= end ? stored_plane(l, k) : -1;
+    const Column column = {0, 0, tile, begin, end, false, {}, {}};
+    const bool own = k >= begin && k < end;
+    const bool waits = own && *tile_head(l, l.step & 1, k * tiles_of_plane(l) + tile) >= 0;
+    return {LANES_BALLOT(STRIP, holds_particles(l, column, plane)),
+            LANES_BALLOT(STRIP, enters_from_nowhere(l, column, k)),
+            LANES_BALLOT(STRIP, own && held_particles(l, column, k)), LANES_BALLOT(STRIP, waits)};
+}
+
+DEVICE Site load_moved(const Lattice &l, const Climb &climb, i64 plane) {
+    Site site;
+    if (plane >= 0 && climb.inside)
+        site = l.moved[plane * l.ny * l.nx + climb.in_plane];
+    else
+        make_empty(site);
+    return site;
+}
+
+DEVICE Moves decide_along_z(const Lattice &l, const LatticeStream &s, const Climb &climb,
+                            i64 plane) {
+    if (plane < 0) return {0, 0};
+    const i64 index = plane * l.ny * l.nx + climb.in_plane;
+    const u64 site = site_number(l, plane, 0, 0) + (u64)climb.in_plane;
+    return decide(l, s, site, 2, l.moved[index], hop_bits(s, site, 0, 2),
+                  sides_along_z(l, plane, index));
+}
+
+// Puts a site of plane k together from the three that hop into it; returns its particles.
+DEVICE_SHARED int build_site(const Lattice &l, const LatticeStream &s, const Climb &climb, i64 k,
+                             const SpillHere &spill, Site &to) {
+    const i64 below = stored_plane(l, k - 1), above = stored_plane(l, k + 1), sites = l.ny * l.nx;
+    const Moves own = decide_along_z(l, s, climb, k);
+    to = l.moved[k * sites + climb.in_plane];
+    int n = is_empty(to) ? 0 : take_out(to, own.minus | own.plus, l.packing);
+    if (below >= 0)
+        append(to, n, l.moved[below * sites + climb.in_plane],
+               decide_along_z(l, s, climb, below).plus, l.packing, spill);
+    if (above >= 0)
+        append(to, n, l.moved[above * sites + climb.in_plane],
+               decide_along_z(l, s, climb, above).minus, l.packing, spill);
+    return n;
+}
+
+// Whether a site of `n` particles is done when they have hopped: no reaction, by a bound.
+DEVICE bool is_still(const Lattice &l, i64 index, bool drawn, u32 upper, u32 n) {
+    if (N_REACTIONS == 0 || (N_ZEROTH == 0 && n == 0)) return true;
+    const u32 *bounds = l.bounds + 2 * ROW * type_at(l, index);
+    return REACTION_PASSES == 1 && drawn && upper > bounds[0] + (u64)(n * n) * bounds[1];
+}
+
+// Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `kept` is memory of each
+// lane.
+DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 tile, int row,
+                                  i64 begin, i64 end, Site *kept) {
+    const int along_x = tiles_along_x(l), lane = THREAD_ID % STRIP;
+    const int tile_row = (int)tile / along_x, x0 = ((int)tile - tile_row * along_x) * TILE_X;
+    const int y = tile_row * TILE_Y + row, x = x0 + lane;
+    if (y >= (int)l.ny) return;
+    const PlanesAhead ahead = look_ahead(l, tile, begin, end);
+    if (!(ahead.filled | ahead.enters | ahead.held)) return;
+
+    const Climb climb = {tile, y * (int)l.nx + x, x < (int)l.nx};
+    const i64 sites = l.ny * l.nx;
+    bool carried = false, own_large = false, drawn = false;
+    u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
+    u64 stayed = 0;
+    Site next;
+    make_empty(next);
+    u32 bit = 1;  // of plane k
+    NO_UNROLL for (i64 k = begin - 1; k <= end; ++k, bit <<= 1) {
+        const i64 plane = stored_plane(l, k);
+        const i64 index = (k - 1) * sites + climb.in_plane;  // of what is built
+        // Particles of planes k - 2, k - 1 and k come to plane k - 1; what enters k, is seen later.
+        if (ahead.filled & (bit | bit >> 1 | bit >> 2) || ahead.enters & (bit | bit >> 1)) {
+            if (!carried) {
+                next = load_moved(l, climb, plane);
+                from_below = plus = bits = 0;
+                stayed = 0;
+                own_large = drawn = false;
+            }
+            const Site content = next;
+            next = load_moved(l, climb, k < end ? stored_plane(l, k + 1) : -1);
+            const u64 site = plane < 0 ? 0 : site_number(l, plane, 0, 0) + (u64)climb.in_plane;
+            const Philox4 draw = lattice_draw(s, site, PURPOSE_Z, 0, 0);
+            Sides sides = {0, 0};
+            if (N_TYPES > 1 || face_kind(0) != PERIODIC)
+                if (plane >= 0 && climb.inside)
+                    sides = sides_along_z(l, plane, plane * sites + climb.in_plane);
+            const bool more = any_in_warp(content.word[1] != 0);
+            Moves moves = {0, 0};
+            decide_group(l, s, site, 2, content.word, 0, joined(draw.x0, draw.x1), sides, moves);
+            if (PAIR_GROUPS > 1 && more)
+                decide_group(l, s, site, 2, content.word, PAIR_GROUPS - 1,
+                             hop_bits(s, site, PAIR_GROUPS - 1, 2), sides, moves);
+            Parted above = part(content, moves, more, l.packing);
+            const bool large = !is_pair(content);
+            if (large) above.minus = above.plus = MANY;
+            if (k > begin) {
+                u64 built;
+                const bool fits = put_together(stayed, bits, from_below, above.minus, built);
+                const u32 n = (bits + bits_of(from_below) + bits_of(above.minus)) / SLOT_BITS;
+                const i64 number = (k - 1) * tiles_of_plane(l) + tile;
+                bool holds = false;
+                if (climb.inside) {
+                    if (LIKELY(fits && !own_large && !(ahead.waits & bit >> 1) &&
+                               is_still(l, index, drawn, upper, n))) {
+                        Site to;
+                        make_pair(to, built);
+                        l.state[index] = to;
+                        holds = built != 0;
+                    } else {
+                        const SpillHere spill = {
+                            l, number, site_number(l, k - 1, 0, 0) + (u64)climb.in_plane, SPILL_Z,
+                            true};
+                        Site &to = kept[lane];
+                        int count = (int)n;
+                        if (fits && !own_large)
+                            make_pair(to, built);
+                        else
+                            count = build_site(l, s, climb, k - 1, spill, to);
+                        finish_site(l, s, spill, l.state_stamps + number, index, drawn,
+                                    joined(upper, rest), count, to);
+                    }
+                }
+                if (any_in_warp(holds) && lane == 0)
+                    l.state_stamps[number] = (u32)(l.step + 2);
+            }
+            from_below = plus;
+            plus = above.plus;
+            stayed = above.stayed;
+            bits = above.bits;
+            own_large = large;
+            drawn = plane >= 0;
+            upper = (u32)draw.x2;
+            rest = (u32)draw.x3;
+            carried = true;
+        } else {
+            if (k > begin && ahead.held & bit >> 1 && climb.inside) make_empty(l.state[index]);
+            carried = false;
+        }
+    }
+}
+
+#endif
