@@ -37,8 +37,9 @@ LATE, FETCH = 6.8, 3.5
 WARP_BYTES = 2048  # of the text around a step that each warp of a trajectory has for itself
 # Loads and stores of a spilled register in a stage, and their slots in the pipe of shared memory.
 SPILLED_ACCESSES, LOCAL_ACCESS = 3.0, 4.0
-# ptxas keeps nothing in registers where one trajectory's numbers are more than so many: a stage
-# then loses so many clocks for each of them. And slots of a number in global memory.
+# Where one thread's variables and constants are more than so many, ptxas (13.5) used 32
+# registers and kept them all in local memory: a stage then loses so many clocks for each of them.
+# And slots of a number in global memory.
 GIVEN_UP, FAR_ACCESS, GLOBAL_ACCESS = 400, 190.0, 16.0
 _LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is spilled is left
 
