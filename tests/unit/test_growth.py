@@ -196,6 +196,15 @@ def test_until_resumes_from_its_portions(tmp_path):
         assert again.n == whole.n
 
 
+@pytest.mark.parametrize("other", [{"seed": 4}, {"times": [0.0, 1.0]}, {"method": "tau"}])
+def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
+    common = {"n": 5000, "until": "mean(X at 1) rel 0.1", "output": tmp_path / "a.h5"}
+    done = lines(decay(record="final", **common))
+    assert lines(decay(record="final", resume=True, **common)) == done
+    with pytest.raises(ConfigError, match=r"a\.h5 holds another run: .*--resume needs the same"):
+        decay(**{"record": "final", "resume": True, **common, **other})
+
+
 def stopped_until(path):
     """Leave the portions of a run that was stopped: two whole ones and a bit of the next."""
     network = ts.Network("decay")

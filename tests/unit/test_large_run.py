@@ -18,6 +18,7 @@ from tauslab.kernels.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.tables import Rows
 from tauslab.model.expression import Number
 from tauslab.model.network import Network
+from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines
 
 NET = Path(__file__).parent.parent / "data" / "net" / "multisite2.net"
@@ -59,6 +60,18 @@ def test_choices_are_stored_and_a_file_reruns_with_them(tmp_path):
     assert "presimulation" not in forced.attributes
     assert lines(forced) != expected
     assert lines(run(threads=1)) == expected
+
+
+def test_the_command_takes_events_of_a_pilot_and_reruns_with_them(tmp_path):
+    """Of another number than the default, which a rerun would compute anew."""
+    first, again = tmp_path / "first.h5", tmp_path / "again.h5"
+    options = ["--device", "cpu", "--quiet", "-o"]
+    given = ["--t-end", "0.2", "--points", "3", "-n", "20", "--method", "ssa", "--seed", "3"]
+    assert main(["run", str(NET), *given, "--presimulation", "500", *options, str(first)]) == 0
+    assert main(["run", str(first), *options, str(again)]) == 0
+    with ts.open(first) as one, ts.open(again) as other:
+        assert one.attributes["presimulation"] == other.attributes["presimulation"] == 500
+        assert lines(one) == lines(other)
 
 
 def test_selectors_agree_in_the_mean():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -210,6 +212,35 @@ def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
             assert one[f"lattice/{name}"].chunks == other[f"lattice/{name}"].chunks
             assert np.array_equal(one[f"lattice/{name}"], other[f"lattice/{name}"])
     assert {p.name for p in tmp_path.iterdir()} == {"run.h5", "late.h5"}
+
+
+def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path):
+    """No file may grow beyond so many bytes: parts do not, their second copy does."""
+    whole, lattice = tmp_path / "whole.h5", empty_lattice((16, 24, 24), {"A": 0.15}, slots=8)
+    lattice.place("A", count=9000, site_type="default")
+    write_lattice(lattice, tmp_path / "model.h5")
+    run(whole, lattice, frame_every=5).close()
+    program = (
+        "import resource, signal, sys\n"
+        "from tauslab.runner.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
+        "sys.exit(main(sys.argv[2:]))\n"
+    )
+    path, most = tmp_path / "out.h5", whole.stat().st_size // 2
+    given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
+    own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, [most, *given, *own])],
+        capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "cannot be written: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not [p for p in tmp_path.rglob("*") if p.suffix.startswith(".tauslab")]
+    assert main([str(text) for text in [*given, *own, "--resume"]]) == 0
+    assert digest(path) == digest(whole)
 
 
 def test_a_killed_runs_early_frames_go_with_its_parts(whole, tmp_path, monkeypatch):

@@ -57,7 +57,9 @@ from tauslab.runner.together import agree
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_OWN = ("n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team")
+_OWN = (
+    "n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team", "presimulation",
+)  # fmt: skip
 _STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
 _OF_THE_MACHINE = (
     "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
@@ -171,8 +173,9 @@ def summary(result: Result) -> list[str]:
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.continuous:
         lines = [lines[0].replace("events", "steps")]
-        layouts = {text.decode() for text in result.data["profile/layout"][()]} - {""}
-        lines += [f"  layout {layout}" for layout in sorted(layouts)]
+        # A file of an earlier version, which --resume finds complete, has none.
+        told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
+        lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
         lines.append(f"  {_leaps(result)}")
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))

@@ -169,13 +169,16 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     assert options.until is not None
     text, path = options.until, options.output
     until = agree(comm, lambda: Until.parse(text))
-    if path is not None and on_root(comm, lambda: _finished(path, options)):
-        return agree(comm, lambda: open_result(path))
+    done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
-    limited = replace(options, until=None, output=first)
+    limited = replace(options, until=None, output=path if done else first)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
+        if path is not None and done:
+            same = replace(layout, n=done)
+            on_root(comm, lambda: require_same_run(path, same, "--resume"))
+            return agree(comm, lambda: open_result(path))
         fixed = agree(comm, lambda: _with_sums(wanted, until))
         tests = Convergence(until)
         index = agree(comm, lambda: _time_index(until, fixed.task))
@@ -195,18 +198,18 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
                 piece.close()
 
 
-def _finished(path: Path, options: Options) -> bool:
-    """Whether the result is there; refuses to replace one that is not asked for."""
+def _finished(path: Path, options: Options) -> int | None:
+    """Trajectories of the result, if it is there; refuses to replace one that is not asked for."""
     portions = [p for p in path.parent.glob(f"{glob.escape(path.name)}.until-*") if p.is_file()]
     if options.overwrite and not options.resume:
         for portion in portions:  # of an earlier run, which may have come further
             _remove(portion)
-        return False
+        return None
     if not options.resume and (path.exists() or portions):
         what = "exists" if path.exists() else f"was begun ({portions[0].name} is a portion of it)"
         raise ConfigError(f"{path} {what}; use --overwrite, --resume or another -o")
     if not path.exists():
-        return False
+        return None
     with open_result(path) as result:
         found = result.attributes.get("until")
         if not result.complete or found != options.until:
@@ -214,7 +217,7 @@ def _finished(path: Path, options: Options) -> bool:
                 f"{path} holds another run: its --until is {found}, not {options.until}; "
                 "--resume needs the same job"
             )
-    return True
+        return result.n
 
 
 def _portion_path(path: Path, before: int) -> Path:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from tauslab.model.errors import OutputError
+
+_ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
 
 
 class Disk:
@@ -46,6 +49,8 @@ class Disk:
 def write_error(path: Path, error: BaseException) -> OutputError:
     """One sentence for a failed write."""
     number = getattr(error, "errno", None)
+    if not number and (told := _ERRNO.search(str(error))):
+        number = int(told[1])
     reason = os.strerror(number) if number else str(error)
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):
@@ -72,6 +77,12 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
         disk.remove(temporary)
         # An OutputError names the temporary file; its cause says why.
         raise write_error(path, error.__cause__ or error) from error
+    except RuntimeError as error:
+        disk.remove(temporary)
+        if type(error) is not RuntimeError:
+            raise
+        # So HDF5 ends when it closes a file that it could not write.
+        raise write_error(path, error) from error
 
 
 def _sync_path(path: Path, disk: Disk) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,7 @@ class EarlyFrames:
     def drop(self) -> None:
         """Close, and remove what did not become anything."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError, RuntimeError):  # of a full disk, which was told of before
+                self._file.close()
             self._file = None
         self._disk.remove(self._path)
