@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tauslab.kernels.ode_codegen import count_constants
-from tauslab.kernels.ode_costs import CostTable, tabulated
+from tauslab.kernels.ode_codegen import count_constants, is_long
+from tauslab.kernels.ode_costs import PIPES, CostTable, tabulated
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.ode_placement import Placement, Prices, place
 from tauslab.model.errors import ConfigError
@@ -19,7 +19,7 @@ BLOCK_OVERHEAD = 1024  # bytes that a block takes beside its own
 MOST_WARPS = 64  # of a multiprocessor
 MOST_BLOCKS = 32
 MOST_SPLIT = 30  # warps of a trajectory that may be asked for
-LARGEST_SPLIT = 16  # warps of a trajectory that the automatic choice looks at
+SPLITS = (2, 4, 8, 16)  # warps of a trajectory that the automatic choice looks at: those measured
 _STAGES = 4
 
 # Registers of a thread beside three for each of its variables: for addresses, times and counters;
@@ -27,12 +27,21 @@ _STAGES = 4
 # So ptxas (13.5, sm_90) needs them, within a tenth for three models of 16 to 28 variables.
 SYSTEM_REGISTERS = 24
 TEMPORARIES, SHARED_TEMPORARIES = 8, 32
-BARRIER = 30.0  # slots that a warp loses at each of the four barriers of a step
-ALONE = 2.5  # clocks a slot of a warp that has a scheduler for itself: latency of arithmetic
-# Slots of a spilled register, stored and loaded once a stage: where the first-level cache holds
-# them, and where it does not; and of a number in global memory.
-LOCAL_ACCESS, FAR_ACCESS, GLOBAL_ACCESS = 2.0, 100.0, 16.0
-CACHE_BYTES = 256 * 1024  # first-level cache and shared memory of a multiprocessor
+# What follows is fitted to seconds of eight systems on an H200 (docs/benchmarks/ode.md), clocks.
+BARRIER = 20.0  # of a stage's barrier, for each warp of the trajectory
+ALONE = 2.2  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
+# Instructions that the cache near the schedulers does not hold come from the next one: a warp waits
+# so long for each, and a multiprocessor gets no more of them in a time.
+INSTRUCTION_CACHE, INSTRUCTION_BYTES = 32 * 1024, 16
+LATE, FETCH = 6.8, 3.5
+WARP_BYTES = 2048  # of the text around a step that each warp of a trajectory has for itself
+# Loads and stores of a spilled register in a stage, and their slots in the pipe of shared memory.
+SPILLED_ACCESSES, LOCAL_ACCESS = 3.0, 4.0
+# Where one thread's variables and constants are more than so many, ptxas (13.5) used 32
+# registers and kept them all in local memory: a stage then loses so many clocks for each of them.
+# And slots of a number in global memory.
+GIVEN_UP, FAR_ACCESS, GLOBAL_ACCESS = 400, 190.0, 16.0
+_LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is spilled is left
 
 
 @dataclass(frozen=True)
@@ -137,25 +146,42 @@ def thread_choice(
 ) -> Choice:
     """Prediction for one trajectory per thread, variables in registers; `shared`: not constants."""
     prices = Prices(system, wishes.precision, costs)
-    constants = prices.count_constants()
-    stage = prices.all_equations(shared_constants=shared)
-    numbers = 3 * len(system.variables) + TEMPORARIES + (0 if shared else constants)
-    wanted = numbers * prices.words + SYSTEM_REGISTERS
+    wanted = _wanted(prices, shared=shared)
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
-    found = Choice(1, 1, warps * LANES, 0.0)
+    found = Choice(1, 1, warps * LANES, 0.0, costs=prices.source)
     if wishes.memory or shared:
-        found = _in_blocks(system, prices.words, warps, memory=wishes.memory, shared=shared)
-    stage += _spilled(wanted, found)
-    cost = _cost(stage, stage, found.trajectories, wishes.crowd)
-    return replace(found, cost=cost, costs=prices.source)
+        found = _in_blocks(system, prices, warps, memory=wishes.memory, shared=shared)
+    total = prices.all_equations(shared_constants=shared)
+    more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
+    instructions = float(total[PIPES.index("issue")]) + more
+    total[PIPES.index("shared")] += more * LOCAL_ACCESS
+    given_up = wanted > GIVEN_UP and not found.in_blocks
+    work = _Work(
+        slots=max(instructions, float(total.max())),
+        longest=instructions,
+        instructions=instructions,
+        text=instructions * (1 if is_long(system) else _STAGES) * INSTRUCTION_BYTES,
+        lost=wanted * FAR_ACCESS if given_up else 0.0,
+    )
+    return replace(found, cost=_cost(work, found.trajectories, wishes.crowd))
 
 
-def _in_blocks(system: OdeSystem, words: int, warps: int, *, memory: bool, shared: bool) -> Choice:
+def _wanted(prices: Prices, *, shared: bool) -> int:
+    """Registers that a thread with a whole trajectory would like."""
+    constants = 0 if shared else prices.count_constants()
+    numbers = 3 * len(prices.system.variables) + TEMPORARIES + constants
+    return numbers * prices.words + SYSTEM_REGISTERS
+
+
+def _in_blocks(
+    system: OdeSystem, prices: Prices, warps: int, *, memory: bool, shared: bool
+) -> Choice:
     """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
     Of `warps` that a multiprocessor's registers are enough for.
     """
-    best = Choice(1, 1, 0, 0.0, memory=memory, shared_constants=shared)
+    words = prices.words
+    best = Choice(1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source)
     for computing in range(1, 16):
         width = LANES * computing
         n_bytes = handover_bytes(system, words, width) if memory else 0
@@ -172,22 +198,13 @@ def _in_blocks(system: OdeSystem, words: int, warps: int, *, memory: bool, share
     return best
 
 
-def _spilled(wanted: int, choice: Choice) -> float:
-    """Slots of registers that a thread does not have, from how many it would like."""
-    more = max(0, wanted - MOST_REGISTERS)
-    shared = choice.bytes_of_a_block * choice.blocks if choice.in_blocks else 0
-    threads = choice.trajectories * choice.warps
-    near = 4 * more * threads <= (CACHE_BYTES - shared) / 2  # other data wants some of it
-    return more * (LOCAL_ACCESS if near else FAR_ACCESS)
-
-
 def global_choice(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:
     """Prediction for one trajectory per thread, all its numbers in global memory."""
     prices = Prices(system, wishes.precision, costs)
     numbers = 5 * len(system.variables) + prices.count_constants()  # read or written in a stage
     warps = min(MOST_WARPS, REGISTERS // (LANES * MOST_REGISTERS))
-    stage = max(prices.all_equations(), numbers * prices.words * GLOBAL_ACCESS)
-    cost = _cost(stage, stage, warps * LANES, wishes.crowd)
+    stage = max(float(prices.all_equations().max()), numbers * prices.words * GLOBAL_ACCESS)
+    cost = _cost(_Work(stage, stage, stage, 0.0, 0.0), warps * LANES, wishes.crowd)
     return Choice(1, 1, warps * LANES, cost, in_global=True, costs=prices.source)
 
 
@@ -209,26 +226,51 @@ def warps_choice(
     found = Choice(
         warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source
     )
-    spilled = _spilled(wanted, found) + BARRIER
-    # All warps of a group wait for the slowest, which hides behind other groups only in part.
-    mean = sum(placement.costs) + warps * spilled
-    slowest = max(placement.costs) + spilled
-    stage = mean + (warps * slowest - mean) / max(1, groups)
-    return replace(found, cost=_cost(stage, slowest, groups * LANES, wishes.crowd))
+    more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
+    instructions = sum(placement.instructions) + warps * more
+    work = _Work(
+        slots=sum(placement.costs) + warps * more * LOCAL_ACCESS,
+        longest=max(placement.instructions) + more,
+        instructions=instructions,
+        text=instructions * _STAGES * INSTRUCTION_BYTES + warps * WARP_BYTES,
+        lost=warps * BARRIER,
+    )
+    return replace(found, cost=_cost(work, groups * LANES, wishes.crowd))
 
 
-def _cost(slots: float, longest: float, trajectories: int, crowd: int) -> float:
-    """Cycles of a multiprocessor for a step of one trajectory.
+@dataclass(frozen=True)
+class _Work:
+    """A stage of 32 trajectories.
 
-    `slots` are those of the warps that 32 trajectories have, `longest` those of one of them.
+    `slots` of the busiest pipe and `instructions` of all their warps, `longest` instructions of one
+    warp, bytes of `text` of a step, and clocks that are `lost` beside.
+    """
+
+    slots: float
+    longest: float
+    instructions: float
+    text: float
+    lost: float
+
+
+def _cost(work: _Work, trajectories: int, crowd: int) -> float:
+    """Cycles of a multiprocessor for a step of one trajectory, of `trajectories` in flight.
+
+    A stage takes as long as the busiest pipe, as its slowest warp, or as reading the instructions
+    that a cache does not hold, which all trajectories in flight share. Those of a `crowd` take
+    turns, each as long however few the last one has.
     """
     if trajectories < LANES:
         return float("inf")
-    groups = trajectories // LANES
-    if crowd:
-        groups = min(groups, -(-crowd // LANES))
-    stage = max(slots * groups / SCHEDULERS, longest * ALONE)
-    return _STAGES * stage / (LANES * groups)
+    in_flight = trajectories // LANES
+    wanted = -(-crowd // LANES) if crowd else in_flight
+    turns = -(-wanted // in_flight)
+    groups = -(-wanted // turns)
+    missed = 1 - INSTRUCTION_CACHE / max(INSTRUCTION_CACHE, work.text)
+    slowest = work.longest * (ALONE + LATE * missed) + work.lost
+    fetched = work.instructions * FETCH * missed
+    stage = max(work.slots * groups / SCHEDULERS, slowest, fetched)
+    return _STAGES * turns * stage / (crowd or LANES * in_flight)
 
 
 def group_bytes(system: OdeSystem, words: int) -> int:
@@ -243,18 +285,19 @@ def handover_bytes(system: OdeSystem, words: int, width: int) -> int:
 
 def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> list[Choice]:
     """Layouts with a thread or several warps with their predictions, the best first."""
-    most = min(LARGEST_SPLIT, len(system.variables))
     found = [_best_thread(system, wishes, costs)]
-    found += [warps_choice(system, warps, wishes, costs) for warps in range(2, most + 1)]
+    able = [warps for warps in SPLITS if warps <= len(system.variables)]
+    found += [warps_choice(system, warps, wishes, costs) for warps in able]
     return sorted(found, key=lambda choice: choice.cost)
 
 
 def _best_thread(system: OdeSystem, wishes: Wishes, costs: CostTable | None) -> Choice:
-    """Constants go to shared memory where they are in the way of much."""
-    in_registers, shared = (
-        thread_choice(system, wishes, costs, shared=shared) for shared in (False, True)
+    """Constants go to shared memory where that leaves registers for much of what is spilled."""
+    prices = Prices(system, wishes.precision, costs)
+    own, less = (
+        max(0, _wanted(prices, shared=shared) - MOST_REGISTERS) for shared in (False, True)
     )
-    return shared if shared.cost < 0.8 * in_registers.cost else in_registers
+    return thread_choice(system, wishes, costs, shared=less < _LESS_SPILLED * own)
 
 
 def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:

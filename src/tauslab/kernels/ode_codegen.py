@@ -210,8 +210,13 @@ def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> 
         f"constexpr int N_INPUTS = {len(system.inputs)};\n"
         f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
         f"constexpr int N_QUANTITIES = {len(system.quantities)};\n"
-        f"constexpr bool LONG_STEP = {str(_operations(system) > LONG_STEP).lower()};\n"
+        f"constexpr bool LONG_STEP = {str(is_long(system)).lower()};\n"
     )
+
+
+def is_long(system: OdeSystem) -> bool:
+    """Whether a thread's step has one text for its four stages."""
+    return _operations(system) > LONG_STEP
 
 
 def _operations(system: OdeSystem) -> int:

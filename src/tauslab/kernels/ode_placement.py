@@ -29,10 +29,14 @@ _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean 
 
 @dataclass(frozen=True)
 class Placement:
-    """Variables of each group of equations, and what a stage costs each group."""
+    """Variables of each group of equations, and what a stage costs each group.
+
+    `costs` are slots of the busiest pipe, `instructions` those that are issued.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     costs: tuple[float, ...]
+    instructions: tuple[float, ...]
 
     @property
     def balance(self) -> float:
@@ -97,14 +101,14 @@ class Prices:
         found: Cost = self._of_nodes[int(shared), list(numbers)].sum(axis=0)
         return found
 
-    def all_equations(self, *, shared_constants: bool = False) -> float:
-        """Slots of a stage where one thread has all equations, by the pipe that takes longest."""
+    def all_equations(self, *, shared_constants: bool = False) -> Cost:
+        """Slots of a stage in each pipe where one thread has all equations."""
         every = frozenset[int]().union(*self.needs) if self.needs else frozenset[int]()
         total = self.nodes(every, shared=False)
         total = total + len(self.system.variables) * self.own(shared=False)
         if shared_constants:
             total = total + self.count_constants() * self._access
-        return float(total.max())
+        return total
 
     def count_constants(self) -> int:
         """Constants of a trajectory that equations read."""
@@ -137,12 +141,14 @@ def place(
 
 
 def _placed(prices: Prices, needs: list[frozenset[int]], members: list[list[int]]) -> Placement:
-    totals = []
+    totals, instructions = [], []
     for own in members:
         every = frozenset[int]().union(*(needs[i] for i in own))
         total = prices.nodes(every, shared=True) + len(own) * prices.own(shared=True)
         totals.append(float(total.max()))
-    return Placement(tuple(tuple(sorted(own)) for own in members), tuple(totals))
+        instructions.append(float(total[PIPES.index("issue")]))
+    groups = tuple(tuple(sorted(own)) for own in members)
+    return Placement(groups, tuple(totals), tuple(instructions))
 
 
 def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:

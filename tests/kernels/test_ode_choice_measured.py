@@ -1,0 +1,87 @@
+"""The layout that is predicted to be the fastest is the one that was measured to be.
+
+Seconds are those of docs/benchmarks/ode.md on one H200, whose multiprocessors shared out the
+paper's numbers of trajectories, or 3,000.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
+from tauslab.kernels.cache import csrc_texts
+from tauslab.kernels.ode_choice import Wishes, choices, chosen
+from tauslab.kernels.ode_costs import CostTable, counted, tabulated
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from ode_cases import CASES, equations
+
+MULTIPROCESSORS = 132
+WITHIN = 1.03  # of the fastest
+MEASURED = {
+    "EGF-NGF": {1: 1.02, 2: 1.99, 4: 1.86, 8: 5.30, 16: 14.8},
+    "segmentation clock": {1: 5.50, 2: 8.15, 4: 8.29, 8: 12.3, 16: 42.5},
+    "thrombin": {1: 16.3, 2: 25.6, 3: 45.7, 4: 47.3, 8: 93.6, 16: 116},
+    "synthetic1": {1: 13.8, 2: 0.954, 4: 1.11, 5: 1.67, 8: 1.70, 16: 5.19},
+    "synthetic2": {1: 4.45, 2: 5.47, 4: 4.30, 8: 6.12, 10: 6.70, 16: 7.44},
+    "synthetic3": {1: 0.268, 3: 0.514},
+    "synthetic4": {1: 0.289, 2: 0.453},
+    "synthetic5": {1: 0.382, 3: 0.771},
+}
+# The same for 3,000 trajectories with 20 unknown parameters, microseconds a step.
+FEW = {
+    "EGF-NGF": {1: 0.910, 2: 0.821, 4: 0.629, 8: 0.683, 16: 2.24},
+    "thrombin": {1: 3.45, 4: 5.23, 8: 5.65, 16: 6.76},
+}
+
+
+@pytest.fixture(scope="module", params=["tabulated", "compiled"])
+def costs(request) -> CostTable:
+    """Costs of operations with and without a compiler."""
+    if request.param == "tabulated":
+        return tabulated("single")
+    try:
+        from cupy.cuda import nvrtc
+
+        nvrtc.getVersion()
+    except (ImportError, RuntimeError) as error:
+        if os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}:
+            raise
+        pytest.skip(f"no NVRTC: {error}")
+    texts = csrc_texts() | {"model.h": "#pragma once\ntypedef float Real;\n"}
+    assembly = compile_ptx("ode_costs.cc", texts, nvrtc_flags("compute_90", 128))
+    return CostTable("instructions", counted(assembly))
+
+
+def wishes_for(trajectories: int) -> Wishes:
+    return Wishes("single", crowd=-(-trajectories // MULTIPROCESSORS))
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_fastest_is_taken(name, costs):
+    found = chosen(equations(name)[0], wishes_for(CASES[name].trajectories), costs)
+    seconds = MEASURED[name]
+    assert seconds[found.warps] <= WITHIN * min(seconds.values()), str(found)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_fastest_is_taken_for_few_trajectories(name, costs):
+    found = chosen(equations(name, 20)[0], wishes_for(3000), costs)
+    assert FEW[name][found.warps] <= WITHIN * min(FEW[name].values()), str(found)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_predictions_are_near_what_was_measured(name, costs):
+    """In cycles of a multiprocessor at 1.98 GHz; of layouts that are within twice the best."""
+    case = CASES[name]
+    least = min(MEASURED[name].values())
+    for choice in choices(equations(name)[0], wishes_for(case.trajectories), costs):
+        seconds = MEASURED[name].get(choice.warps, float("inf"))
+        if seconds < 2 * least:
+            cycles = seconds * MULTIPROCESSORS * 1.98e9 / (case.trajectories * case.steps)
+            assert 0.6 < choice.cost / cycles < 1.7, str(choice)
