@@ -69,7 +69,8 @@ def count(backend, dtype=np.float64, rows=ROWS, room=ROWS):
     stream = backend.stream()
     tables.clear(stream)
     for values, parameters in batches(dtype):
-        tables.begin(backend.upload(parameters[:, :rows]), rows, stream)
+        drawn = backend.upload(parameters[:, :rows])  # kept until the stream is done with it
+        tables.begin(drawn, rows, stream)
         for t in range(TIMES):
             uploaded = backend.upload(values[t][:, :rows])
             tables.add(uploaded, t, rows, stream)
