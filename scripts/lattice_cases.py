@@ -108,7 +108,7 @@ def minde(settings: Settings) -> Outcome:
     if found.period:
         outcome.add(
             f"period (s): twice the mean of {len(found.turns) - 1} times between changes of sides "
-            f"after {LEFT_OUT:g} s; known to be about a minute", found.period, 60.0, found.error,
+            f"after {LEFT_OUT:g} s; a minute in the source", found.period, 60.0, found.error,
         )  # fmt: skip
         late = np.abs(found.bias[found.times >= LEFT_OUT])
         outcome.add("largest share of bound MinD in one half", 0.5 + late.max() / 2, 1.0, 0.0)
