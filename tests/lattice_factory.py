@@ -70,6 +70,13 @@ def state_of(lattice: LoweredLattice, particles) -> LatticeState:
                         fired, 0)  # fmt: skip
 
 
+def engine_on(backend, lattice, **options) -> LatticeEngine:
+    """At the model's start, with a seed that tests share."""
+    engine = LatticeEngine(backend, lattice, seed=5, **options)
+    engine.load_start()
+    return engine
+
+
 def digest(engine: LatticeEngine) -> str:
     """Of particles, waiting particles and reactions fired."""
     state = engine.save()

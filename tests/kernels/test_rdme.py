@@ -23,6 +23,7 @@ from lattice_factory import (
     binding,
     digest,
     empty_lattice,
+    engine_on,
     lowered,
     state_of,
     typed,
@@ -75,12 +76,6 @@ def cpu():
     opened = get_backend("cpu", BackendOptions(threads=1))
     yield opened
     opened.close()
-
-
-def engine_on(backend, lattice, **options):
-    engine = LatticeEngine(backend, lattice, seed=5, **options)
-    engine.load_start()
-    return engine
 
 
 def after(engine, steps=20):

@@ -11,11 +11,10 @@ from emulation import EmulatedBackend, EmulatedProgram
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice_codegen import in_strips
-from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import binding, digest, empty_lattice, lowered, typed
+from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, typed
 
 THREADS = 128
 
@@ -66,12 +65,6 @@ def cpu():
     opened = get_backend("cpu", BackendOptions(threads=1))
     yield opened
     opened.close()
-
-
-def engine_on(backend, lattice, **options):
-    engine = LatticeEngine(backend, lattice, seed=5, **options)
-    engine.load_start()
-    return engine
 
 
 def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):

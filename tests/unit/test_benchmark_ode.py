@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -12,13 +13,14 @@ import tauslab as ts
 from tauslab.kernels.ode_lowering import lower_ode
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+COURSES = SCRIPTS.parent / "docs" / "benchmarks" / "h200-ode-figure5.csv"
 
 
 @pytest.fixture
 def scripts(monkeypatch):
-    """The modules ``ode_cases``, ``ode_measure``, ``ode_tables`` and ``benchmark_ode``."""
+    """The modules of the scripts by name."""
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    names = ("ode_cases", "ode_measure", "ode_tables", "benchmark_ode")
+    names = ("ode_cases", "ode_measure", "ode_tables", "benchmark_ode", "plot_ode")
     return {name: __import__(name) for name in names}
 
 
@@ -148,6 +150,20 @@ def test_figures_are_drawn(scripts, tmp_path):
     tables.draw_figure5(found, tmp_path / "a.png")
     tables.draw_choice(found, tmp_path / "b.png")
     assert all((tmp_path / f"{name}.png").stat().st_size > 5000 for name in "ab")
+
+
+def test_a_figure_is_drawn_from_the_table_in_the_docs(scripts, tmp_path):
+    """What is computed of the part that was run agrees with the columns of whole runs."""
+    pytest.importorskip("matplotlib")
+    tables, plot = scripts["ode_tables"], scripts["plot_ode"]
+    with COURSES.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for one, row in zip(plot.read_courses(COURSES), rows, strict=True):
+        assert tables.whole_run(one) == pytest.approx(float(row["seconds"]), rel=1e-3)
+        rate = float(row["trajectories_per_second"])
+        assert tables.per_second(one) == pytest.approx(rate, rel=1e-3)
+    assert plot.main([str(COURSES), "-o", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").stat().st_size > 5000
 
 
 def test_a_benchmark_runs_and_is_written(scripts, tmp_path, capsys):
