@@ -230,16 +230,21 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     path, most = tmp_path / "out.h5", whole.stat().st_size // 2
     given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
     own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, [most, *given, *own])],
-        capture_output=True, text=True, check=False, timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+
+    def command(limit, *more):
+        words = [sys.executable, "-c", program, limit, *given, *own, *more]
+        return subprocess.run(
+            [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+
+    done = command(most)
     assert done.returncode == 1, done.stderr
     assert "cannot be written: File too large" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not [p for p in tmp_path.rglob("*") if p.suffix.startswith(".tauslab")]
-    assert main([str(text) for text in [*given, *own, "--resume"]]) == 0
+    again = command(-1, "--resume")
+    assert again.returncode == 0, again.stderr
     assert digest(path) == digest(whole)
 
 
