@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tauslab import ConfigError
-from tauslab.runner.job import Options, Record, read_times, sample_times
+from tauslab.runner.job import Options, Record, sample_times
 from tauslab.runner.output.layout import HistogramSpec
+from tauslab.runner.texts import read_times
 
 TIMES = np.array([0.0, 1.0])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.runner import texts
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
@@ -30,4 +31,4 @@ def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
     """Names, given one by one or separated by commas."""
     if species is None:
         return None
-    return tuple(species.split(",")) if isinstance(species, str) else tuple(species)
+    return texts.names(species) if isinstance(species, str) else tuple(species)

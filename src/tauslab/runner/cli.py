@@ -15,10 +15,12 @@ from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
+from tauslab.runner.command_tools import code_alone, print_anything, require_text
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
+from tauslab.runner.texts import count
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -33,11 +35,15 @@ def main(argv: list[str] | None = None) -> int:
 
     Returns
     -------
-    0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable.
+    0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
+    before there was anything to resume.
     """
+    print_anything()
     try:
+        require_text(sys.argv[1:] if argv is None else argv)
         arguments = _parser().parse_args(argv)
         arguments.process(arguments)
+        sys.stdout.flush()
     except TauslabError as error:
         if _speaks():
             print(f"tauslab: {error}", file=sys.stderr)
@@ -45,6 +51,11 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         sys.stderr.close()
         return 0
+    except (KeyboardInterrupt, OSError) as error:
+        code = code_alone(error)
+        if code is None or ranks().size > 1:  # the other ranks end when this one fails
+            raise
+        return code
     return 0
 
 
@@ -94,7 +105,7 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
-    run.add_argument("-n", type=int, help="trajectories (1000), at each point")
+    run.add_argument("-n", type=count, help="trajectories (1000), at each point")
     run.add_argument(
         "--method",
         choices=METHODS,
@@ -109,7 +120,7 @@ def _run(subparsers: Commands) -> None:
     )
     _integration(run)
     run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
-    run.add_argument("--points", type=int, metavar="K", help="sample times from 0 to T (101)")
+    run.add_argument("--points", type=count, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
     run.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     run.add_argument(
@@ -132,8 +143,8 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
     run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
     run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 8, 32 or 128")
-    run.add_argument("--presimulation", type=int, metavar="N", help="events that order species")
-    run.add_argument("--max-steps", type=int, metavar="N", help="events at most")
+    run.add_argument("--presimulation", type=count, metavar="N", help="events that order species")
+    run.add_argument("--max-steps", type=count, metavar="N", help="events at most")
     run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
@@ -142,7 +153,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
     run.add_argument(
-        "--append", type=int, metavar="N", help="add N trajectories to a finished file"
+        "--append", type=count, metavar="N", help="add N trajectories to a finished file"
     )
     run.add_argument(
         "--until", metavar="WHAT", help="'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n"
@@ -200,8 +211,8 @@ def _rdme(subparsers: Commands) -> None:
     rdme = _command(subparsers, "rdme", "simulate particles on a lattice")
     rdme.add_argument("model", type=Path, help=".toml or .lm with a lattice, a model or result .h5")
     rdme.add_argument("--t-end", type=float, metavar="T", help="seconds of model time")
-    rdme.add_argument("--count-every", type=int, metavar="N", help="steps between counts")
-    rdme.add_argument("--frame-every", type=int, metavar="N", help="steps between frames (none)")
+    rdme.add_argument("--count-every", type=count, metavar="N", help="steps between counts")
+    rdme.add_argument("--frame-every", type=count, metavar="N", help="steps between frames (none)")
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
     rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
     rdme.add_argument("--halo", choices=HALOS, default="auto", help="how planes travel (auto)")
@@ -213,7 +224,7 @@ def _rdme(subparsers: Commands) -> None:
     rdme.add_argument(
         "--checkpoint-every", type=float, default=10.0, metavar="M", help="minutes (10)"
     )
-    rdme.add_argument("--checkpoint-steps", type=int, default=0, metavar="N", help="and steps")
+    rdme.add_argument("--checkpoint-steps", type=count, default=0, metavar="N", help="and steps")
     rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
@@ -242,7 +253,7 @@ def _dbn(subparsers: Commands) -> None:
         dbn.add_argument(option, action="append", default=[], metavar=form, help=text)
     dbn.add_argument("--samples", metavar="N", help="trajectories (1e5)")
     dbn.add_argument("--t-end", type=float, metavar="T", help="last time point")
-    dbn.add_argument("--points", type=int, metavar="K", help="time points from 0 to T (101)")
+    dbn.add_argument("--points", type=count, metavar="K", help="time points from 0 to T (101)")
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
     _integration(dbn)
     dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")

@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 from tauslab.model.errors import ConfigError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+def print_anything() -> None:
+    """Let names be printed that the terminal's encoding lacks: as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def require_text(words: Sequence[str]) -> None:
+    """Refuse names that are not UTF-8: a result, which keeps them, could not be written.
+
+    Raises
+    ------
+    ConfigError
+        Names the first of them.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = ascii(os.fsencode(word))[1:]
+            raise ConfigError(
+                f"{shown} is not UTF-8: give the file another name, or set LC_ALL=C.UTF-8"
+            ) from None
+
+
+def code_alone(error: BaseException) -> int | None:
+    """Tell what ended a command of one process; its exit code, or None for a fault of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        print("tauslab: interrupted", file=sys.stderr)
+        return 130
+    if not isinstance(error, OSError) or error.errno not in _FULL or error.filename is not None:
+        return None
+    # What is left in the buffer would fail once more when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(f"tauslab: the answer cannot be printed: {error.strerror}", file=sys.stderr)
+    return 1
 
 
 def assignment(text: str) -> tuple[str, float]:

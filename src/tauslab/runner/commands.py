@@ -33,7 +33,7 @@ from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
-from tauslab.runner.job import FloatArray, Options, Record, read_times, sample_times
+from tauslab.runner.job import FloatArray, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
@@ -52,6 +52,7 @@ from tauslab.runner.sampling import Sampling
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
+from tauslab.runner.texts import names, read_times
 from tauslab.runner.together import agree
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
@@ -127,6 +128,8 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.append is not None and arguments.n is not None:
         raise ConfigError("-n and --append exclude each other: --append says how many to add")
     stored_sweep = take_from_result(arguments)
+    if arguments.epsilon is not None and arguments.method in ("ssa", "ode"):
+        raise ConfigError("--epsilon is the error of leaps: use it with --method tau or auto")
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
@@ -140,7 +143,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
             arguments.table,
             None if arguments.design is None else parse_design(arguments.design),
         ),
-        species=tuple(arguments.species.split(",")) if arguments.species is not None else None,
+        species=None if arguments.species is None else names(arguments.species),
         record=None if arguments.record is None else Record.parse(arguments.record),
         device=arguments.device,
         threads=arguments.threads,
@@ -256,7 +259,7 @@ def process_info(arguments: argparse.Namespace) -> None:
 
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
-    chosen = arguments.species.split(",") if arguments.species else None
+    chosen = list(names(arguments.species)) if arguments.species else None
     if is_network(arguments.file):
         lines = network_digest_lines(arguments.file)
     elif is_lattice_result(arguments.file):
@@ -281,16 +284,16 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(".png")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
-    names = arguments.species.split(",") if arguments.species else []
+    chosen = list(names(arguments.species)) if arguments.species else []
     if is_network(arguments.file):
         plot_file(path, arguments)
     elif is_lattice_result(arguments.file):
         with LatticeResult(arguments.file, arguments.replica) as frames:
-            plot_lattice(frames, arguments.kind, names or None, arguments.t, arguments.axis, path)
+            plot_lattice(frames, arguments.kind, chosen or None, arguments.t, arguments.axis, path)
     else:
-        names += [arguments.summary] if arguments.summary else []
+        chosen += [arguments.summary] if arguments.summary else []
         with open_result(arguments.file) as result:
-            plot_result(result, arguments.kind, names, arguments.t, path)
+            plot_result(result, arguments.kind, chosen, arguments.t, path)
     print(path)
 
 
@@ -302,9 +305,9 @@ def process_export(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(".vtkhdf")
     if path.exists() and not arguments.overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
-    names = arguments.species.split(",") if arguments.species else None
+    chosen = list(names(arguments.species)) if arguments.species else None
     with LatticeResult(arguments.file, arguments.replica) as result:
-        export_lattice(result, path, names)
+        export_lattice(result, path, chosen)
     print(path)
 
 

@@ -23,7 +23,7 @@ from tauslab.runner.mpi import Communicator, SerialCommunicator
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.result import Result
 from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task
-from tauslab.runner.settling import settled
+from tauslab.runner.settling import require_output, settled
 from tauslab.runner.task import Task
 
 
@@ -50,6 +50,7 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
     from tauslab import __version__
 
     comm = SerialCommunicator()
+    require_output(options, comm)
     options = settled(options, comm)
     task = prepare_task(network, options)
     choice = stored_choice(options) if options.method == "auto" else None

@@ -33,8 +33,9 @@ from tauslab.runner.dbn_job import (
 )
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
-from tauslab.runner.job import read_times, sample_times
+from tauslab.runner.job import sample_times
 from tauslab.runner.ode_task import told_integration
+from tauslab.runner.texts import names, read_times
 from tauslab.runner.together import agree
 
 
@@ -58,7 +59,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
     every, own = parse_intervals(arguments.intervals)
     return DbnOptions(
         times=times,
-        unknown=_names(arguments.unknown),
+        unknown=names(arguments.unknown) if arguments.unknown else (),
         ranges=parse_ranges(arguments.range),
         sample=tuple(arguments.sample),
         integration=told_integration({**vars(arguments), "method": "ode"}),
@@ -109,7 +110,8 @@ def _stored(arguments: argparse.Namespace) -> FloatArray | None:
 
 def plot_file(path: Path, arguments: argparse.Namespace) -> None:
     """``tauslab plot``."""
-    plot_network(load(arguments.file), _names(arguments.species), path)
+    chosen = names(arguments.species) if arguments.species else ()
+    plot_network(load(arguments.file), chosen, path)
 
 
 def export_file(arguments: argparse.Namespace) -> Path:
@@ -126,7 +128,3 @@ def told_file(path: Path, *, as_json: bool) -> str:
     """``tauslab info``."""
     found = network_facts(path)
     return json.dumps(found, indent=2) if as_json else "\n".join(network_lines(found))
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()

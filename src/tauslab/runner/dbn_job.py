@@ -13,6 +13,7 @@ from tauslab.kernels.dbn import MOST_BINS
 from tauslab.kernels.ode import OdeSettings
 from tauslab.model.errors import ConfigError
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
+from tauslab.runner.texts import whole_number
 
 SPACINGS = ("equal", "quantile")
 DEFAULT_SAMPLES = 100_000
@@ -155,13 +156,10 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
 
 def parse_samples(text: str | int) -> int:
     """Read a number of trajectories, which may be written as ``3e6``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value == int(value)):
+    number = whole_number(text)
+    if number is None:
         raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
-    return int(value)
+    return number
 
 
 def _whole(option: str, value: int, low: int, high: int) -> None:

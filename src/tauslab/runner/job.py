@@ -354,33 +354,6 @@ def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
     return array
 
 
-def read_times(path: Path) -> FloatArray:
-    """Sample times from a text file, one number a line.
-
-    Raises
-    ------
-    ConfigError
-        The file cannot be read, or a line is not a number; file and line are named.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"--times {path}: cannot be read: {reason}") from None
-    values = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            values.append(float(line))
-        except ValueError:
-            raise ConfigError(f"--times {path}: line {number}: {line!r} is not a number") from None
-    try:
-        return _given_times(values)
-    except ConfigError as error:
-        raise ConfigError(f"--times {path}: {error}") from None
-
-
 def _within(option: str, value: int, low: int, high: int) -> None:
     if not isinstance(value, int | np.integer) or not low <= value <= high:
         raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")

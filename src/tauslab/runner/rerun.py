@@ -32,7 +32,7 @@ def take_from_result(arguments: argparse.Namespace) -> Sweep | None:
             ("n", result.n),
             ("seed", result.seed),
             ("method", result.method),
-            ("epsilon", stored.get("epsilon")),
+            ("epsilon", stored.get("epsilon") if own else None),
             ("post_leap_check", stored.get("post_leap_check") if own else None),
             ("record", stored.get("record")),
             ("max_steps", stored.get("max_steps")),

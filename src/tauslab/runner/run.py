@@ -45,7 +45,7 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
-from tauslab.runner.settling import settled
+from tauslab.runner.settling import require_output, settled
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
@@ -80,6 +80,7 @@ def run_network(
         from tauslab.runner.growth import grow  # which runs pieces by means of this module
 
         return grow(network, options, comm, stop)
+    require_output(options, comm)
     with opened(network, options, comm) as setup:
         return run_portion(setup, setup.task, comm, stop)
 
@@ -181,9 +182,7 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
     hashes = comm.allgather(task.sha256)
     if len(set(hashes)) > 1:
         other = next(rank for rank, value in enumerate(hashes) if value != hashes[0])
-        raise ConfigError(
-            f"rank {other} has another model than rank 0: every rank must run the same"
-        )
+        raise ConfigError(f"rank {other} has another model than rank 0; all must run the same")
 
 
 def build_engine(

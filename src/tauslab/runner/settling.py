@@ -8,7 +8,15 @@ from dataclasses import replace
 from tauslab.runner.job import Options
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.resume import existing_attribute, existing_text
+from tauslab.runner.output.resume import existing_attribute, existing_text, require_free
+
+
+def require_output(options: Options, comm: Communicator) -> None:
+    """Refuse an output that cannot be, before anything is compiled or tried. Collective."""
+    path = options.output
+    if path is not None:
+        keep = {"overwrite": options.overwrite, "resume": options.resume}
+        on_root(comm, lambda: require_free(path, **keep))
 
 
 def with_seed(options: Options, comm: Communicator) -> Options:

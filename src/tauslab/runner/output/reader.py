@@ -92,6 +92,8 @@ def _open(path: Path) -> h5py.File:
         raise InputFileError(f"{path}: there is no such file")
     if not path.is_file():
         raise InputFileError(f"{path} is not a file")
+    if not os.access(path, os.R_OK):
+        raise InputFileError(f"{path} cannot be read: permission denied")
     try:
         return h5py.File(path, "r")
     except OSError as error:

@@ -52,13 +52,9 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         The folder is missing or not writable; the file exists and may be neither replaced nor
         resumed, or not be written; it holds another run, and the message names what differs.
     """
-    if overwrite and resume:
-        raise ConfigError("--overwrite and --resume exclude each other")
-    require_place(path)
+    require_free(path, overwrite=overwrite, resume=resume)
     if not path.exists() or overwrite:
         return None
-    if not resume:
-        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
     with _open(path) as file:
@@ -69,6 +65,21 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
             complete=bool(file["progress/complete"][()] == 1),
             shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
         )
+
+
+def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
+    """Refuse a path where no file can be made, or where one is that must be kept.
+
+    Raises
+    ------
+    ConfigError
+        As `require_place`; or the file exists and may be neither replaced nor resumed.
+    """
+    if overwrite and resume:
+        raise ConfigError("--overwrite and --resume exclude each other")
+    require_place(path)
+    if path.exists() and not (overwrite or resume):
+        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
 
 
 def require_place(path: Path) -> None:
