@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -132,3 +133,57 @@ def test_programs_can_read_the_answers(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == f"{answers['digest']['total']} total"
     assert answers["check"]["fixed_species"] == ["A", "B"]
     assert answers["check"]["methods"] == ["ssa", "tau", "ode"]
+
+
+def test_whole_numbers_may_have_an_exponent(tmp_path, capsys):
+    out = str(tmp_path / "out.h5")
+    command = ["run", MODEL, "--t-end", "0.1", "--points", "3", "--device", "cpu", "--quiet"]
+    assert main([*command, "-n", "1e1", "--species", "B, X", "-o", out]) == 0
+    with open_result(out) as result:
+        assert (result.n, result.species) == (10, ("X", "B"))
+    assert main([*command, "-n", "1.5"]) == 2
+    assert "'1.5' is no whole number" in capsys.readouterr().err
+
+
+def test_the_output_is_looked_at_before_anything_is_tried(tmp_path, capsys):
+    for place in (tmp_path, tmp_path / "no" / "out.h5"):
+        assert main(["run", MODEL, "--t-end", "1", "--device", "cpu", "-o", str(place)]) == 2
+        told = capsys.readouterr()
+        assert told.err.count("\n") == 1
+        assert told.out == ""  # the pilot that chooses a method would have said something
+
+
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_options_of_leaps_are_for_leaps(method, capsys):
+    command = ["run", MODEL, "--t-end", "1", "--device", "cpu", "--method", method]
+    assert main([*command, "--epsilon", "0.1"]) == 2
+    assert "--epsilon" in capsys.readouterr().err
+
+
+def test_an_exact_run_of_a_leaping_result_needs_no_epsilon(tmp_path):
+    first, again = str(tmp_path / "first.h5"), str(tmp_path / "again.h5")
+    command = ["run", MODEL, "-n", "5", "--t-end", "0.1", "--points", "3", "--device", "cpu"]
+    assert main([*command, "--method", "tau", "--epsilon", "0.1", "-o", first]) == 0
+    assert main(["run", first, "--method", "ssa", "--device", "cpu", "-o", again]) == 0
+
+
+def test_an_interrupt_before_there_is_a_result_is_told(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tauslab.model.readers.read", interrupted)
+    assert main(["check", MODEL]) == 130
+    assert capsys.readouterr().err == "tauslab: interrupted\n"
+
+
+def test_names_that_are_not_utf8_are_refused(capsys):
+    assert main(["run", os.fsdecode(b"m\xff.xml"), "--t-end", "1"]) == 2
+    assert r"'m\xff.xml' is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_full_disk_behind_the_output_is_told():
+    command = [sys.executable, "-m", "tauslab", "check", MODEL]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "tauslab: the answer cannot be printed: No space left on device\n"

@@ -71,7 +71,7 @@ def test_sample_times_refuse(arguments, word):
 
 def test_times_file(tmp_path):
     path = tmp_path / "times.txt"
-    path.write_text("0\n0.5\n\n1e1\n")
+    path.write_text("# seconds\n0\n0.5  # half\n\n1e1\n")
     assert read_times(path).tolist() == [0.0, 0.5, 10.0]
     path.write_text("0\nhalf\n")
     with pytest.raises(ConfigError, match=r"times.txt: line 2: 'half'"):

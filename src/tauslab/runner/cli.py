@@ -20,6 +20,7 @@ from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
+from tauslab.runner.tables import WHAT
 from tauslab.runner.texts import count
 
 if TYPE_CHECKING:
@@ -295,13 +296,23 @@ def _plot(subparsers: Commands) -> None:
 
 
 def _export(subparsers: Commands) -> None:
-    export = _command(subparsers, "export", "write a lattice file or a network for other programs")
+    export = _command(
+        subparsers, "export", "write a result for other programs: tables, frames, networks"
+    )
     export.add_argument("file", type=Path)
     export.add_argument("--species", metavar="A,B")
+    export.add_argument(
+        "--what",
+        choices=WHAT,
+        help="the table of trajectories (if they were recorded), mean and sd, last values, ...",
+    )
     export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
     export.add_argument("--steps", metavar="A:B", help="time points of a network that is written")
     export.add_argument(
-        "-o", "--output", type=Path, help=".vtkhdf (ParaView) or .npy (napari); .bif"
+        "-o",
+        "--output",
+        type=Path,
+        help=".csv, .tsv; of a lattice also .vtkhdf (ParaView) or .npy (napari); .bif of a network",
     )
     export.add_argument("--overwrite", action="store_true")
 

@@ -45,6 +45,7 @@ from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.resume import require_free
 from tauslab.runner.plot import plot_result
 from tauslab.runner.rerun import own_output, take_from_result
 from tauslab.runner.result import Result
@@ -52,6 +53,7 @@ from tauslab.runner.sampling import Sampling
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
+from tauslab.runner.tables import SEPARATORS, lattice_table, table_of, write_table
 from tauslab.runner.texts import names, read_times
 from tauslab.runner.together import agree
 
@@ -298,16 +300,23 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 
 def process_export(arguments: argparse.Namespace) -> None:
-    """``tauslab export``: frames of a lattice run for ParaView or napari, or a network as BIF."""
+    """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
     if is_network(arguments.file):
         print(export_file(arguments))
         return
-    path = arguments.output or arguments.file.with_suffix(".vtkhdf")
-    if path.exists() and not arguments.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite or another -o")
-    chosen = list(names(arguments.species)) if arguments.species else None
-    with LatticeResult(arguments.file, arguments.replica) as result:
-        export_lattice(result, path, chosen)
+    lattice = is_lattice_result(arguments.file)
+    path = arguments.output or arguments.file.with_suffix(".vtkhdf" if lattice else ".csv")
+    require_free(path, overwrite=arguments.overwrite, resume=False)
+    chosen = names(arguments.species) if arguments.species else ()
+    if lattice:
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            if path.suffix.lower() in SEPARATORS:
+                write_table(lattice_table(frames, chosen), path)
+            else:
+                export_lattice(frames, path, chosen or None)
+    else:
+        with open_result(arguments.file) as result:
+            write_table(table_of(result, arguments.what, chosen), path)
     print(path)
 
 

@@ -35,7 +35,7 @@ def export_lattice(result: LatticeResult, path: Path, species: Sequence[str] | N
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ConfigError(f"{path}: frames are exported as {' or '.join(SUFFIXES)}")
+        raise ConfigError(f"{path}: frames are exported as {' or '.join(SUFFIXES)}, counts as .csv")
     names = list(species or result.species)
     for name in names:
         result.number(name)

@@ -163,6 +163,10 @@ class Recorded:
         """
         yield from self._numbered(*self._samples(name), slice(None))
 
+    def flat(self, name: str) -> Any:
+        """A dataset with a row per trajectory; points of a sweep follow each other."""
+        return self._flat(self.data[name])
+
     def has_samples(self, name: str) -> bool:
         """Whether every sample of a species or observable was recorded."""
         self._check(name)

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner import columns, export, pointwise
+from tauslab.runner import columns, export, pointwise, tables
 from tauslab.runner.columns import FloatArray, Sums, UintArray
 from tauslab.runner.modes import ALPHA, Modes, modes_at
 from tauslab.runner.recorded import Recorded
 
 if TYPE_CHECKING:
     import dask.array
+    import pandas as pd
     import xarray
     from matplotlib.figure import Figure
 
@@ -296,6 +297,15 @@ class Result(Recorded):
         see the file.
         """
         return export.to_dask(self, name, blocks)
+
+    def to_pandas(self, what: str | None = None, names: Sequence[str] = ()) -> pd.DataFrame:
+        """A table as a `pandas.DataFrame`, all of it in memory; NaN where a trajectory has ended.
+
+        `what` is ``trajectories`` (a row per trajectory and sample time, a column per species and
+        observable), ``statistics`` (a row per sample time), ``final`` or ``summaries`` (a row per
+        trajectory); by default the first of these that was recorded. Swept values come first.
+        """
+        return tables.to_pandas(tables.table_of(self, what, names))
 
     def plot(
         self,

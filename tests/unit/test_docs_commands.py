@@ -1,0 +1,118 @@
+"""What README, docs and examples tell users to type works, word for word but for its size."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+
+import numpy as np
+import pytest
+from docs_blocks import PAGES, ROOT, blocks, commands, shorter, shorter_python
+
+import tauslab as ts
+from tauslab.runner.cli import _parser, main
+
+DATA = ROOT / "tests" / "data"
+
+# Files that pages speak of, and what stands for them.
+MODELS = {
+    "schlogl.xml": ROOT / "examples" / "schlogl.xml",
+    "egf.xml": DATA / "sbml" / "BIOMD0000000033.xml",
+}
+MODEL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1">
+<model id="model"><listOfCompartments>
+<compartment id="cell" size="1" constant="true"/></listOfCompartments><listOfSpecies>{species}
+</listOfSpecies><listOfParameters>{parameters}</listOfParameters><listOfReactions>
+{reactions}</listOfReactions></model></sbml>"""
+_SPECIES = (
+    '<species id="{0}" compartment="cell" initialAmount="{1}" hasOnlySubstanceUnits="true" '
+    'boundaryCondition="false" constant="false"/>'
+)
+_REACTION = (
+    '<reaction id="R{0}{1}" reversible="false" fast="false"><listOfReactants><speciesReference '
+    'species="{0}" stoichiometry="1" constant="true"/></listOfReactants><listOfProducts>'
+    '<speciesReference species="{1}" stoichiometry="1" constant="true"/></listOfProducts>'
+    '<kineticLaw><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/><ci>{2}</ci>'
+    "<ci>{0}</ci></apply></math></kineticLaw></reaction>"
+)
+# Need workers, ranks, a file that takes a minute to make, or are long: their options are read only.
+ONLY_READ = (
+    "--executor", "lac_two_state.h5", "cell.h5 --replicas", "synthetic4", "ras_camp_pka",
+    "egfr_net", "bench",
+)  # fmt: skip
+# Fragments that speak of ranks, workers or a lattice of the reader's own.
+NOT_RUN = ("docs/halo.md", "docs/dask.md", "docs/rdme.md")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files that pages speak of, which is where commands run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("examples", "scripts", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name, path in MODELS.items():
+        shutil.copy(path, tmp_path / name)
+    names = {"A": 20, "B": 5, "X": 50, "Y": 0}
+    moves = (("A", "B", "k1"), ("B", "X", "k2"), ("X", "Y", "k1"))
+    (tmp_path / "model.xml").write_text(
+        MODEL.format(
+            species="".join(_SPECIES.format(*pair) for pair in names.items()),
+            parameters="".join(
+                f'<parameter id="{k}" value="0.3" constant="true"/>' for k in ("k1", "k2")
+            ),
+            reactions="".join(_REACTION.format(*move) for move in moves),
+        )
+    )
+    (tmp_path / "points.csv").write_text("c1,X\n3e-7,250\n3.1e-7,100\n")
+    (tmp_path / "cell.toml").write_text(blocks("docs/lattice-toml.md", "toml")[0])
+    return tmp_path
+
+
+def run_lattice(name):
+    """A result of a lattice, with frames, for the pages that show what is done with one."""
+    ts.run("examples/minde.toml", t_end=0.001, count_every=5, frame_every=10, seed=1, output=name,
+           device="cpu")  # fmt: skip
+
+
+def ready(page):
+    """What a page takes for granted."""
+    if page == "docs/lattices.md":
+        run_lattice("run.h5")
+    if page == "docs/rdme.md":
+        ts.read("cell.toml").write("cell.h5")
+    if page == "examples/README.md":
+        ts.dbn.build("egf.xml", unknown=["kdMek"], samples=64, t_end=1, points=3,
+                     output="egf_ngf.h5")  # fmt: skip
+
+
+# Such as that of amounts that a design draws and that are rounded, as the pages say.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])
+def test_commands_of_a_page(page, folder, capsys):
+    ready(page)
+    for words in commands(page):
+        short = shorter(words)
+        if any(text in " ".join(words) for text in ONLY_READ):
+            _parser().parse_args(words)
+            continue
+        code = main(short)
+        assert code == 0, f"{page}: tauslab {' '.join(short)}: {capsys.readouterr().err}"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python_of_a_page(page, folder):
+    # One namespace for a page: a block goes on where the one before ended.
+    names = {"ts": ts, "np": np, "model": ts.read("schlogl.xml"), "first": [3e-7], "second": [1e-4]}
+    for code in blocks(page, "python"):
+        compiled = compile(shorter_python(code), page, "exec")
+        if page not in NOT_RUN:
+            exec(compiled, names)  # noqa: S102 - that is the test
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")])
+def test_toml_of_a_page(page, folder):
+    for text in blocks(page, "toml"):
+        tomllib.loads(text)
+        (folder / "block.toml").write_text(text)
+        assert main(["check", "block.toml"]) == 0
