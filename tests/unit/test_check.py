@@ -77,6 +77,8 @@ def test_report() -> None:
         "model demo: 3 species, 3 reactions, 1 parameter, 1 rule",
         "mass action: 1 of order 1, 1 of order 2",
         "general laws (1): eat",
+        "species: X = 250, Y = 1.5, Sink = 0",
+        "parameters: k = 0.5",
         "fixed species: Sink",
         "initial amounts that are rounded: Y = 1.5 -> 2",
         "end time in the file: 50",

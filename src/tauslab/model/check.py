@@ -143,6 +143,7 @@ def check_facts(network: Network) -> dict[str, object]:
         "reactions": len(network.reactions),
         "mass_action": sum(form is not None for _, form in forms),
         "parameters": list(network.parameters),
+        **_known_values(network),
         "rules": list(network.rules),
         "t_end": network.t_end,
         "features": [
@@ -152,6 +153,16 @@ def check_facts(network: Network) -> dict[str, object]:
         "notes": list(network.notes),
         "methods": [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)],
     }
+
+
+def _known_values(network: Network) -> dict[str, dict[str, float]]:
+    """Initial amounts and values of parameters, where they can be computed."""
+    try:
+        values = network.parameter_values()
+        amounts = network.initial_amounts(values)
+    except ModelError:
+        return {}
+    return {"initial_amounts": dict(amounts), "values": dict(values)}
 
 
 def _report_laws(network: Network) -> list[str]:
@@ -178,6 +189,7 @@ def _report_species(network: Network) -> list[str]:
         amounts = network.initial_amounts(values)
     except ModelError as error:
         return [*lines, f"values cannot be computed: {error}"]
+    lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
     if volumes:
         lines.append(f"volumes: {', '.join(volumes)}")
@@ -185,6 +197,13 @@ def _report_species(network: Network) -> list[str]:
     if rounded:
         lines.append(f"initial amounts that are rounded: {', '.join(rounded)}")
     return lines
+
+
+def _values(values: Mapping[str, float], most: int = 12) -> str:
+    """Names and values, the first few of many."""
+    shown = [f"{name} = {value:g}" for name, value in list(values.items())[:most]]
+    more = len(values) - most
+    return ", ".join(shown + ([f"and {more} more (--json has all)"] if more > 0 else [])) or "none"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -135,7 +135,10 @@ def first_leap(network: Network) -> str | None:
         return None
     cost = leap_cost(len(task.lowered.reactions))
     span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
-    return f"the first leap of tau could span {span} (epsilon {epsilon:g}), and costs {cost:.3g}"
+    return (
+        f"the first leap of tau could span {span} (epsilon {epsilon:g}), "
+        f"and costs as much as {cost:.3g}"
+    )
 
 
 def _compiling(task: Task) -> float:
@@ -177,7 +180,7 @@ class Counted:
         """One line for people."""
         events, cost = (round((v or 0) / self.trajectories) for v in (self.events, self.leaping))
         where = "a trajectory" if self.covered == 1 else "a trajectory's first part"
-        return f"by leaping, {events} events of {where} cost as much as {cost}"
+        return f"by leaping, {events} events of {where} would cost as much as {cost}"
 
 
 def _exact_pilot(task: Task, backend: Backend) -> Counted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ SUFFIXES = (".png", ".svg")
 _MOST_LINES = 30
 _MOST_PANELS = 24
 _DEFAULT_PANELS = 4
+_LOOKED_AT = 64  # trajectories that tell which quantities are constant
 HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samples can fill
 HEATMAP_BINS = (40, 240)
 _MANY = 200  # from this many trajectories on, "auto" draws a distribution
@@ -60,7 +62,8 @@ def plot_result(
         ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes``; ``auto`` takes what suits
         the data. A summary is drawn in one way only: over what was swept, else as a histogram.
     species
-        Names; by default the first four recorded, or where only summaries were, these.
+        Names; by default the first four recorded that ever change, or the summaries where there
+        is nothing else.
     t
         Sample time of a histogram; by default the last.
     path
@@ -131,9 +134,21 @@ def _default_names(result: Result) -> tuple[str, ...]:
     )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
     quantities = result.species + result.observables
-    return (quantities if sampled or histograms else result.summaries or quantities)[
-        :_DEFAULT_PANELS
-    ]
+    if not (sampled or histograms):
+        return (result.summaries or quantities)[:_DEFAULT_PANELS]
+    moving = islice((name for name in quantities if _moves(result, name)), _DEFAULT_PANELS)
+    return tuple(moving) or quantities[:_DEFAULT_PANELS]
+
+
+def _moves(result: Result, name: str) -> bool:
+    """Whether a quantity ever changes, as far as the first trajectories or the sums tell."""
+    stored, group, names = result.place_of(name)
+    if stored in result.data:
+        first = result.flat(stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
+        return bool((first != first.flat[0]).any())
+    if f"{group}/n" in result.data:
+        return bool(np.ptp(result.mean(name)) > 0 or (result.variance(name) > 0).any())
+    return True
 
 
 def _kind_of(result: Result, name: str, kind: str, t: float | None) -> str:
