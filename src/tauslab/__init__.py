@@ -16,6 +16,7 @@ from tauslab.model.generate import colloidal_aggregation as colloidal_aggregatio
 from tauslab.model.generate import cyclic_chain as cyclic_chain
 from tauslab.model.generate import random_network as random_network
 from tauslab.model.lattice import Lattice as Lattice
+from tauslab.model.molecules import in_molecules as in_molecules
 from tauslab.model.network import Network as Network
 from tauslab.model.synthetic import synthetic_equations as synthetic_equations
 from tauslab.runner.api import open as open

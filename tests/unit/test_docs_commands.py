@@ -17,6 +17,7 @@ DATA = ROOT / "tests" / "data"
 # Files that pages speak of, and what stands for them.
 MODELS = {
     "schlogl.xml": ROOT / "examples" / "schlogl.xml",
+    "BIOMD0000000010.xml": DATA / "sbml" / "BIOMD0000000010.xml",
     "egf.xml": DATA / "sbml" / "BIOMD0000000033.xml",
 }
 MODEL = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1">

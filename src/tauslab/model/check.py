@@ -60,10 +60,12 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        able = not any(refusing(feature, ["ode"]) for feature in network.features)
+        hints = "; --molecules converts them" if first.kind == "mole" else ""
+        if not any(refusing(feature, ["ode"]) for feature in network.features):
+            hints += "; --method ode can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
-            f"by {method}; {first.message}{more}{'; --method ode can run it' if able else ''}"
+            f"by {method}; {first.message}{more}{hints}"
         )
 
 

@@ -107,9 +107,10 @@ class Network:
 
     `rates` are bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change
     such a species; `events` change amounts at given times, also for ``ode`` alone.  `labels` gives
-    species a longer name (the pattern in a .net file).  `source_digest` stands for what the source
-    says beyond `features`, in a network that was read from a normal form.  Two networks are equal
-    if they describe the same process, wherever they were read.
+    species a longer name (the pattern in a .net file); `molecules_per_unit` is the file's unit of
+    amount, where it is known (see `tauslab.in_molecules`).  `source_digest` stands for what the
+    source says beyond `features`, in a network that was read from a normal form.  Two networks are
+    equal if they describe the same process, wherever they were read.
 
     >>> net = Network("decay")
     >>> net.add_species("X", 250)
@@ -132,6 +133,7 @@ class Network:
     source_digest: str | None = field(default=None, compare=False)
     notes: list[str] = field(default_factory=list, compare=False)
     labels: dict[str, str] = field(default_factory=dict)
+    molecules_per_unit: float | None = field(default=None, compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     # ---------------------------------------------------------------- building

@@ -14,6 +14,7 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, Number, Symbol, call, substitute, symbols
+from tauslab.model.molecules import unit_of_amount
 from tauslab.model.network import Feature, Network, Rule, Species
 from tauslab.model.sbml_document import (
     default_unit,
@@ -164,6 +165,7 @@ class _Reader:
                 text = self._libsbml.formulaToL3String(rule.getMath()) or "nothing"
                 self._refuse("algebraic rule", "algebraic rule", f"it demands 0 = {text}")
         network.features += substance_features(self._libsbml, model)
+        network.molecules_per_unit = unit_of_amount(self._libsbml, model)
         for name, species in self._species.items():
             if species.isSetConversionFactor() or model.isSetConversionFactor():
                 self._refuse("conversion factor", f"species {name}", "its amounts are rescaled")

@@ -131,6 +131,7 @@ def _run(subparsers: Commands) -> None:
         metavar="NAME=VALUE",
         help="value of a parameter, or initial amount of a species",
     )
+    _add_molecules(run)
     run.add_argument(
         "--sweep",
         action="append",
@@ -166,6 +167,14 @@ def _run(subparsers: Commands) -> None:
     )
     run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _add_molecules(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--molecules",
+        action="store_true",
+        help="of SBML whose amounts are moles: count molecules",
+    )
 
 
 def _add_dask(run: argparse.ArgumentParser) -> None:
@@ -337,6 +346,7 @@ def _check(subparsers: Commands) -> None:
     check.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="of a lattice, as for rdme"
     )
+    _add_molecules(check)
     check.add_argument("--json", action="store_true")
 
 

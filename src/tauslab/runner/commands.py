@@ -16,6 +16,7 @@ from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_check import lattice_facts, lattice_report
+from tauslab.model.molecules import in_molecules
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks, ranks_for
@@ -83,12 +84,17 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        network = agree(comm, lambda: readers.read_network(arguments.model))
+        network = agree(comm, lambda: _network_of(arguments))
         options = agree(comm, lambda: _options(arguments, network))
         result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
+
+
+def _network_of(arguments: argparse.Namespace) -> Network:
+    network = readers.read_network(arguments.model)
+    return in_molecules(network) if arguments.molecules else network
 
 
 def process_rdme(arguments: argparse.Namespace) -> None:
@@ -331,6 +337,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     elif arguments.set or arguments.max_hop is not None:
         raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
     else:
+        model = in_molecules(model) if arguments.molecules else model
         found, lines = check_facts(model), _network(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
 

@@ -1,0 +1,109 @@
+"""Amounts in moles as numbers of molecules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.model.errors import ModelError
+from tauslab.model.molecules import AVOGADRO
+from tauslab.runner.cli import main
+
+_UNIT = """<unitDefinition id="substance"><listOfUnits>
+<unit kind="{kind}" scale="{scale}" multiplier="{multiplier}"/></listOfUnits></unitDefinition>"""
+_MODEL = """<sbml xmlns="http://www.sbml.org/sbml/level2/version4" level="2" version="4">
+<model id="m"><listOfUnitDefinitions>{unit}</listOfUnitDefinitions>
+<listOfCompartments><compartment id="c" size="2"/></listOfCompartments>
+<listOfSpecies>
+<species id="A" compartment="c" initialConcentration="3"/>
+<species id="B" compartment="c" initialAmount="1" hasOnlySubstanceUnits="true" {own}/>
+</listOfSpecies>
+<listOfParameters><parameter id="k" value="0.5"/></listOfParameters>
+<listOfReactions><reaction id="R" reversible="false">
+<listOfReactants><speciesReference species="A"/></listOfReactants>
+<listOfProducts><speciesReference species="B"/></listOfProducts>
+<kineticLaw><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/>
+<ci>k</ci><ci>A</ci><ci>c</ci></apply></math></kineticLaw>
+</reaction></listOfReactions></model></sbml>"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(kind="mole", scale=-9, multiplier=1.0, own=""):
+        path = tmp_path / "m.xml"
+        unit = _UNIT.format(kind=kind, scale=scale, multiplier=multiplier)
+        path.write_text(_MODEL.format(unit=unit, own=own))
+        return ts.read(path)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("unit", "molecules"),
+    [
+        ({}, AVOGADRO * 1e-9),
+        ({"scale": -23, "multiplier": 2.0}, 2e-23 * AVOGADRO),
+        ({"kind": "item", "scale": 0, "multiplier": 12.0}, 12.0),
+    ],
+)
+def test_amounts_are_multiplied(read, unit, molecules):
+    network = ts.in_molecules(read(**unit))
+    values = network.parameter_values()
+    assert values["molecules_per_unit"] == pytest.approx(molecules, rel=1e-15)
+    amounts = network.initial_amounts(values)
+    assert amounts == pytest.approx({"A": 6 * molecules, "B": molecules}, rel=1e-15)
+    assert network.features == []
+
+
+def test_the_law_is_per_molecule(read):
+    """A of 6 units decays as k A: 0.5 per time each, whatever the unit."""
+    network = ts.in_molecules(read(kind="item", scale=0, multiplier=100.0))
+    result = ts.run(network, n=4000, times=[0, 1], seed=1, method="ssa", device="cpu")
+    mean, spread = 600 * np.exp(-0.5), np.sqrt(600 * np.exp(-0.5) * (1 - np.exp(-0.5)))
+    # 4.5 standard errors: a false alarm in 150,000 seeds.
+    assert abs(result.mean("A")[1] - mean) < 4.5 * spread / np.sqrt(4000)
+    assert (result.counts("A") + result.counts("B") == 700).all()
+
+
+def test_equations_scale_with_the_unit(data):
+    """Every law of a cascade: the solution in molecules is the factor times that in nanomoles."""
+    model = ts.read(data / "sbml" / "BIOMD0000000010.xml")
+    options = {"n": 1, "times": [0, 500, 1000], "method": "ode", "device": "cpu", "rtol": 1e-9}
+    moles, counted = (ts.run(m, **options) for m in (model, ts.in_molecules(model)))
+    factor = AVOGADRO * 1e-9
+    np.testing.assert_allclose(counted.amounts()[0] / factor, moles.amounts()[0], rtol=1e-5)
+
+
+def test_a_network_of_molecules_stays_as_it_is(read):
+    network = read(kind="item", scale=0)
+    assert ts.in_molecules(network) is network
+    built = ts.Network("built")
+    assert ts.in_molecules(built) is built
+
+
+def test_units_that_differ_are_refused(read):
+    network = read(own='substanceUnits="item"')
+    with pytest.raises(ModelError, match=r"m.xml: model: .*more than one size"):
+        ts.in_molecules(network)
+
+
+def test_masses_are_refused(read):
+    with pytest.raises(ModelError, match="units of mass"):
+        ts.run(ts.in_molecules(read(kind="gram", scale=0)), n=1, t_end=1, method="ssa")
+
+
+@pytest.mark.filterwarnings("default:initial amounts")
+def test_the_command_counts_molecules_and_reruns_from_its_result(data, tmp_path, capsys):
+    model, out = str(data / "sbml" / "BIOMD0000000010.xml"), str(tmp_path / "a.h5")
+    options = ["-n", "2", "--t-end", "10", "--points", "3", "--method", "ssa", "--device", "cpu"]
+    assert main(["run", model, *options, "-o", out]) == 2
+    assert "--molecules converts them" in capsys.readouterr().err
+    small = ["--molecules", "--set", "uVol=1e-15", "--seed", "1"]
+    assert main(["run", model, *options, *small, "-o", out]) == 0
+    assert "rounded" in capsys.readouterr().err
+    again = str(tmp_path / "b.h5")
+    assert main(["run", out, "--device", "cpu", "-o", again]) == 0
+    with ts.open(out) as first, ts.open(again) as second:
+        assert first.counts("MAPK")[0, 0] == round(280 * AVOGADRO * 1e-24)
+        assert (first.counts() == second.counts()).all()
