@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
 from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.selectors import SELECTORS
-from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
+from tauslab.runner.cli_help import EPILOG, Parser, examples, speaks
 from tauslab.runner.command_tools import code_alone, print_anything, require_text
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
@@ -24,10 +25,9 @@ from tauslab.runner.tables import WHAT
 from tauslab.runner.texts import count
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
-
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
+_DEVICES, _DEVICE = ("auto", *sorted(backend_names())), "auto: a GPU where there is one"
 _RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
 
 
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         arguments.process(arguments)
         sys.stdout.flush()
     except TauslabError as error:
-        if _speaks():
+        if speaks():
             print(f"tauslab: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
@@ -60,32 +60,12 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _speaks() -> bool:
-    """Whether this rank tells the error: those that reach `main` are the same on all ranks."""
-    try:
-        return ranks().rank == 0
-    except TauslabError:  # the ranks did not find each other: each is alone
-        return True
-
-
-class _Parser(argparse.ArgumentParser):
-    """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise it: one sentence, on one rank."""
-        raise ConfigError(f"{message}; {self.prog} --help tells what there is")
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        if _speaks():
-            super()._print_message(message, file)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="tauslab",
         description="Stochastic chemistry on many GPUs: the same seed, the same bits, anywhere.",
-        allow_abbrev=False,
-    )
+        allow_abbrev=False, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
@@ -97,8 +77,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentParser:
     added: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
-    )
+        name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False,
+        epilog=examples(name), formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     added.set_defaults(process=getattr(commands, f"process_{name}"))
     return added
 
@@ -106,7 +87,7 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
     run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
-    run.add_argument("-n", type=count, help="trajectories (1000), at each point")
+    run.add_argument("-n", type=count, help="trajectories at each point (1000)")
     run.add_argument(
         "--method",
         choices=METHODS,
@@ -120,7 +101,7 @@ def _run(subparsers: Commands) -> None:
         help="shorten leaps that changed too much",
     )
     _integration(run)
-    run.add_argument("--t-end", type=float, metavar="T", help="last sample time")
+    run.add_argument("--t-end", type=float, metavar="T", help="last sample time, in model units")
     run.add_argument("--points", type=count, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
     run.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
@@ -146,8 +127,8 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
     run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 8, 32 or 128")
     run.add_argument("--presimulation", type=count, metavar="N", help="events that order species")
-    run.add_argument("--max-steps", type=count, metavar="N", help="events at most")
-    run.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    run.add_argument("--max-steps", type=count, metavar="N", help="events of a trajectory at most")
+    run.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
     _add_dask(run)
@@ -160,7 +141,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument(
         "--until", metavar="WHAT", help="'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n"
     )
-    run.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
+    run.add_argument("--max-time", metavar="H:M:S", help="stop after so long, for --resume")
     run.add_argument("--writer", choices=WRITERS, default="auto", help="of several ranks")
     run.add_argument(
         "--mpi-hint", action="append", default=[], metavar="NAME=VALUE", help="of mpio, to MPI-IO"
@@ -221,7 +202,9 @@ def _rdme(subparsers: Commands) -> None:
     rdme = _command(subparsers, "rdme", "simulate particles on a lattice")
     rdme.add_argument("model", type=Path, help=".toml or .lm with a lattice, a model or result .h5")
     rdme.add_argument("--t-end", type=float, metavar="T", help="seconds of model time")
-    rdme.add_argument("--count-every", type=count, metavar="N", help="steps between counts")
+    rdme.add_argument(
+        "--count-every", type=count, metavar="N", help="steps between counts (a 1000th)"
+    )
     rdme.add_argument("--frame-every", type=count, metavar="N", help="steps between frames (none)")
     rdme.add_argument("--replicas", type=int, metavar="R", help="independent runs (1)")
     rdme.add_argument("--slabs", type=int, metavar="N", help="ranks that share each lattice")
@@ -232,21 +215,25 @@ def _rdme(subparsers: Commands) -> None:
         "--rebalance-every", type=float, metavar="S", help="seconds between new cuts; 0: never"
     )
     rdme.add_argument(
-        "--checkpoint-every", type=float, default=10.0, metavar="M", help="minutes (10)"
+        "--checkpoint-every",
+        type=float,
+        default=10.0,
+        metavar="M",
+        help="minutes between checkpoints (10)",
     )
-    rdme.add_argument("--checkpoint-steps", type=count, default=0, metavar="N", help="and steps")
+    rdme.add_argument("--checkpoint-steps", type=count, default=0, metavar="N", help="steps, too")
     rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     rdme.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="value of a parameter"
     )
-    rdme.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    rdme.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     rdme.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads")
     rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
     rdme.add_argument("--overwrite", action="store_true", help="replace an existing file")
     rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
-    rdme.add_argument("--max-time", metavar="H:M:S", help="stop in order by then, for --resume")
+    rdme.add_argument("--max-time", metavar="H:M:S", help="stop after so long, for --resume")
     rdme.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
@@ -268,7 +255,7 @@ def _dbn(subparsers: Commands) -> None:
     _integration(dbn)
     dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
     dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
-    dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    dbn.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     dbn.add_argument(
         "--block", type=int, metavar="N", help="trajectories that a rank takes at once"
@@ -283,17 +270,17 @@ def _dbn(subparsers: Commands) -> None:
 
 def _info(subparsers: Commands) -> None:
     info = _command(subparsers, "info", "say what a result file holds")
-    info.add_argument("file", type=Path)
-    info.add_argument("--json", action="store_true")
+    info.add_argument("file", type=Path, help="a result (.h5)")
+    info.add_argument("--json", action="store_true", help="for programs")
 
 
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
-    plot.add_argument("file", type=Path)
+    plot.add_argument("file", type=Path, help="a result (.h5)")
     of_a_lattice = ("counts", "kymograph", "slice")
     kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", *of_a_lattice)
-    plot.add_argument("--kind", choices=kinds, default="auto")
-    plot.add_argument("--species", metavar="A,B")
+    plot.add_argument("--kind", choices=kinds, default="auto", help="auto: what suits the data")
+    plot.add_argument("--species", metavar="A,B", help="these (the first 4 that change)")
     plot.add_argument("--summary", metavar="NAME", help="a recorded summary, over what was swept")
     plot.add_argument(
         "--t", type=float, metavar="T", help="sample time of a histogram or a slice, or of a sweep"
@@ -301,15 +288,15 @@ def _plot(subparsers: Commands) -> None:
     plot.add_argument("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice")
     plot.add_argument("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)")
     plot.add_argument("-o", "--output", type=Path, help="PNG or SVG; the file's stem + .png")
-    plot.add_argument("--overwrite", action="store_true")
+    plot.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _export(subparsers: Commands) -> None:
     export = _command(
         subparsers, "export", "write a result for other programs: tables, frames, networks"
     )
-    export.add_argument("file", type=Path)
-    export.add_argument("--species", metavar="A,B")
+    export.add_argument("file", type=Path, help="a result (.h5)")
+    export.add_argument("--species", metavar="A,B", help="these only")
     export.add_argument(
         "--what",
         choices=WHAT,
@@ -323,37 +310,37 @@ def _export(subparsers: Commands) -> None:
         type=Path,
         help=".csv, .tsv; of a lattice also .vtkhdf (ParaView) or .npy (napari); .bif of a network",
     )
-    export.add_argument("--overwrite", action="store_true")
+    export.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _digest(subparsers: Commands) -> None:
     digest = _command(subparsers, "digest", "SHA-256 of a result, the same on every machine")
-    digest.add_argument("file", type=Path)
-    digest.add_argument("--species", metavar="A,B")
-    digest.add_argument("--json", action="store_true")
+    digest.add_argument("file", type=Path, help="a result (.h5)")
+    digest.add_argument("--species", metavar="A,B", help="these only")
+    digest.add_argument("--json", action="store_true", help="for programs")
 
 
 def _merge(subparsers: Commands) -> None:
     merge = _command(subparsers, "merge", "turn a result in parts into one file")
-    merge.add_argument("file", type=Path)
+    merge.add_argument("file", type=Path, help="a result (.h5)")
     merge.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
 
 
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
-    check.add_argument("model", type=Path)
+    check.add_argument("model", type=Path, help="as for run and rdme")
     check.add_argument("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)")
     check.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="of a lattice, as for rdme"
     )
     _add_molecules(check)
-    check.add_argument("--json", action="store_true")
+    check.add_argument("--json", action="store_true", help="for programs")
 
 
 def _doctor(subparsers: Commands) -> None:
     doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
     doctor.add_argument("--folder", type=Path, metavar="DIR", help="for results (this one)")
-    doctor.add_argument("--json", action="store_true")
+    doctor.add_argument("--json", action="store_true", help="for programs")
 
 
 def _slurm(subparsers: Commands) -> None:
@@ -378,17 +365,17 @@ def _slurm(subparsers: Commands) -> None:
         "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
     )
     slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
-    slurm.add_argument("--overwrite", action="store_true")
+    slurm.add_argument("--overwrite", action="store_true", help="replace an existing file")
     slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
 
 
 def _bench(subparsers: Commands) -> None:
     bench = _command(subparsers, "bench", "measure the speed of this machine on known models")
     bench.add_argument("--case", action="append", metavar="NAME", help="one or more cases (all)")
-    bench.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
+    bench.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     bench.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     bench.add_argument(
         "--scale", type=float, default=1.0, help="fraction of each case's trajectories"
     )
     bench.add_argument("--repeat", type=int, default=3, metavar="N", help="timed runs (3), median")
-    bench.add_argument("--json", action="store_true")
+    bench.add_argument("--json", action="store_true", help="for programs")
