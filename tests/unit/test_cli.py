@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 from tauslab.runner.api import ranks
-from tauslab.runner.cli import main
+from tauslab.runner.cli import _parser, main
+from tauslab.runner.cli_help import EXAMPLES
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.output.reader import open_result
 
@@ -187,3 +189,20 @@ def test_a_full_disk_behind_the_output_is_told():
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "tauslab: the answer cannot be printed: No space left on device\n"
+
+
+def test_a_misspelt_option_is_refused_with_the_one_that_was_meant(capsys):
+    for command in (["run", MODEL, "--tend", "1"], ["slurm", "--", "run", MODEL, "--tend", "1"]):
+        assert main(command) == 2
+        told = capsys.readouterr()
+        assert "--tend 1 (is --t-end meant?); tauslab run --help" in told.err
+        assert told.out == ""
+
+
+@pytest.mark.parametrize("command", sorted(EXAMPLES))
+def test_examples_of_the_help_are_commands(command):
+    for line in EXAMPLES[command].splitlines():
+        words = shlex.split(line.strip(), comments=True)
+        words = words[words.index("tauslab") + 1 :]
+        assert words[0] == command
+        assert _parser().parse_args(words)

@@ -7,11 +7,13 @@ import warnings
 
 import pytest
 
+from tauslab.model.counts import round_counts
 from tauslab.model.equations import mass_action_law, parse_equation
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError, ModelError, OutputError
 from tauslab.model.expression import Symbol, call, parse
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network, round_counts
+from tauslab.model.network import Network
+from tauslab.model.readers import read
 
 
 def _network() -> Network:
@@ -184,3 +186,28 @@ def test_rounding() -> None:
         assert round_counts({"a": 2.0**31 - 1}) == {"a": 2**31 - 1}
     with pytest.raises(ModelError, match="species a: initial amount 2147483648 is above"):
         round_counts({"a": 2.0**31})
+
+
+def test_a_network_is_shown_in_one_line():
+    network = Network("pair")
+    network.add_species("X", 2)
+    network.add_reaction("X ->", rate=1.0)
+    assert repr(network) == "<Network pair: 1 species, 1 reactions, 0 parameters>"
+
+
+def test_a_network_that_was_written_reads_back(tmp_path):
+    network = Network("pair", t_end=3.0)
+    network.add_parameter("k", 0.1)
+    network.add_species("X", "20 * k")
+    network.add_species("Fuel", 5, fixed=True)
+    network.add_rule("Total", "X + Fuel")
+    network.add_reaction("2 X -> X", rate="k / 3")
+    network.add_reaction("X + Fuel ->", law="X / (k + X)")
+    path = network.write(tmp_path / "other.toml")
+    again = read(path)
+    assert again == network
+    assert again.name == "pair"
+    with pytest.raises(ConfigError, match=r"other.xml: a network is written as .toml"):
+        network.write(tmp_path / "other.xml")
+    with pytest.raises(OutputError, match="cannot be written: No such file"):
+        network.write(tmp_path / "no" / "other.toml")

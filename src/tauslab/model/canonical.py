@@ -12,7 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.expression import Expression, Number, to_text
 from tauslab.model.network import Network
 
@@ -31,6 +33,26 @@ def canonical_text(network: Network, *, limits: bool = True) -> str:
         Whether to tell the limits of laws for large counts, which only ``ode`` uses.
     """
     return "\n".join(_lines(network, limits=limits)) + "\n"
+
+
+def write_network(network: Network, path: Path) -> Path:
+    """Write a network as TOML that `tauslab.read` reads as an equal one.
+
+    Raises
+    ------
+    ConfigError
+        The path does not end in ``.toml``.
+    OutputError
+        The file cannot be written.
+    """
+    if path.suffix.lower() != ".toml":
+        raise ConfigError(f"{path}: a network is written as .toml")
+    try:
+        text = f"name = {quoted(network.name)}\n{canonical_text(network)}"
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
 
 
 def model_sha256(network: Network) -> str:

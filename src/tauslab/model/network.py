@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tauslab.model.counts import some
 from tauslab.model.equations import continuous_law, mass_action_law, parse_equation
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import (
@@ -101,7 +101,7 @@ class Feature:
     message: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Network:
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
@@ -249,6 +249,17 @@ class Network:
 
     # ---------------------------------------------------------------- asking
 
+    def __repr__(self) -> str:
+        """One line, whatever the size."""
+        sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
+        return f"<Network {self.name}: {sizes}, {len(self.parameters)} parameters>"
+
+    def write(self, path: str | Path) -> Path:
+        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        from tauslab.model.canonical import write_network
+
+        return write_network(self, Path(path))
+
     def validate(self) -> None:
         """Check that every name is defined, rules run in no circle and no law is too deep.
 
@@ -323,7 +334,7 @@ class Network:
             if name not in self.parameters:
                 raise ConfigError(
                     f"{name!r} is not a parameter of {self.name}; "
-                    f"parameters: {_some(self.parameters)}"
+                    f"parameters: {some(self.parameters)}"
                 )
             if not math.isfinite(value):
                 raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
@@ -354,7 +365,7 @@ class Network:
         for name in overrides or {}:
             if name not in self.species:
                 raise ConfigError(
-                    f"{name!r} is not a species of {self.name}; species: {_some(self.species)}"
+                    f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
                 )
         trees = {name: species.initial for name, species in self.species.items()}
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
@@ -368,29 +379,3 @@ class Network:
                     "it must be 0 or more"
                 )
         return amounts
-
-
-def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
-    """Whole molecules from amounts, half to even, with one warning that names what changed.
-
-    Raises
-    ------
-    ModelError
-        An amount does not fit into 31 bits.
-    """
-    counts = {name: round(amount) for name, amount in amounts.items()}
-    changed = [name for name, amount in amounts.items() if counts[name] != amount]
-    for name, count in counts.items():
-        if count > 2**31 - 1:
-            raise ModelError(f"species {name}: initial amount {count} is above 2147483647")
-    if changed:
-        warnings.warn(
-            f"initial amounts that are not whole were rounded: {_some(dict.fromkeys(changed))}",
-            stacklevel=2,
-        )
-    return counts
-
-
-def _some(names: Mapping[str, object], limit: int = 8) -> str:
-    shown = ", ".join(list(names)[:limit])
-    return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"

@@ -16,7 +16,7 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.model.time_step import MAX_HOP
-from tauslab.runner.api_values import names_of, points_of
+from tauslab.runner.api_values import names_of, numbers, points_of, whole
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
@@ -365,10 +365,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     )  # fmt: skip
     options = Options(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
-        n=n,
+        n=whole(n),
         seed=seed,
         method=method,
-        set={k: v if isinstance(v, float | int) else np.asarray(v) for k, v in (set or {}).items()},
+        set={name: numbers(name, values) for name, values in (set or {}).items()},
         sweep=points_of(sweep, table, design),
         species=names_of(species),
         record=None if record is None else Record.parse(record),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.errors import ConfigError
 from tauslab.runner import texts
 from tauslab.runner.sweep import Design, Sweep, choose_points, parse_design
 
@@ -25,6 +27,27 @@ def points_of(
     return choose_points(
         sweep, columns, parse_design(design) if isinstance(design, str) else design
     )
+
+
+def whole(value: float) -> Any:
+    """A whole number written as ``1e4`` as an integer; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def numbers(name: str, values: Any) -> Any:
+    """One number, or an array of them.
+
+    Raises
+    ------
+    ConfigError
+        They are no numbers.
+    """
+    if isinstance(values, float | int):
+        return values
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name}: values must be numbers, not {values!r}") from None
 
 
 def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:

@@ -21,6 +21,7 @@ from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
+from tauslab.runner.slurm import process_slurm
 from tauslab.runner.tables import WHAT
 from tauslab.runner.texts import count
 
@@ -367,6 +368,14 @@ def _slurm(subparsers: Commands) -> None:
     slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
     slurm.add_argument("--overwrite", action="store_true", help="replace an existing file")
     slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
+    slurm.set_defaults(process=_write_batch_script)
+
+
+def _write_batch_script(arguments: argparse.Namespace) -> None:
+    """``tauslab slurm``; a misspelt option is refused here, not when the job starts."""
+    if arguments.command[:1] in (["run"], ["rdme"]):
+        _parser().parse_args(arguments.command)
+    process_slurm(arguments)
 
 
 def _bench(subparsers: Commands) -> None:

@@ -328,6 +328,8 @@ def sample_times(
     end = t_end if t_end is not None else model_t_end
     if end is None:
         raise ConfigError("the model has no end time of its own: give one, for example --t-end 10")
+    if not isinstance(end, int | float | np.number):
+        raise ConfigError(f"--t-end {end!r} is not allowed: a number")
     if not (math.isfinite(end) and end > 0):
         raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points

@@ -50,7 +50,7 @@ class Recorded:
     @property
     def name(self) -> str:
         """What messages call this result."""
-        return "in memory" if self.path is None else str(self.path)
+        return "the result in memory" if self.path is None else str(self.path)
 
     @property
     def method(self) -> str:

@@ -309,20 +309,22 @@ class Result(Recorded):
 
     def plot(
         self,
-        name: str,
+        name: str | Sequence[str] | None = None,
         kind: str = "auto",
         path: str | os.PathLike[str] | None = None,
         t: float | None = None,
     ) -> Figure:
-        """Draw a species or observable: trajectories, mean, histogram (at time `t`) or heatmap.
+        """Draw species or observables: trajectories, mean, histogram (at time `t`) or heatmap.
 
-        Or a recorded summary, over what was swept; or where a sweep has several modes (`modes`).
+        Without a name, the first four that ever change. Or a recorded summary, over what was
+        swept; or where a sweep has several modes (`modes`).
 
         With `path`, the picture is written too, as PNG or SVG by its suffix.
         """
         from tauslab.runner.plot import plot_result
 
-        return plot_result(self, kind, [name], t, None if path is None else Path(path))
+        names = [name] if isinstance(name, str) else name
+        return plot_result(self, kind, names, t, None if path is None else Path(path))
 
     # --- house-keeping ---
 
@@ -349,8 +351,9 @@ class Result(Recorded):
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         where = f" at {self.n_points} points" if self.swept else ""
         state = "" if self.complete else ", unfinished"
+        place = "in memory" if self.path is None else self.name
         return (
-            f"<Result {self.name}: {self.method}, {self.n} trajectories{where}, "
+            f"<Result {place}: {self.method}, {self.n} trajectories{where}, "
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )

@@ -16,10 +16,11 @@ from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.selectors import pilot_events, selector_of
 from tauslab.model.canonical import canonical_text
 from tauslab.model.check import check_rates, require_support
+from tauslab.model.counts import round_counts
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, Number, symbols
 from tauslab.model.host_math import evaluate
-from tauslab.model.network import Feature, Network, round_counts
+from tauslab.model.network import Feature, Network
 from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.output.layout import SAMPLED
