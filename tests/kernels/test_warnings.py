@@ -21,8 +21,8 @@ from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
 from tauslab.kernels.selectors import SELECTORS
+from tauslab.model.counts import round_counts
 from tauslab.model.lattice import Lattice
-from tauslab.model.network import round_counts
 from tauslab.model.sbml import read_sbml
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"

@@ -13,11 +13,12 @@ import pytest
 
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.model.canonical import canonical_text, model_sha256
+from tauslab.model.counts import round_counts
 from tauslab.model.equations import mass_action_law
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Number, call
 from tauslab.model.native import read_toml_text
-from tauslab.model.network import Feature, Network, Reaction, round_counts
+from tauslab.model.network import Feature, Network, Reaction
 from tauslab.model.readers import read
 from tauslab.model.sbml import read_sbml_text
 

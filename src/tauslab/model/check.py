@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, substitute
@@ -176,7 +176,7 @@ def _report_laws(network: Network) -> list[str]:
         lines.append(f"mass action: {parts}")
     general = [reaction.name for reaction, form in forms if form is None]
     if general:
-        lines.append(f"general laws ({len(general)}): {', '.join(general)}")
+        lines.append(f"general laws ({len(general)}): {_shortened(general)}")
     return lines
 
 
@@ -184,7 +184,7 @@ def _report_species(network: Network) -> list[str]:
     lines = []
     fixed = [name for name, species in network.species.items() if species.fixed]
     if fixed:
-        lines.append(f"fixed species: {', '.join(fixed)}")
+        lines.append(f"fixed species: {_shortened(fixed)}")
     used = {species.compartment for species in network.species.values()}
     try:
         values = network.parameter_values()
@@ -194,18 +194,21 @@ def _report_species(network: Network) -> list[str]:
     lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
     if volumes:
-        lines.append(f"volumes: {', '.join(volumes)}")
+        lines.append(f"volumes: {_shortened(volumes)}")
     rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]
     if rounded:
-        lines.append(f"initial amounts that are rounded: {', '.join(rounded)}")
+        lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
     return lines
 
 
-def _values(values: Mapping[str, float], most: int = 12) -> str:
-    """Names and values, the first few of many."""
-    shown = [f"{name} = {value:g}" for name, value in list(values.items())[:most]]
-    more = len(values) - most
-    return ", ".join(shown + ([f"and {more} more (--json has all)"] if more > 0 else [])) or "none"
+def _values(values: Mapping[str, float]) -> str:
+    return _shortened([f"{name} = {value:g}" for name, value in values.items()]) or "none"
+
+
+def _shortened(texts: Sequence[str], most: int = 12) -> str:
+    """The first few of many texts, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join([*texts[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
