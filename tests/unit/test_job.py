@@ -8,7 +8,7 @@ import pytest
 from tauslab import ConfigError
 from tauslab.runner.job import Options, Record, sample_times
 from tauslab.runner.output.layout import HistogramSpec
-from tauslab.runner.texts import read_times
+from tauslab.runner.texts import assignments, read_times
 
 TIMES = np.array([0.0, 1.0])
 
@@ -104,3 +104,14 @@ def test_times_file(tmp_path):
 def test_options_refuse(settings, word):
     with pytest.raises(ConfigError, match=word):
         Options(times=TIMES, **settings)
+
+
+def test_values_by_name_may_come_from_a_file(tmp_path):
+    path = tmp_path / "values.csv"
+    path.write_text("# measured\nk1, 0.5\nA = 20  # molecules\n\n")
+    assert assignments(["k1=3", f"@{path}", "A=7"]) == {"k1": 0.5, "A": 7.0}
+    path.write_text("k1,0.5\nk2\n")
+    with pytest.raises(ConfigError, match=r"values.csv: line 2: 'k2' is not NAME=VALUE"):
+        assignments([f"@{path}"])
+    with pytest.raises(ConfigError, match=r"--set .*none.csv: cannot be read: No such file"):
+        assignments([f"@{tmp_path / 'none.csv'}"])

@@ -111,7 +111,7 @@ def _run(subparsers: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="value of a parameter, or initial amount of a species",
+        help="value of a parameter or initial amount; @FILE: of many, one a line",
     )
     _add_molecules(run)
     run.add_argument(
@@ -246,7 +246,7 @@ def _dbn(subparsers: Commands) -> None:
         ("--range", "NAME=LO:HI", "where an unknown is drawn; what is cut into intervals"),
         ("--intervals", "[NAME=]K", "intervals of all nodes (5), or of one"),
         ("--edges", "NAME=a,b,c", "intervals of a node"),
-        ("--set", "NAME=VALUE", "value of a parameter, or initial amount of a species"),
+        ("--set", "NAME=VALUE", "value of a parameter or initial amount; @FILE: of many"),
     ):
         dbn.add_argument(option, action="append", default=[], metavar=form, help=text)
     dbn.add_argument("--samples", metavar="N", help="trajectories (1e5)")

@@ -22,7 +22,6 @@ from tauslab.model.time_step import MAX_HOP
 from tauslab.runner.api import ranks, ranks_for
 from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.command_tools import (
-    assignment,
     ignored,
     mpi_hint,
     warn_on_rank_0,
@@ -55,7 +54,7 @@ from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line 
 from tauslab.runner.stopping import stop_in_order
 from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.tables import SEPARATORS, lattice_table, table_of, write_table
-from tauslab.runner.texts import names, read_times
+from tauslab.runner.texts import assignments, names, read_times
 from tauslab.runner.together import agree
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
@@ -118,7 +117,7 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
     given = {name: getattr(arguments, name) for name in _STORED}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen["set"] = chosen.get("set", {}) | dict(assignment(text) for text in arguments.set)
+    chosen["set"] = chosen.get("set", {}) | assignments(arguments.set)
     return model, LatticeOptions(
         **chosen,
         **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
@@ -144,7 +143,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     return Options(
         times=times,
         seed=arguments.seed,
-        set=dict(assignment(text) for text in arguments.set),
+        set=assignments(arguments.set),
         sweep=stored_sweep
         or choose_points(
             parse_sweep(arguments.sweep),
@@ -330,7 +329,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
     model = readers.read(arguments.model)
     if isinstance(model, Lattice):
-        given = dict(assignment(text) for text in arguments.set)
+        given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
         chosen = (model, max_hop, set_parameters(model, given))
         found, lines = lattice_facts(*chosen), lattice_report(*chosen)

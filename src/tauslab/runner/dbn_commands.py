@@ -14,7 +14,6 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
-    assignment,
     ignored,
     stop_on_signals,
     warn_on_rank_0,
@@ -35,7 +34,7 @@ from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import sample_times
 from tauslab.runner.ode_task import told_integration
-from tauslab.runner.texts import names, read_times
+from tauslab.runner.texts import assignments, names, read_times
 from tauslab.runner.together import agree
 
 
@@ -68,7 +67,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
         own_intervals=own,
         spacing=arguments.spacing,
         edges=parse_edges(arguments.edges),
-        set=dict(assignment(text) for text in arguments.set),
+        set=assignments(arguments.set),
         seed=arguments.seed,
         device=arguments.device,
         threads=arguments.threads,

@@ -22,8 +22,8 @@ class _Display(Protocol):
 class _State:
     """What has been done, and how fast since the start of this process."""
 
-    def __init__(self, total: int, started_at: int, unit: str) -> None:
-        self.total, self.started_at, self.unit = total, started_at, unit
+    def __init__(self, total: int, started_at: int, unit: str, work: str) -> None:
+        self.total, self.started_at, self.unit, self.work = total, started_at, unit, work
         self.done, self.events, self.seconds = started_at, 0, 0.0
 
     def rates(self) -> str:
@@ -33,7 +33,7 @@ class _State:
         text = f"{_short((self.done - self.started_at) / self.seconds)} {self.unit}/s"
         if self.unit != "trajectories":
             return text
-        return f"{text}, {_short(self.events / self.seconds)} events/s"
+        return f"{text}, {_short(self.events / self.seconds)} {self.work}/s"
 
     def time_left(self) -> str:
         """Seconds to the end at the present rate, as ``h:mm:ss``."""
@@ -118,6 +118,8 @@ class Progress:
         Put before the figures: the model's name.
     unit
         What is counted, in the plural; events are shown with trajectories.
+    work
+        What events are called: of differential equations they are steps.
     started_at
         Trajectories that a resumed run found done; they do not count in the rates.
     stream
@@ -135,12 +137,13 @@ class Progress:
         quiet: bool = False,
         description: str = "run",
         unit: str = "trajectories",
+        work: str = "events",
         started_at: int = 0,
         stream: TextIO | None = None,
         interval: float = LOG_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._state, self._clock = _State(total, started_at, unit), clock
+        self._state, self._clock = _State(total, started_at, unit, work), clock
         self._began = clock()
         self._display: _Display | None = None
         if comm_rank == 0 and not quiet:

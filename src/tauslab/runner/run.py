@@ -345,6 +345,7 @@ def _simulate(
         comm.rank,
         quiet=task.options.quiet,
         description=task.network.name,
+        work="steps" if layout.amounts else "events",
         started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
     stopped: StoppedEarly | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.command_tools import assignment
 from tauslab.runner.job import FloatArray, sample_times
 
 
@@ -49,6 +51,46 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
+def assignments(texts: Sequence[str]) -> dict[str, float]:
+    """Values by name: each text is ``NAME=VALUE``, or ``@FILE`` of many.
+
+    In the file is one to a line, ``NAME=VALUE`` or ``NAME,VALUE``; ``#`` begins a remark. A later
+    value replaces an earlier one.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or a value is no number.
+    """
+    values: dict[str, float] = {}
+    for text in texts:
+        if not text.startswith("@"):
+            values |= [assignment(text)]
+            continue
+        for number, line in read_lines(Path(text[1:]), "--set"):
+            name, _, value = line.replace(",", "=", 1).partition("=")
+            try:
+                values[name.strip()] = float(value)
+            except ValueError:
+                raise ConfigError(
+                    f"--set {text}: line {number}: {line!r} is not NAME=VALUE with a number"
+                ) from None
+    return values
+
+
+def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers, without remarks and empty ones."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"{option} {path}: cannot be read: {reason}") from None
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if text:
+            yield number, text
+
+
 def read_times(path: Path) -> FloatArray:
     """Sample times from a text file, one number a line; ``#`` begins a remark.
 
@@ -57,16 +99,8 @@ def read_times(path: Path) -> FloatArray:
     ConfigError
         The file cannot be read, or a line is not a number; file and line are named.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"--times {path}: cannot be read: {reason}") from None
     values = []
-    for number, line in enumerate(lines, start=1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
+    for number, text in read_lines(path, "--times"):
         try:
             values.append(float(text))
         except ValueError:
