@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.output.resume import require_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -81,6 +83,19 @@ def stop_on_signals() -> Callable[[], bool]:
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     """A line for the user, in place of Python's."""
     print(f"tauslab: warning: {message}", file=sys.stderr)
+
+
+def require_new(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be made, or that is there and must be kept.
+
+    Raises
+    ------
+    ConfigError
+        Says which.
+    """
+    require_place(path)
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
 
 
 def ignored(*_: Any, **__: Any) -> None:

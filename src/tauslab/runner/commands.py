@@ -24,6 +24,7 @@ from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.command_tools import (
     ignored,
     mpi_hint,
+    require_new,
     warn_on_rank_0,
 )
 from tauslab.runner.dask_executor import run_job
@@ -45,7 +46,6 @@ from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import require_free
 from tauslab.runner.plot import plot_result
 from tauslab.runner.rerun import own_output, take_from_result
 from tauslab.runner.result import Result
@@ -289,8 +289,7 @@ def process_merge(arguments: argparse.Namespace) -> None:
 def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
     path = arguments.output or arguments.file.with_suffix(".png")
-    if path.exists() and not arguments.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    require_new(path, overwrite=arguments.overwrite)
     chosen = list(names(arguments.species)) if arguments.species else []
     if is_network(arguments.file):
         plot_file(path, arguments)
@@ -311,7 +310,7 @@ def process_export(arguments: argparse.Namespace) -> None:
         return
     lattice = is_lattice_result(arguments.file)
     path = arguments.output or arguments.file.with_suffix(".vtkhdf" if lattice else ".csv")
-    require_free(path, overwrite=arguments.overwrite, resume=False)
+    require_new(path, overwrite=arguments.overwrite)
     chosen = names(arguments.species) if arguments.species else ()
     if lattice:
         with LatticeResult(arguments.file, arguments.replica) as frames:

@@ -10,11 +10,11 @@ import warnings
 from pathlib import Path
 
 from tauslab.model import readers
-from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
     ignored,
+    require_new,
     stop_on_signals,
     warn_on_rank_0,
 )
@@ -116,8 +116,7 @@ def plot_file(path: Path, arguments: argparse.Namespace) -> None:
 def export_file(arguments: argparse.Namespace) -> Path:
     """``tauslab export``: BIF text."""
     path: Path = arguments.output or arguments.file.with_suffix(SUFFIX)
-    if path.exists() and not arguments.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    require_new(path, overwrite=arguments.overwrite)
     first, last = time_points(arguments.steps or ":")
     export_network(load(arguments.file), path, first, last)
     return path
