@@ -142,12 +142,14 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=20)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("-o", "--output", type=Path, help="npz: times, planes, fired")
     options = parser.parse_args()
     model = ts.read(options.model)
     if not isinstance(model, Lattice):
         parser.error(f"{options.model}: it is no lattice")
-    lattice = lower_lattice(model)
+    given = (text.split("=") for text in options.set)
+    lattice = lower_lattice(model, parameters={name: float(value) for name, value in given})
     times = np.linspace(0, options.seconds, options.points + 1)
     runs = []
     for seed in range(options.seed, options.seed + options.runs):

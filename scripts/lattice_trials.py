@@ -41,8 +41,9 @@ def minde_runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for divide in options.divide:
         model.step = step / divide
         every = round(options.seconds / options.points * divide / step)
+        given = {"D": 2.5e-12 * options.diffusion, "D_membrane": 1e-14 * options.diffusion}
         for seed in range(options.first, options.first + options.seeds):
-            yield run(model, options, seed, divide, every)
+            yield run(model, options, seed, divide, every, set=given)
 
 
 def lac_runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="seed of the first run")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--divide", type=int, nargs="+", default=[1], help="the step of minde")
+    parser.add_argument("--diffusion", type=float, default=1.0, help="factor of all D of minde")
     parser.add_argument("--inducer", choices=("5uM", "40uM"), default="5uM")
     parser.add_argument("--mixing", action="store_true")
     parser.add_argument("-o", "--output", type=Path, required=True)
