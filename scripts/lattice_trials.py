@@ -68,7 +68,8 @@ def run(model: Lattice, options: argparse.Namespace, seed: int, divide: int, eve
         times = result.times
     took = time.perf_counter() - began
     told = zip(model.species, counts[-1].tolist(), strict=True)
-    print(f"step / {divide}, seed {seed}, {took:.1f} s:", *(f"{a} {n}" for a, n in told), flush=True)
+    print(f"step / {divide}, seed {seed}, {took:.1f} s:", *(f"{a} {n}" for a, n in told),
+          flush=True)  # fmt: skip
     return {"counts": counts, "times": times, "seed": seed, "divide": divide, "took": took}
 
 
