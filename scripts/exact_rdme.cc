@@ -186,8 +186,7 @@ class Simulation {
         const std::int64_t stride = strides[axis];
         if (edges_[site] >> side & 1) {
             if (!m_.periodic[axis]) return -1;
-            return side % 2 ? site - (sizes[axis] - 1) * stride
-                            : site + (sizes[axis] - 1) * stride;
+            return side % 2 ? site - (sizes[axis] - 1) * stride : site + (sizes[axis] - 1) * stride;
         }
         return side % 2 ? site + stride : site - stride;
     }

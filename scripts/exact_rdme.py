@@ -143,7 +143,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
-    parser.add_argument("-o", "--output", type=Path, help="npz: times, planes, fired")
+    parser.add_argument("-o", "--output", type=Path,
+                        help="npz: planes [run, time, species, z], times, fired")  # fmt: skip
     options = parser.parse_args()
     model = ts.read(options.model)
     if not isinstance(model, Lattice):
@@ -158,7 +159,8 @@ def main() -> None:
         print(f"seed {seed}: {runs[-1].events:,} events;", *(f"{a} {n}" for a, n in last),
               flush=True)  # fmt: skip
         if options.output:
-            np.savez_compressed(options.output, times=times, planes=[r.planes for r in runs],
+            planes = np.array([r.planes for r in runs], np.int32)
+            np.savez_compressed(options.output, times=times, planes=planes, seed=options.seed,
                                 fired=[r.fired for r in runs])  # fmt: skip
 
 

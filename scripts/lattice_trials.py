@@ -95,7 +95,7 @@ def main() -> None:
     for one in (lac_runs if is_lac else minde_runs)(options):
         found.append(one)
         arrays = {name: np.array([each[name] for each in found]) for name in one}
-        np.savez_compressed(options.output, **arrays | {"times": one["times"]})  # type: ignore[arg-type]
+        np.savez_compressed(options.output, **arrays | {"times": one["times"]})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ membrane, as the Min proteins do, in many small cells at once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,11 +114,13 @@ def cells_with_a_membrane() -> ts.Lattice:
     return made
 
 
-def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device, tmp_path):
-    """D in solution, D that is bound and free, E: two times, eight pairs of samples.
+def by_cell(planes):
+    """Particles of each cell, from those of each plane."""
+    return planes.reshape(CELLS, -1).sum(axis=1)
 
-    A constant of recruitment that is 30 % off, or one of binding that is 40 % off, is seen.
-    """
+
+def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device, tmp_path):
+    """D in solution, D that is bound, E, both: two times, eight pairs of samples."""
     from exact_rdme import run_exact
 
     model = cells_with_a_membrane()
@@ -129,5 +132,20 @@ def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device
         for number, name in enumerate(model.species):
             planes = result.kymograph(name, "z")[[1, 3]]
             for one, other in zip(planes, exact[:, number], strict=True):
-                check_same_law(*(per_plane.reshape(CELLS, -1).sum(axis=1)
-                                 for per_plane in (one, other)))  # fmt: skip
+                check_same_law(by_cell(one), by_cell(other))
+
+
+@pytest.mark.parametrize("reaction", [0, 1])
+def test_half_a_constant_is_seen(reaction):
+    """What the test above can tell: recruitment or binding at half its rate fails it."""
+    from exact_rdme import run_exact
+
+    lattice = lower_lattice(cells_with_a_membrane())
+    changed = list(lattice.reactions)
+    changed[reaction] = replace(changed[reaction], rates=changed[reaction].rates / 2)
+    slow = replace(lattice, reactions=tuple(changed))
+    runs = [run_exact(one, TIMES, seed).planes for one, seed in ((lattice, 2), (slow, 3))]
+    with pytest.raises(AssertionError):
+        for k in range(len(TIMES)):
+            for number in range(len(lattice.species)):
+                check_same_law(*(by_cell(run[k, number]) for run in runs))
