@@ -114,9 +114,11 @@ def cells_with_a_membrane() -> ts.Lattice:
     return made
 
 
-def by_cell(planes):
-    """Particles of each cell, from those of each plane."""
-    return planes.reshape(CELLS, -1).sum(axis=1)
+def check_cells(one, other):
+    """Particles ``[time, species, plane]`` of two runs, summed by cell: all pairs of samples."""
+    for of_one, of_other in zip(one, other, strict=True):
+        for planes in zip(of_one, of_other, strict=True):
+            check_same_law(*(each.reshape(CELLS, -1).sum(axis=1) for each in planes))
 
 
 def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device, tmp_path):
@@ -129,10 +131,8 @@ def test_recruitment_and_binding_at_a_membrane_follow_the_master_equation(device
     path = tmp_path / "cells.h5"
     with ts.run(model, t_end=TIMES[1], count_every=every, frame_every=every, seed=5,
                 device=device, output=path) as result:  # fmt: skip
-        for number, name in enumerate(model.species):
-            planes = result.kymograph(name, "z")[[1, 3]]
-            for one, other in zip(planes, exact[:, number], strict=True):
-                check_same_law(by_cell(one), by_cell(other))
+        planes = [result.kymograph(name, "z")[[1, 3]] for name in model.species]
+    check_cells(np.stack(planes, axis=1), exact)
 
 
 @pytest.mark.parametrize("reaction", [0, 1])
@@ -146,6 +146,4 @@ def test_half_a_constant_is_seen(reaction):
     slow = replace(lattice, reactions=tuple(changed))
     runs = [run_exact(one, TIMES, seed).planes for one, seed in ((lattice, 2), (slow, 3))]
     with pytest.raises(AssertionError):
-        for k in range(len(TIMES)):
-            for number in range(len(lattice.species)):
-                check_same_law(*(by_cell(run[k, number]) for run in runs))
+        check_cells(*runs)

@@ -35,9 +35,10 @@ def test_rate_equations_of_the_min_proteins_lose_nothing_and_know_their_slope():
 
 
 def test_compartments_of_the_lac_cell_hold_what_the_lattice_holds(tmp_path):
-    import tauslab as ts
     from lac_compartments import PARTS, Compartments
     from lattice_cases import lac_model
+
+    import tauslab as ts
 
     cell = lac_model(tmp_path)
     parts = Compartments(cell, 6466.0, seed=1)
