@@ -1,7 +1,7 @@
 """The lac cell without space, but with what cannot move kept where it is.
 
-    python scripts/lac_compartments.py --inducer 40uM
-    python scripts/lac_compartments.py lac-5uM-2.npz lac-5uM-3.npz
+    python scripts/lac_compartments.py docs/figures/lac-5uM-2.npz -o docs/figures/lac-5uM.png
+    python scripts/lac_compartments.py --inducer 40uM docs/figures/lac-40uM-2.npz
 
 Compares runs of the lattice (seed 1, as `figures_lattice.py` left it, and files of
 `lattice_trials.py`) with exact SSA of two networks: all mixed, the ``reachable`` one of the model,
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from lattice_cases import INDUCER, LAC_SHOWN, lac_model
 import tauslab as ts
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice import Lattice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FloatArray = npt.NDArray[np.float64]
 Curves = dict[str, npt.NDArray[Any]]
@@ -37,6 +40,7 @@ PARTS = {
     "R2": ("R2", "R2_o"), "IR2": ("IR2", "IR2_o"), "I2R2": ("I2R2", "I2R2_o"),
     "Y": ("Y", "Y_behind"), "YI": ("YI", "YI_behind"), "Iex": ("Iex", "Iex_behind"),
 }  # fmt: skip
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 RETURNS = 1.516  # visits of a random walk on the cubic lattice to where it starts
 
 
@@ -168,36 +172,90 @@ def lattice_runs(paths: list[Path], inducer: str) -> Iterator[tuple[int, FloatAr
                                                    for n in LAC_SHOWN}  # fmt: skip
 
 
+@dataclass
+class Compared:
+    """A number of lattice runs, and by run mean and deviation of it in the two networks."""
+
+    values: list[float]
+    expected: list[list[tuple[float, float]]]
+
+    def row(self, label: str) -> str:
+        """Means over the runs; after each network's z, with the deviation of such a mean."""
+        cells, n = [f"{np.mean(self.values):.5g}"], len(self.values)
+        for moments in np.array(self.expected).transpose(1, 0, 2):
+            mean, error = moments[:, 0].mean(), np.sqrt((moments[:, 1] ** 2).sum()) / n
+            z = (np.mean(self.values) - mean) / max(error, 1e-9)
+            cells += [f"{mean:.5g} ± {error:.3g}", f"{z:+.1f}"]
+        return f"| {label} | {' | '.join(cells)} |"
+
+
+def compare(times: FloatArray, lattice: Curves, networks: list[Curves],
+            found: dict[str, Compared]) -> None:  # fmt: skip
+    """Note each species of a run at the end, and its mean over the second half."""
+    late = times >= times[-1] / 2
+    for name, counts in lattice.items():
+        ends = (f"{name} at the end", counts[-1], [n[name][:, -1] for n in networks])
+        means = (f"{name}, mean of the second half", counts[late].mean(),
+                 [n[name][:, late].mean(axis=1) for n in networks])  # fmt: skip
+        for label, value, samples in (ends, means):
+            one = found.setdefault(label, Compared([], []))
+            one.values.append(float(value))
+            one.expected.append([(float(x.mean()), float(x.std(ddof=1))) for x in samples])
+
+
+def draw(path: Path, runs: list[tuple[FloatArray, Curves, list[Curves]]], title: str) -> None:
+    """I and mRNA over time: runs of the lattice over the middle 95 % of the networks."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(7.6, 3.1), layout="constrained")
+    for axes, name in zip(panels, ("I", "mY"), strict=True):
+        _band(axes, runs[0][0], runs[0][2][0][name], GREEN, "all mixed")
+        for number, (times, lattice, networks) in enumerate(runs):
+            first = number == 0
+            _band(axes, times, networks[1][name], ORANGE, "compartments" if first else None)
+            axes.plot(times, lattice[name], color=BLUE, linewidth=0.8,
+                      label="lattice" if first else None)  # fmt: skip
+        axes.set(xlabel="time (s)", ylabel=name)
+    panels[0].legend(fontsize="small")
+    figure.suptitle(title, fontsize="medium")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _band(axes: Axes, times: FloatArray, counts: FloatArray, colour: str, label: str | None
+          ) -> None:  # fmt: skip
+    low, high = np.quantile(counts, (0.025, 0.975), axis=0)
+    axes.fill_between(times, low, high, color=colour, alpha=0.4, linewidth=0, label=label)
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the table, and draw."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="*", type=Path, help="files of lattice_trials.py")
     parser.add_argument("--inducer", choices=("5uM", "40uM"), default="5uM")
     parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("-o", "--output", type=Path, help="a picture")
     options = parser.parse_args()
     inducer = float(INDUCER[f"lac-{options.inducer}"])
     with tempfile.TemporaryDirectory() as folder:
         cell = lac_model(Path(folder))
         cell.site_array()  # read now: the folder will be gone
         mixed = cell.well_stirred("reachable", {"inducer": inducer})
+    found: dict[str, Compared] = {}
+    runs = []
     for seed, times, lattice in lattice_runs(options.runs, options.inducer):
         parts = Compartments(cell, inducer, seed)
-        print(f"seed {seed}: {parts.sites}")
+        print(f"seed {seed}: {parts.sites}", flush=True)
         networks = [sampled(n, times, options.samples) for n in (mixed, parts.build())]
-        late = times >= times[-1] / 2
-        for name, counts in lattice.items():
-            tell(f"{name}, at the end", counts[-1], [n[name][:, -1] for n in networks])
-            tell(f"{name}, second half", counts[late].mean(),
-                 [n[name][:, late].mean(axis=1) for n in networks])  # fmt: skip
-
-
-def tell(label: str, value: float, expected: list[FloatArray]) -> None:
-    """A row: a run of the lattice beside samples of networks, with z."""
-    cells = [f"{value:.5g}"]
-    for sample in expected:
-        mean, spread = sample.mean(), max(sample.std(ddof=1), 1e-9)
-        cells.append(f"{mean:.5g} ± {spread:.3g} ({(value - mean) / spread:+.1f})")
-    print(f"| {label} | {' | '.join(cells)} |", flush=True)
+        compare(times, lattice, networks, found)
+        runs.append((times, lattice, networks))
+    for label, compared in found.items():
+        print(compared.row(label))
+    if options.output:
+        draw(options.output, runs, f"lac switch, {options.inducer[:-2]} µM inducer")
 
 
 if __name__ == "__main__":
