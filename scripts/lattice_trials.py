@@ -9,7 +9,7 @@
 ``swing``: the Min proteins with another number of MinE; bound MinD ``bound`` ``[time, plane]``.
 ``lac``: the lac cell; with ``--mixing`` changed so that all that the well-stirred version mixes can
 move: repressors with inducer as those without, outer inducer within the membrane too.
-Files of the others hold counts ``[run, time, species]`` with their times, seeds, and divisors of the step.
+Files of the others hold counts ``[run, time, species]``, times, seeds, and divisors of the step.
 """
 
 from __future__ import annotations
