@@ -160,11 +160,13 @@ def sampled(network: ts.Network, times: FloatArray, samples: int) -> Curves:
             for name, ps in parts.items()}  # fmt: skip
 
 
-def lattice_runs(paths: list[Path], inducer: str) -> Iterator[tuple[int, FloatArray, Curves]]:
-    """Seed, times and counts ``[time]`` of the stored run with seed 1, then of the files'."""
-    with np.load(FIGURES / f"lattice-lac-{inducer}.npz") as stored:
-        yield 1, stored["times"], {n: stored[f"{n}_runs"][0] for n in LAC_SHOWN
-                                   if f"{n}_runs" in stored}  # fmt: skip
+def lattice_runs(paths: list[Path], first: Path | None
+                 ) -> Iterator[tuple[int, FloatArray, Curves]]:  # fmt: skip
+    """Seed, times and counts ``[time]`` of the `first` run, with seed 1, then of the files'."""
+    if first:
+        with np.load(first) as stored:
+            yield 1, stored["times"], {n: stored[f"{n}_runs"][0] for n in LAC_SHOWN
+                                       if f"{n}_runs" in stored}  # fmt: skip
     for path in paths:
         with np.load(path) as stored:
             for seed, counts in zip(stored["seed"], stored["counts"], strict=True):
@@ -236,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="*", type=Path, help="files of lattice_trials.py")
     parser.add_argument("--inducer", choices=("5uM", "40uM"), default="5uM")
+    parser.add_argument("--mixing", action="store_true", help="the files' runs alone, made with it")
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("-o", "--output", type=Path, help="a picture")
     options = parser.parse_args()
@@ -246,7 +249,8 @@ def main() -> None:
         mixed = cell.well_stirred("reachable", {"inducer": inducer})
     found: dict[str, Compared] = {}
     runs = []
-    for seed, times, lattice in lattice_runs(options.runs, options.inducer):
+    first = None if options.mixing else FIGURES / f"lattice-lac-{options.inducer}.npz"
+    for seed, times, lattice in lattice_runs(options.runs, first):
         parts = Compartments(cell, inducer, seed)
         print(f"seed {seed}: {parts.sites}", flush=True)
         networks = [sampled(n, times, options.samples) for n in (mixed, parts.build())]
