@@ -1,11 +1,14 @@
-"""The Min proteins by the lattice, by its exact master equation, and by rate equations: a picture.
+r"""The Min proteins by the lattice, by its exact master equation, and by rate equations: a picture.
 
     python scripts/figures_minde.py -o docs/figures
+    python scripts/figures_minde.py -o docs/figures lattice=a.npz exact=b.npz fast-lattice=c.npz \
+        fast-exact=d.npz
 
 draws what lies in the folder: ``lattice-minde.npz`` (figures_lattice.py), ``minde-exact.npz``
 (240 s of exact_rdme.py) and ``minde-early.npz``, where ``lattice:..``, ``fast-lattice:..``
 are of lattice_trials.py and ``exact:..``, ``fast-exact:..`` of exact_rdme.py, fast with tenfold
-diffusion.  Prints bound MinD early by step of the lattice beside the exact one, and the periods.
+diffusion; the second call makes it of their files.  Prints bound MinD early by step of the lattice
+beside the exact one, and the periods.
 """
 
 from __future__ import annotations
@@ -114,11 +117,28 @@ def loaded(path: Path) -> Arrays:
         return dict(stored)
 
 
+def collect(files: list[str], out: Path) -> None:
+    """Put files of ``KIND=FILE`` together: counts, times, and which run they are of."""
+    found: Arrays = {}
+    for text in files:
+        kind, name = text.split("=")
+        arrays = loaded(Path(name))
+        if "planes" in arrays:
+            arrays["counts"] = arrays["planes"].sum(axis=-1)
+        found |= {f"{kind}:{key}": value for key, value in arrays.items()
+                  if key in {"counts", "times", "seed", "divide"}}  # fmt: skip
+    np.savez_compressed(out, **found)  # type: ignore[arg-type]
+
+
 def main() -> None:
     """Tell and draw."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", nargs="*", help="KIND=FILE, to be put together")
     parser.add_argument("-o", "--output", type=Path, default=Path("figures"))
-    folder = parser.parse_args().output
+    options = parser.parse_args()
+    folder: Path = options.output
+    if options.file:
+        collect(options.file, folder / "minde-early.npz")
     early = loaded(folder / "minde-early.npz")
     lattice = loaded(folder / "lattice-minde.npz")
     found = {
