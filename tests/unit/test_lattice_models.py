@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,30 @@ def test_the_stored_run_of_the_min_proteins_swings_as_the_exact_one():
     assert [row.test for row in rows] == ["T11", "T11"]
     assert all(row.z < 4.5 for row in rows), [cells(row) for row in rows]
     assert 0 < rows[0].error < 1.0  # so a period that is 20 % off fails
+
+
+def test_trials_are_put_together_by_kind(tmp_path, monkeypatch):
+    """Two steps of the Min proteins' file, and an exact run, as the picture reads them."""
+    import exact_rdme
+    import figures_minde
+    import lattice_trials
+
+    trial, exact, out = (str(tmp_path / f"{name}.npz") for name in ("trial", "exact", "out"))
+    given = "trials minde --device cpu --seconds 0.001 --points 2 --divide 1 2 --first 3 -o"
+    monkeypatch.setattr(sys, "argv", [*given.split(), trial])
+    lattice_trials.main()
+    model = str(ROOT / "examples" / "minde.toml")
+    given = f"exact {model} --seconds 0.001 --points 2 --seed 3 -o {exact}"
+    monkeypatch.setattr(sys, "argv", given.split())
+    exact_rdme.main()
+    figures_minde.collect([f"lattice={trial}", f"exact={exact}"], Path(out))
+    early = figures_minde.loaded(Path(out))
+    assert early["lattice:divide"].tolist() == [1, 2]
+    assert early["lattice:counts"].shape == (2, 3, 5)
+    assert early["exact:counts"].shape == (1, 3, 5)
+    for counts in (early["lattice:counts"], early["exact:counts"]):
+        assert (counts[:, :, [0, 1, 2, 4]].sum(axis=2) == 3516).all()  # MinD
+        assert (counts[:, :, [3, 4]].sum(axis=2) == 914).all()  # MinE
+    times, runs = figures_minde.lattice_runs(early, "", 2)
+    assert times == pytest.approx([0, 5e-4, 1e-3])
+    assert runs.shape == (1, 3)
