@@ -95,7 +95,9 @@ class CompressedWriter(PartsWriter):
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[COMPLETE] = np.ones((), np.uint8)
         attributes = root_attributes(layout, "plain", self._run)
-        create_compressed(temporary, layout, contents, attributes, self._options.compress)
+        self._disk.create(temporary)
+        level = self._options.compress
+        create_compressed(temporary, layout, contents, attributes, self._disk, level)
         return sources
 
     def _write_all(self, temporary: Path, sources: list[Source]) -> None:
