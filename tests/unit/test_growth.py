@@ -207,9 +207,9 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
 
 
 @pytest.mark.parametrize(
-    "record", ["statistics", "trajectories,final", "final,histogram:X:0:40:10"]
+    ("record", "large"),
+    [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
 )
-@pytest.mark.parametrize("large", [False, True])
 def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, record, large):
     """As if it had been the limit from the start; nothing is run twice."""
     monkeypatch.setattr(join, "MERGE_BYTES", 0 if large else 1 << 30)
@@ -242,8 +242,10 @@ def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
     network = ts.Network("decay")
     network.add_species("X", 50)
     network.add_reaction("X ->", rate=1.0)
-    options = Options(np.array([0.0, 1.0, 2.0]), n=9000, seed=2, method="ssa", device="cpu",
-                      until=until, record=Record.parse("final"), output=path, threads=1)  # fmt: skip
+    options = Options(
+        np.array([0.0, 1.0, 2.0]), n=9000, seed=2, method="ssa", device="cpu", threads=1,
+        until=until, record=Record.parse("final"), output=path,
+    )  # fmt: skip
     with pytest.raises(StoppedEarly):
         run_network(network, options, ranks(), lambda: len(portions_of(path)) > 1)
     begun = ts.open(tmp_path / "a.h5.until-4096")
