@@ -312,6 +312,22 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
     return np.stack([n, total, high * (1 << 64) + low], axis=1)
 
 
+def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
+    """What is taken of each portion, and the sums of that."""
+    pieces, left = [], whole.n
+    totals: Accumulators = {}
+    for result in results:
+        rows = min(result.n, left)
+        pieces.append(_piece(result, rows))
+        sums = stored_accumulators(whole, result.data)
+        apart = "group" in result.attributes  # not in a result that a higher limit goes on from
+        for name, values in sums.items():
+            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64) if apart else values
+            totals[name] = totals[name] + more if name in totals else more
+        left -= rows
+    return pieces, totals
+
+
 def _joined(
     layout: Layout,
     results: Sequence[Result],
@@ -331,17 +347,7 @@ def _joined(
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)
     whole = replace(whole, block=min(layout.block, whole.n))
-    pieces, before = [], 0
-    totals: Accumulators = {}
-    for result in results:
-        rows = min(result.n, tests.done - before)
-        pieces.append(_piece(result, rows))
-        sums = stored_accumulators(whole, result.data)
-        apart = "group" in result.attributes  # not in a result that a higher limit goes on from
-        for name, values in sums.items():
-            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64) if apart else values
-            totals[name] = totals[name] + more if name in totals else more
-        before += rows
+    pieces, totals = _added(whole, results)
     run = str(results[0].attributes["run"])
     path = options.output
     if path is None:
