@@ -112,12 +112,15 @@ def calls(
     words: list[str], same: list[str], features: frozenset[str], n: str, *, resume: bool
 ) -> Iterator[int]:
     """Exit codes of the commands of a case."""
-    block = ["--block", "500" if "until" in features else "7"]
+    block = ["--block", "200" if "until" in features else "7"]
     if "append" in features:
         yield main([*same, "-n", "30", "-o", "case/a.h5"])
         more = ["--append", "70"]
     else:
         more = ["-n", n]
+    if "limit" in features:  # which is not enough: a higher one goes on
+        yield main([*words, "-n", "5000", *block])
+        more += ["--resume"]
     if resume:
         yield stopped([*words, *more, *block])
         more += [] if "append" in features else ["--resume"]
@@ -127,7 +130,7 @@ def calls(
 def stopped(words: list[str]) -> int:
     """Run a command that is asked to stop when some of its blocks are done."""
     asked, real = count(), commands.stop_in_order
-    commands.stop_in_order = lambda *_: lambda: next(asked) > 3
+    commands.stop_in_order = lambda *_: lambda: next(asked) > 1
     try:
         return main(words)
     finally:
