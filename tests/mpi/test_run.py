@@ -119,7 +119,7 @@ def test_bad_input_is_one_sentence_from_one_rank(mpirun, tmp_path):
 def test_a_wrong_command_line_is_told_once(mpirun):
     done = mpirun(3, ["-m", "tauslab", "run", "-n", "many"], check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("tauslab: argument -n: invalid int value: 'many'; ")
+    assert done.stderr.startswith("tauslab: argument -n: 'many' is no whole number, ")
     assert done.stderr.count("\n") == 1
 
 
