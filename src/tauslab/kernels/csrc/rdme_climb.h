@@ -19,12 +19,18 @@ struct Climb {
     bool inside;
 };
 
-// What is known of the planes begin - 1 .. end before they are climbed, a bit each.
+// What is known of the planes begin - 1 .. end before they are climbed: a bit each, and in lanes.
 struct PlanesAhead {
     u32 filled;  // with particles, by the hops along x and y
     u32 enters;  // particles may come from nowhere, or wait
     u32 held;    // particles before the step, so that it is not all zeros
     u32 waits;   // particles wait for room
+    int stored;  // where the lane's plane is stored, or -1
+    u64 site;    // number of its first site
+
+    // The place of a plane, by its lane.
+    DEVICE_MEMBER int place(int lane) const { return LANES_READ(STRIP, stored, lane); }
+    DEVICE_MEMBER u64 first_site(int lane) const { return LANES_READ(STRIP, site, lane); }
 };
 
 DEVICE PlanesAhead look_ahead(const Lattice &l, i64 tile, i64 begin, i64 end) {
@@ -34,13 +40,14 @@ DEVICE PlanesAhead look_ahead(const Lattice &l, i64 tile, i64 begin, i64 end) {
     const bool waits = own && *tile_head(l, l.step & 1, k * tiles_of_plane(l) + tile) >= 0;
     return {LANES_BALLOT(STRIP, holds_particles(l, column, plane)),
             LANES_BALLOT(STRIP, enters_from_nowhere(l, column, k)),
-            LANES_BALLOT(STRIP, own && held_particles(l, column, k)), LANES_BALLOT(STRIP, waits)};
+            LANES_BALLOT(STRIP, own && held_particles(l, column, k)), LANES_BALLOT(STRIP, waits),
+            (int)plane, plane < 0 ? 0 : site_number(l, plane, 0, 0)};
 }
 
-DEVICE Site load_moved(const Lattice &l, const Climb &climb, i64 plane) {
+DEVICE Site load_moved(const Lattice &l, const Climb &climb, int plane) {
     Site site;
     if (plane >= 0 && climb.inside)
-        site = l.moved[plane * l.ny * l.nx + climb.in_plane];
+        site = l.moved[plane * (l.ny * l.nx) + climb.in_plane];
     else
         make_empty(site);
     return site;
@@ -78,6 +85,18 @@ DEVICE bool is_still(const Lattice &l, i64 index, bool drawn, u32 upper, u32 n) 
     return REACTION_PASSES == 1 && drawn && upper > bounds[0] + (u64)(n * n) * bounds[1];
 }
 
+// Who hops along z of a site's first two words. `first` are the bits of group 0.
+DEVICE PairHops decide_pair_along_z(const Lattice &l, const LatticeStream &s, u64 site,
+                                    const Site &content, u64 first, bool more, Sides sides) {
+    const GroupHops hops = hops_of(l, s, site, 2, content.word, 0, first, sides);
+    if (PAIR_GROUPS == 1) return pair_in_group(moves_of(hops), l.packing);
+    PairHops pair = {parting_of(l, hops), {0, 0, 0, 0}};
+    if (more)
+        pair.second = parting_of(
+            l, hops_of(l, s, site, 2, content.word, 1, hop_bits(s, site, 1, 2), sides));
+    return pair;
+}
+
 // Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `kept` is memory of each
 // lane.
 DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 tile, int row,
@@ -91,84 +110,83 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
 
     const Climb climb = {tile, y * (int)l.nx + x, x < (int)l.nx};
     const i64 sites = l.ny * l.nx;
-    bool carried = false, own_large = false, drawn = false;
+    const int last = (int)(end - begin) + 1;
+    bool carried = false, drawn = false;
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
+    u32 lost = 0, filled = 0;  // of planes so far: the last one's in bit 0; that of plane k in `bit`
     u64 stayed = 0;
     Site next;
     make_empty(next);
-    u32 bit = 1;  // of plane k
-    NO_UNROLL for (i64 k = begin - 1; k <= end; ++k, bit <<= 1) {
-        const i64 plane = stored_plane(l, k);
-        const i64 index = (k - 1) * sites + climb.in_plane;  // of what is built
+    i64 index = (begin - 2) * sites + climb.in_plane;  // of what is built, in plane k - 1
+    u32 bit = 1;                                       // of plane k = begin - 1 + j
+    NO_UNROLL for (int j = 0; j <= last; ++j, bit <<= 1, index += sites) {
         // Particles of planes k - 2, k - 1 and k come to plane k - 1; what enters k, is seen later.
-        if (ahead.filled & (bit | bit >> 1 | bit >> 2) || ahead.enters & (bit | bit >> 1)) {
-            if (!carried) {
-                next = load_moved(l, climb, plane);
-                from_below = plus = bits = 0;
-                stayed = 0;
-                own_large = drawn = false;
-            }
-            const Site content = next;
-            next = load_moved(l, climb, k < end ? stored_plane(l, k + 1) : -1);
-            const u64 site = plane < 0 ? 0 : site_number(l, plane, 0, 0) + (u64)climb.in_plane;
-            const Philox4 draw = lattice_draw(s, site, PURPOSE_Z, 0, 0);
-            Sides sides = {0, 0};
-            if (N_TYPES > 1 || face_kind(0) != PERIODIC)
-                if (plane >= 0 && climb.inside)
-                    sides = sides_along_z(l, plane, plane * sites + climb.in_plane);
-            const bool more = any_in_warp(content.word[1] != 0);
-            Moves moves = {0, 0};
-            decide_group(l, s, site, 2, content.word, 0, joined(draw.x0, draw.x1), sides, moves);
-            if (PAIR_GROUPS > 1 && more)
-                decide_group(l, s, site, 2, content.word, PAIR_GROUPS - 1,
-                             hop_bits(s, site, PAIR_GROUPS - 1, 2), sides, moves);
-            Parted above = part(content, moves, more, l.packing);
-            const bool large = !is_pair(content);
-            if (large) above.minus = above.plus = MANY;
-            if (k > begin) {
-                u64 built;
-                const bool fits = put_together(stayed, bits, from_below, above.minus, built);
-                const u32 n = (bits + bits_of(from_below) + bits_of(above.minus)) / SLOT_BITS;
-                const i64 number = (k - 1) * tiles_of_plane(l) + tile;
-                bool holds = false;
-                if (climb.inside) {
-                    if (LIKELY(fits && !own_large && !(ahead.waits & bit >> 1) &&
-                               is_still(l, index, drawn, upper, n))) {
-                        Site to;
-                        make_pair(to, built);
-                        l.state[index] = to;
-                        holds = built != 0;
-                    } else {
-                        const SpillHere spill = {
-                            l, number, site_number(l, k - 1, 0, 0) + (u64)climb.in_plane, SPILL_Z,
-                            true};
-                        Site &to = kept[lane];
-                        int count = (int)n;
-                        if (fits && !own_large)
-                            make_pair(to, built);
-                        else
-                            count = build_site(l, s, climb, k - 1, spill, to);
-                        finish_site(l, s, spill, l.state_stamps + number, index, drawn,
-                                    joined(upper, rest), count, to);
-                    }
-                }
-                if (any_in_warp(holds) && lane == 0)
-                    l.state_stamps[number] = (u32)(l.step + 2);
-            }
-            from_below = plus;
-            plus = above.plus;
-            stayed = above.stayed;
-            bits = above.bits;
-            own_large = large;
-            drawn = plane >= 0;
-            upper = (u32)draw.x2;
-            rest = (u32)draw.x3;
-            carried = true;
-        } else {
-            if (k > begin && ahead.held & bit >> 1 && climb.inside) make_empty(l.state[index]);
+        if (!(ahead.filled & (bit | bit >> 1 | bit >> 2) || ahead.enters & (bit | bit >> 1))) {
+            if (j > 1 && ahead.held & bit >> 1 && climb.inside) make_empty(l.state[index]);
             carried = false;
+            continue;
         }
+        const int plane = ahead.place(j);
+        if (!carried) {
+            next = load_moved(l, climb, plane);
+            from_below = plus = bits = lost = 0;
+            stayed = 0;
+            drawn = false;
+        }
+        const Site content = next;
+        next = load_moved(l, climb, j < last ? ahead.place(j + 1) : -1);
+        const u64 site = ahead.first_site(j) + (u64)climb.in_plane;
+        const Philox4 draw = lattice_draw(s, site, PURPOSE_Z, 0, 0);
+        Sides sides = {0, 0};
+        if (N_TYPES > 1 || face_kind(0) != PERIODIC)
+            if (plane >= 0 && climb.inside)
+                sides = sides_along_z(l, plane, plane * sites + climb.in_plane);
+        const bool more = any_in_warp(content.word[1] != 0);
+        const Parted above = part(content,
+                                  decide_pair_along_z(l, s, site, content,
+                                                      joined(draw.x0, draw.x1), more, sides),
+                                  more);
+        lost <<= 1;
+        if (more) lost |= above.lost || !is_pair(content);
+        if (j > 1) {
+            u64 built;
+            const u32 all = put_together(stayed, bits, from_below, above.minus, built);
+            const bool fits = !(all > 64 || lost & 7);
+            bool holds = false;
+            if (climb.inside) {
+                if (LIKELY(fits && !(ahead.waits & bit >> 1) &&
+                           is_still(l, index, drawn, upper, all / SLOT_BITS))) {
+                    Site to;
+                    make_pair(to, built);
+                    l.state[index] = to;
+                    holds = built != 0;
+                } else {
+                    const i64 k = begin - 1 + j, number = (k - 1) * tiles_of_plane(l) + tile;
+                    const SpillHere spill = {
+                        l, number, site_number(l, k - 1, 0, 0) + (u64)climb.in_plane, SPILL_Z, true};
+                    Site &to = kept[lane];
+                    int count = (int)all / SLOT_BITS;
+                    if (fits)
+                        make_pair(to, built);
+                    else
+                        count = build_site(l, s, climb, k - 1, spill, to);
+                    finish_site(l, s, spill, l.state_stamps + number, index, drawn,
+                                joined(upper, rest), count, to);
+                }
+            }
+            if (any_in_warp(holds)) filled |= bit >> 1;
+        }
+        from_below = plus;
+        plus = above.plus;
+        stayed = above.stayed;
+        bits = above.bits;
+        drawn = plane >= 0;
+        upper = (u32)draw.x2;
+        rest = (u32)draw.x3;
+        carried = true;
     }
+    if (filled >> lane & 1)
+        l.state_stamps[(begin - 1 + lane) * tiles_of_plane(l) + tile] = (u32)(l.step + 2);
 }
 
 #endif

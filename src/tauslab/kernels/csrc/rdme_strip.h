@@ -24,7 +24,7 @@ struct StripWork {
     Site row[STRIP + 2];         // a row that `gather` moves along x
     SlotMoves row_moves[STRIP + 2];
     Site after_x[LAST_ROWS][STRIP];
-    SlotMoves y_moves[LAST_ROWS][STRIP];
+    u32 y_moves[LAST_ROWS][STRIP];  // as in Parting
 };
 
 // A tile, and the lane's part of it.
@@ -53,52 +53,67 @@ DEVICE Philox4 strip_draw(const LatticeStream &s, const Strip &strip, u64 site) 
     return philox_draw(series, s.keys, (u32)site);
 }
 
-// Bits that the particles of a word take; there are no gaps.
-DEVICE u32 bits_of(u32 particles) {
-    constexpr u32 LAST = SLOT_BITS - 1;
-    return (32 - (u32)leading_zeros(particles) + LAST) & ~LAST;
-}
-
-// What leaves a site of up to PAIR_SLOTS particles, each side without gaps or MANY; what stays.
-struct Parted {
-    u32 minus, plus;
-    u64 stayed;
-    u32 bits;  // that `stayed` takes
-};
-
 // The given slots of a site's first two words, where they fit into one.
 DEVICE u32 word_of(const Site &site, u32 slots, const u32 *packing) {
     const Packed found = packed(site, slots, packing);
     return found.bits > 32 ? MANY : (u32)found.particles;
 }
 
+// Bits that the particles of a word take; there are no gaps.
+DEVICE u32 bits_of(u32 particles) {
+    constexpr u32 LAST = SLOT_BITS - 1;
+    return (32 - (u32)leading_zeros(particles) + LAST) & ~LAST;
+}
+
+// Who hops of a site's first two words. Of the second, only where any site of the warp has one.
+struct PairHops {
+    Parting first, second;
+
+    DEVICE_MEMBER u32 moves() const { return first.moves | second.moves << PER_WORD; }
+};
+
+DEVICE Moves unpacked(u32 moves) {
+    return {moves & 0xffff, moves >> 16};
+}
+
+// How a word of four slots parts. Flags are minus one or zero, and so are counted backwards.
+DEVICE Parting parting_of(const Lattice &l, GroupHops hops) {
+    constexpr u32 SIZES = 0x80402010;  // of an entry times 1, 2, 4, 8
+    const i32 at = dot_bytes(hops.stays, SIZES) + 16 * dot_bytes(hops.upward, SIZES);
+    return *(const Parting *)((const u8 *)(l.partings + PARTINGS - 1) + at);
+}
+
+// What leaves a site of up to PAIR_SLOTS particles, each side without gaps; what stays.
+struct Parted {
+    u32 minus, plus;
+    u64 stayed;
+    u32 bits;   // that `stayed` takes
+    bool lost;  // whether `minus` or `plus` is more than a word
+};
+
 // `more`: whether any site of the warp has particles beyond the first word.
-DEVICE Parted part(const Site &site, const Moves &moves, bool more, const u32 *packing) {
-    constexpr u32 FIRST = PACKINGS - 1, PAIR = (1u << PAIR_SLOTS) - 1;
-    const u32 staying = ~(moves.minus | moves.plus);
-    Parted p;
-    // Empty slots are packed with those that stay, as zeros behind them.
-    if (!more) {
-        const u32 stayed = SELECT_BYTES(site.word[0], packing[staying & FIRST]);
-        p.minus = SELECT_BYTES(site.word[0], packing[moves.minus & FIRST]);
-        p.plus = SELECT_BYTES(site.word[0], packing[moves.plus & FIRST]);
-        p.stayed = stayed;
-        p.bits = bits_of(stayed);
-        return p;
+DEVICE Parted part(const Site &site, const PairHops &hops, bool more) {
+    const u32 stayed = SELECT_BYTES(site.word[0], 0, hops.first.stayed);
+    Parted p = {SELECT_BYTES(site.word[0], 0, hops.first.minus),
+                SELECT_BYTES(site.word[0], 0, hops.first.plus), stayed, bits_of(stayed), false};
+    if (more) {
+        const u32 minus = hops.first.minus >> 16, plus = hops.first.plus >> 16;
+        p.lost = minus + (hops.second.minus >> 16) > 32 || plus + (hops.second.plus >> 16) > 32;
+        p.minus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, hops.second.minus), minus);
+        p.plus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, hops.second.plus), plus);
+        const u32 after = SELECT_BYTES(site.word[1], 0, hops.second.stayed);
+        const u32 before = hops.first.stayed >> 16;  // the first word is full where there is a second
+        p.stayed |= moved_up(after, before);
+        p.bits = after ? before + bits_of(after) : p.bits;
     }
-    p.minus = word_of(site, moves.minus & PAIR, packing);
-    p.plus = word_of(site, moves.plus & PAIR, packing);
-    p.stayed = packed(site, staying & PAIR, packing).particles;
-    const u32 low = (u32)p.stayed, high = (u32)(p.stayed >> 32);
-    p.bits = high ? 32 + bits_of(high) : bits_of(low);
     return p;
 }
 
-// Puts together what stayed and what came; false where that is more than a pair holds.
-DEVICE bool put_together(u64 stayed, u32 bits, u32 from_below, u32 from_above, u64 &to) {
-    const u32 two = bits + bits_of(from_below), all = two + bits_of(from_above);
-    to = stayed | (u64)from_below << (bits & 63) | (u64)from_above << (two & 63);
-    return all <= 64 && from_below != MANY && from_above != MANY;
+// Puts together what stayed and what came; the bits of all, which are lost beyond 64.
+DEVICE u32 put_together(u64 stayed, u32 bits, u32 from_below, u32 from_above, u64 &to) {
+    const u32 two = bits + bits_of(from_below);
+    to = stayed | moved_up(from_below, bits) | moved_up(from_above, two);
+    return two + bits_of(from_above);
 }
 
 DEVICE void make_pair(Site &site, u64 particles) {
@@ -111,7 +126,7 @@ DEVICE bool any_in_warp(bool condition) {
     return LANES_BALLOT(STRIP, condition) != 0;
 }
 
-// Who hops of the groups behind those of a pair. `content` lies in the block's memory.
+// Adds who hops of the groups behind those of a pair. `content` lies in the block's memory.
 DEVICE_SHARED void decide_beyond_pair(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                                       const Site &content, Sides sides, Moves &moves) {
     NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
@@ -151,25 +166,30 @@ DEVICE_SHARED void look_at(const Lattice &l, const LatticeStream &s, const Strip
                    sides_of(l, index, x, strip.t.nx, 1, 4));
 }
 
-// What hops into all rows from left and right.
-DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const Strip &strip,
+// What hops into all rows from left and right; whether any is MANY.
+DEVICE_SHARED bool look_beside(const Lattice &l, const LatticeStream &s, const Strip &strip,
                                StripWork &work) {
+    bool many = false;
     NO_UNROLL for (int i = strip.lane; i < 2 * STRIP_ROWS; i += STRIP) {
         Moves moves;
         Site &content = work.row[strip.lane];
         look_at(l, s, strip, i / 2, i % 2, content, moves);
         const u32 coming = i % 2 ? moves.minus : moves.plus;
         work.beside[i] = in_pair(coming) ? word_of(content, coming, l.packing) : MANY;
+        many = many || work.beside[i] == MANY;
     }
+    return any_in_warp(many);
 }
 
 // Moves a row along x that does not fit registers, into `to`. All lanes of the warp.
 DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                              int in_plane, const Site &content, const Moves &moves,
+                              int in_plane, const Site &content, Moves moves, Sides sides,
                               StripWork &work, Site &to) {
     const int at = strip.lane + 1;
     LANES_BARRIER(STRIP);
     work.row[at] = content;
+    if (!is_pair(content))
+        decide_beyond_pair(l, s, strip.site(in_plane), 0, work.row[at], sides, moves);
     work.row_moves[at] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     LANES_BARRIER(STRIP);
     if (strip.lane < 2) {
@@ -202,24 +222,31 @@ DEVICE Site load_site(const Lattice &l, const Strip &strip, int in_plane) {
     return site;
 }
 
+// The same where one group fills both words.
+DEVICE PairHops pair_in_group(Moves moves, const u32 *packing) {
+    return {parting_of(moves.minus, moves.plus, packing),
+            parting_of(moves.minus >> PER_WORD, moves.plus >> PER_WORD, packing)};
+}
+
 // Who hops of a site's first two words. `first` are the bits of group 0, `second` has those of 1.
-DEVICE Moves decide_pair(const Lattice &l, const LatticeStream &s, const Strip &strip, int axis,
-                         int in_plane, const Site &content, u64 first, bool more,
-                         SecondDraw &second, Sides sides) {
-    Moves moves = {0, 0};
+DEVICE PairHops decide_pair(const Lattice &l, const LatticeStream &s, const Strip &strip, int axis,
+                            int in_plane, const Site &content, u64 first, bool more,
+                            SecondDraw &second, Sides sides) {
     const u64 site = strip.site(in_plane);
-    decide_group(l, s, site, axis, content.word, 0, first, sides, moves);
-    if (PAIR_GROUPS > 1 && more) {
+    const GroupHops hops = hops_of(l, s, site, axis, content.word, 0, first, sides);
+    if (PAIR_GROUPS == 1) return pair_in_group(moves_of(hops), l.packing);
+    PairHops pair = {parting_of(l, hops), {0, 0, 0, 0}};
+    if (more) {
         second.make(s, site);
-        decide_group(l, s, site, axis, content.word, PAIR_GROUPS - 1,
-                     axis ? second.y : second.x, sides, moves);
+        pair.second = parting_of(l, hops_of(l, s, site, axis, content.word, 1,
+                                            axis ? second.y : second.x, sides));
     }
-    return moves;
+    return pair;
 }
 
 // Moves row `row` along x, and says who hops along y: in `work`, and parted.
 DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                        int in_plane, const Site &content, StripWork &work, bool &large) {
+                        int in_plane, const Site &content, bool many_beside, StripWork &work) {
     const int kept = row % LAST_ROWS;
     const i64 index = strip.t.first_index + in_plane;
     const bool there = in_plane >= 0;
@@ -229,50 +256,43 @@ DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &s
     const Philox4 bits = strip_draw(s, strip, strip.site(in_plane));
     SecondDraw second = {false, 0, 0};
     bool more = any_in_warp(content.word[1] != 0);
-    Moves moves = decide_pair(l, s, strip, 0, in_plane, content, joined(bits.x0, bits.x1), more,
-                              second, along_x);
-    bool beyond = !is_pair(content);
-    const bool any_beyond = more && any_in_warp(beyond);
-    if (any_beyond) {
-        work.after_x[kept][strip.lane] = content;
-        if (beyond)
-            decide_beyond_pair(l, s, strip.site(in_plane), 0, work.after_x[kept][strip.lane],
-                               along_x, moves);
-    }
-    const Parted parted = part(content, moves, more, l.packing);
+    PairHops hops = decide_pair(l, s, strip, 0, in_plane, content, joined(bits.x0, bits.x1), more,
+                                second, along_x);
+    Parted parted = part(content, hops, more);
     u32 left = LANES_READ(STRIP, parted.plus, (strip.lane - 1) & (STRIP - 1));
     u32 right = LANES_READ(STRIP, parted.minus, (strip.lane + 1) & (STRIP - 1));
     if (strip.lane == 0) left = work.beside[2 * row];
     if (strip.lane == strip.width - 1) right = work.beside[2 * row + 1];
     u64 moved;
-    const bool fits = put_together(parted.stayed, parted.bits, left, right, moved);
+    bool gathers = put_together(parted.stayed, parted.bits, left, right, moved) > 64;
+    if (more) gathers = gathers || parted.lost || !is_pair(content);
+    if (many_beside) gathers = gathers || left == MANY || right == MANY;
     Site to;
     make_pair(to, moved);
-    beyond = beyond || !fits || parted.minus == MANY || parted.plus == MANY;
-    if (any_in_warp(there && beyond)) {
-        gather_row(l, s, strip, row, in_plane, content, moves, work, work.after_x[kept][strip.lane]);
+    const bool gathered = any_in_warp(there && gathers);
+    if (gathered) {
+        gather_row(l, s, strip, row, in_plane, content, unpacked(hops.moves()), along_x, work,
+                   work.after_x[kept][strip.lane]);
         to = work.after_x[kept][strip.lane];
     } else {
-        if (!there) make_empty(to);
         work.after_x[kept][strip.lane] = to;
     }
     if (N_TYPES > 1 || face_kind(2) != PERIODIC)
         if (there) along_y = sides_of(l, index, (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny,
                                       l.nx, 2);
     more = any_in_warp(to.word[1] != 0);
-    moves = decide_pair(l, s, strip, 1, in_plane, to, joined(bits.x2, bits.x3), more, second,
-                        along_y);
-    large = !is_pair(to);
-    if (large)
+    hops = decide_pair(l, s, strip, 1, in_plane, to, joined(bits.x2, bits.x3), more, second,
+                       along_y);
+    work.y_moves[kept][strip.lane] = hops.moves();
+    parted = part(to, hops, more);
+    if (gathered && !is_pair(to)) {
+        Moves moves = unpacked(hops.moves());
         decide_beyond_pair(l, s, strip.site(in_plane), 1, work.after_x[kept][strip.lane], along_y,
                            moves);
-    work.y_moves[kept][strip.lane] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
-    Parted parts = part(to, moves, more, l.packing);
-    if (large) {
-        parts.minus = in_pair(moves.minus) ? parts.minus : MANY;
-        parts.plus = in_pair(moves.plus) ? parts.plus : MANY;
+        work.y_moves[kept][strip.lane] = moves.minus | moves.plus << 16;
+        parted.lost = true;
     }
-    return parts;
+    return parted;
 }
 
 // Moves along y what does not fit registers, into `to`: row `row` of the three last ones.
@@ -282,10 +302,11 @@ DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const
     const int i = strip.lane;
     const u64 site = strip.site(in_plane);
     const SpillHere spill = {l, strip.t.tile, site, SPILL_Y, true};
-    const SlotMoves moves = work.y_moves[own][i];
-    gather(l, s, work.after_x[own][i], (u32)(moves.minus | moves.plus), work.after_x[below][i],
-           work.y_moves[below][i].plus, work.after_x[above][i], work.y_moves[above][i].minus, site,
-           strip.t.first_index + in_plane, strip.t.y0 + row - 1, strip.t.ny, 2, spill, to);
+    const Moves moves = unpacked(work.y_moves[own][i]);
+    gather(l, s, work.after_x[own][i], moves.minus | moves.plus, work.after_x[below][i],
+           unpacked(work.y_moves[below][i]).plus, work.after_x[above][i],
+           unpacked(work.y_moves[above][i]).minus, site, strip.t.first_index + in_plane,
+           strip.t.y0 + row - 1, strip.t.ny, 2, spill, to);
 }
 
 // Whether the tile or one of the eight around it holds particles: a lane looks at one.
@@ -319,9 +340,9 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
         return;
     }
     LANES_BARRIER(STRIP);
-    look_beside(l, s, strip, work);
+    const bool many_beside = look_beside(l, s, strip, work);
     LANES_BARRIER(STRIP);
-    bool filled = false, own_large = false;
+    u32 filled = 0, lost = 0;                // of the last rows, this one's in bit 0
     u32 from_below = 0, plus = 0, bits = 0;  // of rows `row - 2` and `row - 1`
     u64 stayed = 0;
     int own_place = -1;
@@ -332,31 +353,27 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
         const int here = place;
         place = strip.place(row + 1);
         next = load_site(l, strip, row + 1 < STRIP_ROWS ? place : -1);
-        bool large;
-        const Parted above = climb_row(l, s, strip, row, here, content, work, large);
-        if (row >= 2 && t.y0 + row - 2 < t.ny) {
+        const Parted above = climb_row(l, s, strip, row, here, content, many_beside, work);
+        lost = lost << 1 | above.lost;
+        if (row >= 2 && t.y0 + row - 2 < t.ny && strip.inside) {
             u64 moved;
-            const bool fits = put_together(stayed, bits, from_below, above.minus, moved);
+            const u32 all = put_together(stayed, bits, from_below, above.minus, moved);
             Site to;
             make_pair(to, moved);
-            const bool gathers = strip.inside && (own_large || !fits);
-            if (gathers) {
+            if (all > 64 || lost & 7) {
                 gather_column(l, s, strip, row - 1, own_place, work, work.row[lane + 1]);
                 to = work.row[lane + 1];
             }
-            if (strip.inside) {
-                l.moved[t.first_index + own_place] = to;
-                filled = filled || !is_empty(to);
-            }
+            l.moved[t.first_index + own_place] = to;
+            filled |= to.word[0];
         }
         from_below = plus;
         plus = above.plus;
         stayed = above.stayed;
         bits = above.bits;
-        own_large = large;
         own_place = here;
     }
-    if (any_in_warp(filled) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
+    if (any_in_warp(filled != 0) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
 }
 
 #endif
