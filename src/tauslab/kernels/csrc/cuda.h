@@ -231,11 +231,18 @@ DEVICE u32 select_bytes(u32 a, u32 b, u32 selector) {
     return found;
 }
 
-// Sum of the products of four signed bytes with four unsigned ones.
-DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
+// Adds the products of four signed bytes with four unsigned ones.
+DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned, i32 to = 0) {
     i32 sum;
-    asm("dp4a.s32.u32 %0, %1, %2, 0;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned));
+    asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned), "r"(to));
     return sum;
+}
+
+// Number of the highest bit that is set, -1 for none.
+DEVICE i32 highest_bit(u32 word) {
+    i32 found;
+    asm("bfind.u32 %0, %1;" : "=r"(found) : "r"(word));
+    return found;
 }
 
 // `bits` up; by 64 and more, everything is out.
@@ -243,6 +250,25 @@ DEVICE u64 moved_up(u64 word, u32 bits) {
     u64 moved;
     asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
     return moved;
+}
+
+// What stays in a register: the compiler would work it out again at every use. It cannot know that a
+// lane of a whole warp reads its own value.
+DEVICE u32 kept(u32 value) {
+    return __shfl_sync(0xffffffffu, value, (int)threadIdx.x);
+}
+
+template <class T>
+DEVICE T *kept(T *pointer) {
+    const u64 address = (u64)__cvta_generic_to_global(pointer);
+    return (T *)__cvta_global_to_generic(
+        (u64)kept((u32)(address >> 32)) << 32 | kept((u32)address));
+}
+
+// A pointer into the block's memory.
+template <class T>
+DEVICE T *kept_in_block(T *pointer) {
+    return (T *)__cvta_shared_to_generic(kept((u32)__cvta_generic_to_shared(pointer)));
 }
 
 DEVICE int leading_zeros(u32 word) {

@@ -85,17 +85,12 @@ DEVICE bool is_still(const Lattice &l, i64 index, bool drawn, u32 upper, u32 n) 
     return REACTION_PASSES == 1 && drawn && upper > bounds[0] + (u64)(n * n) * bounds[1];
 }
 
-// Who hops along z of a site's first two words. `first` are the bits of group 0.
-DEVICE PairHops decide_pair_along_z(const Lattice &l, const LatticeStream &s, u64 site,
-                                    const Site &content, u64 first, bool more, Sides sides) {
-    const GroupHops hops = hops_of(l, s, site, 2, content.word, 0, first, sides);
-    if (PAIR_GROUPS == 1) return pair_in_group(moves_of(hops), l.packing);
-    PairHops pair = {parting_of(l, hops), {0, 0, 0, 0}};
-    if (more)
-        pair.second = parting_of(
-            l, hops_of(l, s, site, 2, content.word, 1, hop_bits(s, site, 1, 2), sides));
-    return pair;
-}
+// The draw of the second group.
+struct SecondDrawAlongZ {
+    DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis) const {
+        return hop_bits(s, site, 1, axis);
+    }
+};
 
 // Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `kept` is memory of each
 // lane.
@@ -142,12 +137,10 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
             if (plane >= 0 && climb.inside)
                 sides = sides_along_z(l, plane, plane * sites + climb.in_plane);
         const bool more = any_in_warp(content.word[1] != 0);
-        const Parted above = part(content,
-                                  decide_pair_along_z(l, s, site, content,
-                                                      joined(draw.x0, draw.x1), more, sides),
-                                  more);
-        lost <<= 1;
-        if (more) lost |= above.lost || !is_pair(content);
+        SecondDrawAlongZ second;
+        const Parted above = decide_and_part(l, s, site, 2, content, joined(draw.x0, draw.x1), more,
+                                             second, sides);
+        lost = lost << 1 | above.bits / LOST;
         if (j > 1) {
             u64 built;
             const u32 all = put_together(stayed, bits, from_below, above.minus, built);

@@ -66,7 +66,7 @@ DEVICE GroupLevels levels_of(const Lattice &l, const u32 *words, int g, int row)
     if (FEW_KINDS) {
         // A particle is a nibble, that selects from eight bytes: of slots 1, 0, 3, 2.
         const u32 kinds = SELECT_BYTES(words[g] * 0x1001u, 0, 0x4431);
-        const Levels of = l.levels[row];
+        const Levels of = l.block->levels[row];
         const u32 lower = SELECT_BYTES(of.low[0], of.low[1], kinds);
         const u32 upper = SELECT_BYTES(of.high[0], of.high[1], kinds);
         return {SELECT_BYTES(lower, upper, 0x4051), SELECT_BYTES(lower, upper, 0x6273)};
@@ -79,7 +79,7 @@ DEVICE GroupLevels levels_of(const Lattice &l, const u32 *words, int g, int row)
 // What `bits` exceeds its thresholds by, on the side that its first bits tell; and 0x8000 for each.
 // So the first bit is 0 where the particle hops.
 DEVICE u32 excess(u32 bits, u32 upward, u32 minus, u32 plus) {
-    return ((bits ^ upward) | FIRST_BITS) - ((plus & upward) | (minus & ~upward));
+    return ((bits ^ upward) | FIRST_BITS) - (minus ^ ((minus ^ plus) & upward));
 }
 
 // Halves that are 0x8000 have their first bit set in the answer, other bits may be.
@@ -91,7 +91,8 @@ DEVICE_SHARED GroupHops hops_of(const Lattice &l, const LatticeStream &s, u64 si
                                 const u32 *words, int g, u64 bits, Sides sides) {
     const u32 first = (u32)bits, last = (u32)(bits >> 32);
     const GroupLevels minus = levels_of(l, words, g, sides.minus);
-    const GroupLevels plus = levels_of(l, words, g, sides.plus);
+    const bool same = N_TYPES == 1 && face_kind(4 - 2 * axis) == PERIODIC;
+    const GroupLevels plus = same ? minus : levels_of(l, words, g, sides.plus);
     const u32 upward = SELECT_BYTES(first, last, SIGNS);
     const u32 low = excess(first, SELECT_BYTES(upward, 0, 0x1100), minus.low, plus.low);
     const u32 high = excess(last, SELECT_BYTES(upward, 0, 0x3322), minus.high, plus.high);

@@ -59,10 +59,8 @@ struct Lattice {
     i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
     u64 seed, step;
     i64 replica;
-    // Of a block's memory, where bytes can be selected.
-    const u32 *packing;       // see rdme_site.h
-    const Parting *partings;  // likewise, for every decision about a word's slots
-    const Levels *levels;     // [from, to], then zeros: `hop_high` of up to eight particles
+    const u32 *packing;              // see rdme_site.h
+    const struct BlockTables *block;  // tables in the block's memory, or null
 };
 
 #define LATTICE_ARGUMENTS \
@@ -77,7 +75,7 @@ struct Lattice {
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
             first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
-            nullptr, nullptr, nullptr \
+            nullptr, nullptr \
     }
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
@@ -100,6 +98,15 @@ constexpr int HOP_ROWS = N_TYPES * N_TYPES + 1;
 constexpr bool FEW_KINDS = PER_WORD == GROUP && N_SPECIES < 8 && 4 * HOP_ROWS <= MOST_KEPT;
 
 #ifdef SELECT_BYTES
+// What the kernels look up all the time.
+struct BlockTables {
+    Parting partings[PARTINGS];  // for every decision about the slots of a word
+    Levels levels[FEW_KINDS ? HOP_ROWS : 1];  // `hop_high` of few particles, [from, to], then zeros
+    u32 packing[PACKINGS];
+    u32 bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES];
+    u16 hops[FEW_KINDS || HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES];
+};
+
 // Of decision `i`: bit 0 of a slot that leaves from bit 0 on, of one that would leave below from 4.
 DEVICE void fill_partings(Parting *partings, const u32 *packing) {
     for (u32 i = (u32)THREAD_ID; i < PARTINGS; i += (u32)BLOCK_THREADS)
@@ -127,24 +134,20 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
 
 // Behind the first line of a kernel. The block has to meet before the tables are read.
 #define LATTICE_IN_BLOCK(l) \
-    SHARED u32 packing[PACKINGS]; \
-    SHARED Parting partings[PARTINGS]; \
-    SHARED Levels levels[FEW_KINDS ? HOP_ROWS : 1]; \
-    SHARED u32 kept_bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES]; \
-    SHARED u16 kept_hops[FEW_KINDS || HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES]; \
-    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
-        packing[set_] = packing_of((u32)set_); \
+    SHARED BlockTables block_tables; \
+    BlockTables &tables_ = *kept_in_block(&block_tables); \
     Lattice l = LATTICE; \
-    l.packing = packing; \
-    l.bounds = keep_in_block(kept_bounds, BOUND_ENTRIES, l.bounds); \
+    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
+        tables_.packing[set_] = packing_of((u32)set_); \
     if (FEW_KINDS) \
-        fill_levels(levels, l.hop_high); \
+        fill_levels(tables_.levels, l.hop_high); \
     else \
-        l.hop_high = keep_in_block(kept_hops, HOP_ENTRIES, l.hop_high); \
-    l.levels = levels; \
+        l.hop_high = keep_in_block(tables_.hops, HOP_ENTRIES, l.hop_high); \
+    l.bounds = keep_in_block(tables_.bounds, BOUND_ENTRIES, l.bounds); \
+    l.packing = tables_.packing; \
+    l.block = &tables_; \
     BARRIER(); \
-    if (PARTINGS > 1) fill_partings(partings, packing); \
-    l.partings = partings
+    if (PARTINGS > 1) fill_partings(tables_.partings, tables_.packing)
 #else
 #define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
 #endif

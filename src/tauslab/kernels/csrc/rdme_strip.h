@@ -17,6 +17,7 @@ constexpr int STRIP_ROWS = TILE_Y + 2;
 constexpr int PAIR_GROUPS = PAIR_SLOTS / GROUP;
 constexpr int LAST_ROWS = 4;  // that are kept; a power of two, three are asked for
 constexpr u32 MANY = ~0u;     // in place of a word of particles: see the site itself
+constexpr u32 LOST = 1024;    // added to numbers of bits: something found no room in its words
 
 // Memory of a warp.
 struct StripWork {
@@ -27,19 +28,32 @@ struct StripWork {
     u32 y_moves[LAST_ROWS][STRIP];  // as in Parting
 };
 
+// What a lane is, and what is seldom so of a tile.
+enum StripRole : u32 {
+    INSIDE = 1,       // the plane has the lane's x
+    FIRST_LANE = 2,   // of the tile's sites
+    LAST_LANE = 4,
+    SPLIT = 8,        // upper halves of site numbers differ within the plane
+    MANY_BESIDE = 16  // MANY hop in from beside some row
+};
+
 // A tile, and the lane's part of it.
 struct Strip {
     PlaneTile t;
     int lane, x, width;
-    bool inside;  // whether the plane has the lane's x
-    bool split;   // whether upper halves of site numbers differ within the plane
+    u32 role;
     PhiloxSeries series;
+    const Site *from;  // the plane's sites
+    Site *to;
 
     // Where the site of a row lies in its plane, or -1.
     DEVICE_MEMBER int place(int row) const {
         int y = t.y0 + row - 1;
-        if (!brought_inside(y, t.ny, face_kind(2) == PERIODIC)) return -1;
-        return inside ? y * t.nx + x : -1;
+        if (face_kind(2) == PERIODIC) {
+            y += y < 0 ? t.ny : 0;
+            y -= y == t.ny ? t.ny : 0;
+        }
+        return role & INSIDE && (u32)y < (u32)t.ny ? y * t.nx + x : -1;
     }
 
     DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
@@ -47,10 +61,8 @@ struct Strip {
 
 // The draw that serves the first group along x and y.
 DEVICE Philox4 strip_draw(const LatticeStream &s, const Strip &strip, u64 site) {
-    PhiloxSeries series = strip.series;
-    if (strip.split)
-        series = philox_series(s.keys, lattice_c1((u32)(site >> 32), PURPOSE_XY, 0, 0), s.c2, s.c3);
-    return philox_draw(series, s.keys, (u32)site);
+    if (LIKELY(!(strip.role & SPLIT))) return philox_draw(strip.series, s.keys, (u32)site);
+    return lattice_draw(s, site, PURPOSE_XY, 0, 0);
 }
 
 // The given slots of a site's first two words, where they fit into one.
@@ -61,16 +73,8 @@ DEVICE u32 word_of(const Site &site, u32 slots, const u32 *packing) {
 
 // Bits that the particles of a word take; there are no gaps.
 DEVICE u32 bits_of(u32 particles) {
-    constexpr u32 LAST = SLOT_BITS - 1;
-    return (32 - (u32)leading_zeros(particles) + LAST) & ~LAST;
+    return (u32)(highest_bit(particles) + SLOT_BITS) & ~(SLOT_BITS - 1u);
 }
-
-// Who hops of a site's first two words. Of the second, only where any site of the warp has one.
-struct PairHops {
-    Parting first, second;
-
-    DEVICE_MEMBER u32 moves() const { return first.moves | second.moves << PER_WORD; }
-};
 
 DEVICE Moves unpacked(u32 moves) {
     return {moves & 0xffff, moves >> 16};
@@ -79,34 +83,36 @@ DEVICE Moves unpacked(u32 moves) {
 // How a word of four slots parts. Flags are minus one or zero, and so are counted backwards.
 DEVICE Parting parting_of(const Lattice &l, GroupHops hops) {
     constexpr u32 SIZES = 0x80402010;  // of an entry times 1, 2, 4, 8
-    const i32 at = dot_bytes(hops.stays, SIZES) + 16 * dot_bytes(hops.upward, SIZES);
-    return *(const Parting *)((const u8 *)(l.partings + PARTINGS - 1) + at);
+    constexpr i32 LAST = (PARTINGS - 1) * (i32)sizeof(Parting);
+    const i32 at = dot_bytes(hops.stays, SIZES, LAST) + 16 * dot_bytes(hops.upward, SIZES);
+    return *(const Parting *)((const u8 *)l.block->partings + at);
 }
 
 // What leaves a site of up to PAIR_SLOTS particles, each side without gaps; what stays.
 struct Parted {
     u32 minus, plus;
     u64 stayed;
-    u32 bits;   // that `stayed` takes
-    bool lost;  // whether `minus` or `plus` is more than a word
+    u32 bits;   // that `stayed` takes; LOST where words are too few
+    u32 moves;  // as in Parting
 };
 
-// `more`: whether any site of the warp has particles beyond the first word.
-DEVICE Parted part(const Site &site, const PairHops &hops, bool more) {
-    const u32 stayed = SELECT_BYTES(site.word[0], 0, hops.first.stayed);
-    Parted p = {SELECT_BYTES(site.word[0], 0, hops.first.minus),
-                SELECT_BYTES(site.word[0], 0, hops.first.plus), stayed, bits_of(stayed), false};
-    if (more) {
-        const u32 minus = hops.first.minus >> 16, plus = hops.first.plus >> 16;
-        p.lost = minus + (hops.second.minus >> 16) > 32 || plus + (hops.second.plus >> 16) > 32;
-        p.minus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, hops.second.minus), minus);
-        p.plus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, hops.second.plus), plus);
-        const u32 after = SELECT_BYTES(site.word[1], 0, hops.second.stayed);
-        const u32 before = hops.first.stayed >> 16;  // the first word is full where there is a second
-        p.stayed |= moved_up(after, before);
-        p.bits = after ? before + bits_of(after) : p.bits;
-    }
-    return p;
+DEVICE Parted part_word(u32 word, const Parting &hops) {
+    const u32 stayed = SELECT_BYTES(word, 0, hops.stayed);
+    return {SELECT_BYTES(word, 0, hops.minus), SELECT_BYTES(word, 0, hops.plus), stayed,
+            bits_of(stayed), hops.moves};
+}
+
+// Adds the second word, in front of which all slots are filled if it is not empty.
+DEVICE void part_second(const Site &site, const Parting &first, const Parting &second, Parted &p) {
+    const u32 minus = first.minus >> 16, plus = first.plus >> 16, stayed = first.stayed >> 16;
+    p.minus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, second.minus), minus);
+    p.plus |= (u32)moved_up(SELECT_BYTES(site.word[1], 0, second.plus), plus);
+    const u32 last = SELECT_BYTES(site.word[1], 0, second.stayed);
+    p.stayed |= moved_up(last, stayed);
+    p.bits = last ? stayed + bits_of(last) : p.bits;
+    p.moves |= second.moves << PER_WORD;
+    if (minus + (second.minus >> 16) > 32 || plus + (second.plus >> 16) > 32 || !is_pair(site))
+        p.bits = LOST;
 }
 
 // Puts together what stayed and what came; the bits of all, which are lost beyond 64.
@@ -138,14 +144,43 @@ struct SecondDraw {
     bool made;
     u64 x, y;
 
-    DEVICE_MEMBER void make(const LatticeStream &s, u64 site) {
-        if (made) return;
-        const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 1, 0);
-        x = joined(bits.x0, bits.x1);
-        y = joined(bits.x2, bits.x3);
-        made = true;
+    DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis) {
+        if (!made) {
+            const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 1, 0);
+            x = joined(bits.x0, bits.x1);
+            y = joined(bits.x2, bits.x3);
+            made = true;
+        }
+        return axis ? y : x;
     }
 };
+
+// Who hops of a site's first two words. `first` are the bits of group 0, `second` has those of 1.
+// `more`: whether any site of the warp has particles in the second word.
+template <class Second>
+DEVICE Parted decide_and_part(const Lattice &l, const LatticeStream &s, u64 site, int axis,
+                              const Site &content, u64 first, bool more, Second &second,
+                              Sides sides) {
+    const GroupHops hops = hops_of(l, s, site, axis, content.word, 0, first, sides);
+    if (PAIR_GROUPS == 1) {
+        const Moves moves = moves_of(hops);
+        const Parting low = parting_of(moves.minus, moves.plus, l.packing);
+        Parted parted = part_word(content.word[0], low);
+        if (more)
+            part_second(content, low,
+                        parting_of(moves.minus >> PER_WORD, moves.plus >> PER_WORD, l.packing),
+                        parted);
+        return parted;
+    }
+    const Parting low = parting_of(l, hops);
+    Parted parted = part_word(content.word[0], low);
+    if (more)
+        part_second(content, low,
+                    parting_of(l, hops_of(l, s, site, axis, content.word, 1,
+                                          second.bits(s, site, axis), sides)),
+                    parted);
+    return parted;
+}
 
 // The site beside a row, left or right, and who hops of it along x.
 DEVICE_SHARED void look_at(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
@@ -213,85 +248,59 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const St
 }
 
 // Loads a row's site, or none.
-DEVICE Site load_site(const Lattice &l, const Strip &strip, int in_plane) {
+DEVICE Site load_site(const Strip &strip, int in_plane) {
     Site site;
     if (in_plane >= 0)
-        site = l.state[strip.t.first_index + in_plane];
+        site = strip.from[in_plane];
     else
         make_empty(site);
     return site;
 }
 
-// The same where one group fills both words.
-DEVICE PairHops pair_in_group(Moves moves, const u32 *packing) {
-    return {parting_of(moves.minus, moves.plus, packing),
-            parting_of(moves.minus >> PER_WORD, moves.plus >> PER_WORD, packing)};
-}
-
-// Who hops of a site's first two words. `first` are the bits of group 0, `second` has those of 1.
-DEVICE PairHops decide_pair(const Lattice &l, const LatticeStream &s, const Strip &strip, int axis,
-                            int in_plane, const Site &content, u64 first, bool more,
-                            SecondDraw &second, Sides sides) {
-    const u64 site = strip.site(in_plane);
-    const GroupHops hops = hops_of(l, s, site, axis, content.word, 0, first, sides);
-    if (PAIR_GROUPS == 1) return pair_in_group(moves_of(hops), l.packing);
-    PairHops pair = {parting_of(l, hops), {0, 0, 0, 0}};
-    if (more) {
-        second.make(s, site);
-        pair.second = parting_of(l, hops_of(l, s, site, axis, content.word, 1,
-                                            axis ? second.y : second.x, sides));
-    }
-    return pair;
-}
-
 // Moves row `row` along x, and says who hops along y: in `work`, and parted.
 DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                        int in_plane, const Site &content, bool many_beside, StripWork &work) {
-    const int kept = row % LAST_ROWS;
+                        int in_plane, const Site &content, StripWork &work) {
     const i64 index = strip.t.first_index + in_plane;
+    const u64 site = strip.site(in_plane);
     const bool there = in_plane >= 0;
     Sides along_x = {0, 0}, along_y = {0, 0};
     if (N_TYPES > 1 || face_kind(4) != PERIODIC)
         if (there) along_x = sides_of(l, index, strip.x, strip.t.nx, 1, 4);
-    const Philox4 bits = strip_draw(s, strip, strip.site(in_plane));
-    SecondDraw second = {false, 0, 0};
+    const Philox4 bits = strip_draw(s, strip, site);
+    SecondDraw second;
+    second.made = false;
     bool more = any_in_warp(content.word[1] != 0);
-    PairHops hops = decide_pair(l, s, strip, 0, in_plane, content, joined(bits.x0, bits.x1), more,
-                                second, along_x);
-    Parted parted = part(content, hops, more);
-    u32 left = LANES_READ(STRIP, parted.plus, (strip.lane - 1) & (STRIP - 1));
-    u32 right = LANES_READ(STRIP, parted.minus, (strip.lane + 1) & (STRIP - 1));
-    if (strip.lane == 0) left = work.beside[2 * row];
-    if (strip.lane == strip.width - 1) right = work.beside[2 * row + 1];
+    Parted parted = decide_and_part(l, s, site, 0, content, joined(bits.x0, bits.x1), more, second,
+                                    along_x);
+    u32 left = LANES_READ(STRIP, parted.plus, strip.lane - 1);
+    u32 right = LANES_READ(STRIP, parted.minus, strip.lane + 1);
+    if (strip.role & FIRST_LANE) left = work.beside[2 * row];
+    if (strip.role & LAST_LANE) right = work.beside[2 * row + 1];
     u64 moved;
     bool gathers = put_together(parted.stayed, parted.bits, left, right, moved) > 64;
-    if (more) gathers = gathers || parted.lost || !is_pair(content);
-    if (many_beside) gathers = gathers || left == MANY || right == MANY;
+    if (strip.role & MANY_BESIDE) gathers = gathers || left == MANY || right == MANY;
     Site to;
     make_pair(to, moved);
-    const bool gathered = any_in_warp(there && gathers);
+    Site &kept_site = work.after_x[row % LAST_ROWS][strip.lane];
+    const bool gathered = any_in_warp(gathers && strip.role & INSIDE);
     if (gathered) {
-        gather_row(l, s, strip, row, in_plane, content, unpacked(hops.moves()), along_x, work,
-                   work.after_x[kept][strip.lane]);
-        to = work.after_x[kept][strip.lane];
+        gather_row(l, s, strip, row, in_plane, content, unpacked(parted.moves), along_x, work,
+                   kept_site);
+        to = kept_site;
     } else {
-        work.after_x[kept][strip.lane] = to;
+        kept_site = to;
     }
     if (N_TYPES > 1 || face_kind(2) != PERIODIC)
         if (there) along_y = sides_of(l, index, (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny,
                                       l.nx, 2);
     more = any_in_warp(to.word[1] != 0);
-    hops = decide_pair(l, s, strip, 1, in_plane, to, joined(bits.x2, bits.x3), more, second,
-                       along_y);
-    work.y_moves[kept][strip.lane] = hops.moves();
-    parted = part(to, hops, more);
+    parted = decide_and_part(l, s, site, 1, to, joined(bits.x2, bits.x3), more, second, along_y);
     if (gathered && !is_pair(to)) {
-        Moves moves = unpacked(hops.moves());
-        decide_beyond_pair(l, s, strip.site(in_plane), 1, work.after_x[kept][strip.lane], along_y,
-                           moves);
-        work.y_moves[kept][strip.lane] = moves.minus | moves.plus << 16;
-        parted.lost = true;
+        Moves moves = unpacked(parted.moves);
+        decide_beyond_pair(l, s, site, 1, kept_site, along_y, moves);
+        parted.moves = moves.minus | moves.plus << 16;
     }
+    work.y_moves[row % LAST_ROWS][strip.lane] = parted.moves;
     return parted;
 }
 
@@ -324,38 +333,49 @@ DEVICE bool strip_is_reached(const Lattice &l, const Strip &strip) {
 
 // Tile `number` of all planes.
 DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 number,
-                                        StripWork &work) {
+                                StripWork &of_warp) {
     const PlaneTile t = plane_tile(l, number);
+    StripWork &work = *kept_in_block(&of_warp);
     const int lane = THREAD_ID % STRIP, x = t.x0 + lane;
     const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
     const u32 high = (u32)(t.first_site >> 32);
-    const Strip strip = {t, lane, x, t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP, x < t.nx,
-                         (u32)(last_site >> 32) != high,
-                         philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3)};
+    const int width = t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP;
+    Strip strip = {t,
+                   lane,
+                   x,
+                   width,
+                   (x < t.nx ? INSIDE : 0) | (lane == 0 ? FIRST_LANE : 0) |
+                       (lane == width - 1 ? LAST_LANE : 0) |
+                       ((u32)(last_site >> 32) != high ? SPLIT : 0),
+                   philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3),
+                   kept(l.state + t.first_index),
+                   kept(l.moved + t.first_index)};
     if (lane == 0) *tile_head(l, (l.step + 1) & 1, number) = -1;
     if (!strip_is_reached(l, strip)) {
         if (l.moved_stamps[number] == (u32)l.step)
             for (int row = 1; row <= TILE_Y && t.y0 + row <= t.ny; ++row)
-                if (strip.inside) make_empty(l.moved[t.first_index + strip.place(row)]);
+                if (strip.role & INSIDE) make_empty(strip.to[strip.place(row)]);
         return;
     }
     LANES_BARRIER(STRIP);
-    const bool many_beside = look_beside(l, s, strip, work);
+    strip.role = kept(strip.role | (look_beside(l, s, strip, work) ? MANY_BESIDE : 0));
+    strip.x = (int)kept((u32)x);
     LANES_BARRIER(STRIP);
     u32 filled = 0, lost = 0;                // of the last rows, this one's in bit 0
     u32 from_below = 0, plus = 0, bits = 0;  // of rows `row - 2` and `row - 1`
     u64 stayed = 0;
+    const int rows = strip.role & INSIDE ? t.ny - t.y0 : 0;  // to be built
     int own_place = -1;
     int place = strip.place(0);
-    Site next = load_site(l, strip, place);
+    Site next = load_site(strip, place);
     NO_UNROLL for (int row = 0; row < STRIP_ROWS; ++row) {
         const Site content = next;
         const int here = place;
         place = strip.place(row + 1);
-        next = load_site(l, strip, row + 1 < STRIP_ROWS ? place : -1);
-        const Parted above = climb_row(l, s, strip, row, here, content, many_beside, work);
-        lost = lost << 1 | above.lost;
-        if (row >= 2 && t.y0 + row - 2 < t.ny && strip.inside) {
+        next = load_site(strip, row + 1 < STRIP_ROWS ? place : -1);
+        const Parted above = climb_row(l, s, strip, row, here, content, work);
+        lost = lost << 1 | above.bits / LOST;
+        if (row - 2 < rows && row >= 2) {
             u64 moved;
             const u32 all = put_together(stayed, bits, from_below, above.minus, moved);
             Site to;
@@ -364,7 +384,7 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
                 gather_column(l, s, strip, row - 1, own_place, work, work.row[lane + 1]);
                 to = work.row[lane + 1];
             }
-            l.moved[t.first_index + own_place] = to;
+            strip.to[own_place] = to;
             filled |= to.word[0];
         }
         from_below = plus;
