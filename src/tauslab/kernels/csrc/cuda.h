@@ -258,11 +258,13 @@ DEVICE u32 kept(u32 value) {
     return __shfl_sync(0xffffffffu, value, (int)threadIdx.x);
 }
 
+DEVICE u64 kept(u64 value) {
+    return (u64)kept((u32)(value >> 32)) << 32 | kept((u32)value);
+}
+
 template <class T>
 DEVICE T *kept(T *pointer) {
-    const u64 address = (u64)__cvta_generic_to_global(pointer);
-    return (T *)__cvta_global_to_generic(
-        (u64)kept((u32)(address >> 32)) << 32 | kept((u32)address));
+    return (T *)__cvta_global_to_generic(kept((u64)__cvta_generic_to_global(pointer)));
 }
 
 // A pointer into the block's memory.
