@@ -115,7 +115,7 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
     const u64 next_plane =
         kept((u64)l.moved - (u64)l.state + 2 * sizeof(Site) * (u64)sites);
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
-    u32 lost = 0, filled = 0;  // of planes so far: the last one's in bit 0; that of plane k in `bit`
+    u32 filled = 0;  // planes that hold particles now
     u64 stayed = 0;
     Site next;
     make_empty(next);
@@ -127,7 +127,7 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
         }
         if (!(ahead.climbed & bit >> 1)) {
             next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j));
-            from_below = plus = bits = lost = upper = 0;
+            from_below = plus = bits = upper = 0;
             stayed = 0;
         }
         const Site content = next;
@@ -154,11 +154,10 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
         SecondDrawAlongZ second;
         const Parted above = decide_and_part(l, s, site, 2, content, joined(draw.x0, draw.x1), more,
                                              second, sides);
-        lost = lost << 1 | above.bits / LOST;
         if (j > 1) {
             u64 built;
             const u32 all = put_together(stayed, bits, from_below, above.minus, built);
-            const bool fits = !(all > 64 || lost & 7);
+            const bool fits = is_complete(all, plus, from_below, above.minus);
             bool holds = false;
             if (role & INSIDE) {
                 if (LIKELY(fits && !(ahead.waits & bit >> 1) &&

@@ -17,7 +17,6 @@ constexpr int STRIP_ROWS = TILE_Y + 2;
 constexpr int PAIR_GROUPS = PAIR_SLOTS / GROUP;
 constexpr int LAST_ROWS = 4;  // that are kept; a power of two, three are asked for
 constexpr u32 MANY = ~0u;     // in place of a word of particles: see the site itself
-constexpr u32 LOST = 1024;    // added to numbers of bits: something found no room in its words
 
 // Memory of a warp.
 struct StripWork {
@@ -33,8 +32,8 @@ enum StripRole : u32 {
     INSIDE = 1,       // the plane has the lane's x
     FIRST_LANE = 2,   // of the tile's sites
     LAST_LANE = 4,
-    SPLIT = 8,        // upper halves of site numbers differ within the plane
-    MANY_BESIDE = 16  // MANY hop in from beside some row
+    SPLIT = 8,     // upper halves of site numbers differ within the plane
+    TOP_TILE = 16  // the plane ends with it along y
 };
 
 // A tile, and the lane's part of it.
@@ -55,6 +54,9 @@ struct Strip {
         }
         return role & INSIDE && (u32)y < (u32)t.ny ? y * t.nx + x : -1;
     }
+
+    // Whether a lane has a site in a row.
+    DEVICE_MEMBER bool has(int in_plane) const { return in_plane >= 0 && role & INSIDE; }
 
     DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
 };
@@ -88,11 +90,12 @@ DEVICE Parting parting_of(const Lattice &l, GroupHops hops) {
     return *(const Parting *)((const u8 *)l.block->partings + at);
 }
 
-// What leaves a site of up to PAIR_SLOTS particles, each side without gaps; what stays.
+// What leaves a site of up to PAIR_SLOTS particles, each side without gaps, and what stays. MANY
+// leave to either side where words are too few for the site or for what leaves it.
 struct Parted {
     u32 minus, plus;
     u64 stayed;
-    u32 bits;   // that `stayed` takes; LOST where words are too few
+    u32 bits;   // that `stayed` takes
     u32 moves;  // as in Parting
 };
 
@@ -112,14 +115,19 @@ DEVICE void part_second(const Site &site, const Parting &first, const Parting &s
     p.bits = last ? stayed + bits_of(last) : p.bits;
     p.moves |= second.moves << PER_WORD;
     if (minus + (second.minus >> 16) > 32 || plus + (second.plus >> 16) > 32 || !is_pair(site))
-        p.bits = LOST;
+        p.minus = p.plus = MANY;
 }
 
-// Puts together what stayed and what came; the bits of all, which are lost beyond 64.
+// Puts together what stayed and what came; the bits of all.
 DEVICE u32 put_together(u64 stayed, u32 bits, u32 from_below, u32 from_above, u64 &to) {
     const u32 two = bits + bits_of(from_below);
     to = stayed | moved_up(from_below, bits) | moved_up(from_above, two);
     return two + bits_of(from_above);
+}
+
+// Whether this is right: not so if more is to be known of any site, or a pair is too small.
+DEVICE bool is_complete(u32 bits, u32 own, u32 from_below, u32 from_above) {
+    return bits <= 64 && own != MANY && from_below != MANY && from_above != MANY;
 }
 
 DEVICE void make_pair(Site &site, u64 particles) {
@@ -201,19 +209,16 @@ DEVICE_SHARED void look_at(const Lattice &l, const LatticeStream &s, const Strip
                    sides_of(l, index, x, strip.t.nx, 1, 4));
 }
 
-// What hops into all rows from left and right; whether any is MANY.
-DEVICE_SHARED bool look_beside(const Lattice &l, const LatticeStream &s, const Strip &strip,
+// What hops into all rows from left and right.
+DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const Strip &strip,
                                StripWork &work) {
-    bool many = false;
     NO_UNROLL for (int i = strip.lane; i < 2 * STRIP_ROWS; i += STRIP) {
         Moves moves;
         Site &content = work.row[strip.lane];
         look_at(l, s, strip, i / 2, i % 2, content, moves);
         const u32 coming = i % 2 ? moves.minus : moves.plus;
         work.beside[i] = in_pair(coming) ? word_of(content, coming, l.packing) : MANY;
-        many = many || work.beside[i] == MANY;
     }
-    return any_in_warp(many);
 }
 
 // Moves a row along x that does not fit registers, into `to`. All lanes of the warp.
@@ -234,7 +239,7 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const St
         work.row_moves[beside] = {(SlotBits)hops.minus, (SlotBits)hops.plus};
     }
     LANES_BARRIER(STRIP);
-    if (in_plane < 0) {
+    if (!strip.has(in_plane)) {
         make_empty(to);
     } else {
         const bool mine = row > 0 && row <= TILE_Y && strip.t.y0 + row <= strip.t.ny;
@@ -250,7 +255,7 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const St
 // Loads a row's site, or none.
 DEVICE Site load_site(const Strip &strip, int in_plane) {
     Site site;
-    if (in_plane >= 0)
+    if (strip.has(in_plane))
         site = strip.from[in_plane];
     else
         make_empty(site);
@@ -262,7 +267,7 @@ DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &s
                         int in_plane, const Site &content, StripWork &work) {
     const i64 index = strip.t.first_index + in_plane;
     const u64 site = strip.site(in_plane);
-    const bool there = in_plane >= 0;
+    const bool there = strip.has(in_plane);
     Sides along_x = {0, 0}, along_y = {0, 0};
     if (N_TYPES > 1 || face_kind(4) != PERIODIC)
         if (there) along_x = sides_of(l, index, strip.x, strip.t.nx, 1, 4);
@@ -277,8 +282,8 @@ DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &s
     if (strip.role & FIRST_LANE) left = work.beside[2 * row];
     if (strip.role & LAST_LANE) right = work.beside[2 * row + 1];
     u64 moved;
-    bool gathers = put_together(parted.stayed, parted.bits, left, right, moved) > 64;
-    if (strip.role & MANY_BESIDE) gathers = gathers || left == MANY || right == MANY;
+    const u32 all = put_together(parted.stayed, parted.bits, left, right, moved);
+    const bool gathers = !is_complete(all, parted.plus, left, right);
     Site to;
     make_pair(to, moved);
     Site &kept_site = work.after_x[row % LAST_ROWS][strip.lane];
@@ -346,7 +351,8 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
                    width,
                    (x < t.nx ? INSIDE : 0) | (lane == 0 ? FIRST_LANE : 0) |
                        (lane == width - 1 ? LAST_LANE : 0) |
-                       ((u32)(last_site >> 32) != high ? SPLIT : 0),
+                       ((u32)(last_site >> 32) != high ? SPLIT : 0) |
+                       (t.ny - t.y0 <= TILE_Y ? TOP_TILE : 0),
                    philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3),
                    kept(l.state + t.first_index),
                    kept(l.moved + t.first_index)};
@@ -358,29 +364,30 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
         return;
     }
     LANES_BARRIER(STRIP);
-    strip.role = kept(strip.role | (look_beside(l, s, strip, work) ? MANY_BESIDE : 0));
-    strip.x = (int)kept((u32)x);
+    strip.role = kept(strip.role);
+    look_beside(l, s, strip, work);
     LANES_BARRIER(STRIP);
-    u32 filled = 0, lost = 0;                // of the last rows, this one's in bit 0
+    u32 filled = 0;
     u32 from_below = 0, plus = 0, bits = 0;  // of rows `row - 2` and `row - 1`
     u64 stayed = 0;
-    const int rows = strip.role & INSIDE ? t.ny - t.y0 : 0;  // to be built
-    int own_place = -1;
-    int place = strip.place(0);
+    const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
+    int place = strip.place(0), above_place = strip.place(1);
     Site next = load_site(strip, place);
-    NO_UNROLL for (int row = 0; row < STRIP_ROWS; ++row) {
+    NO_UNROLL for (int row = 0; row <= last; ++row) {
         const Site content = next;
         const int here = place;
-        place = strip.place(row + 1);
-        next = load_site(strip, row + 1 < STRIP_ROWS ? place : -1);
+        place = above_place;
+        above_place += t.nx;
+        if (row + 1 == last && strip.role & TOP_TILE) place = strip.place(last);
+        next = load_site(strip, row < last ? place : -1);
         const Parted above = climb_row(l, s, strip, row, here, content, work);
-        lost = lost << 1 | above.bits / LOST;
-        if (row - 2 < rows && row >= 2) {
+        if (row >= 2 && strip.role & INSIDE) {
             u64 moved;
             const u32 all = put_together(stayed, bits, from_below, above.minus, moved);
             Site to;
             make_pair(to, moved);
-            if (all > 64 || lost & 7) {
+            const int own_place = above_place - 3 * t.nx;
+            if (!is_complete(all, plus, from_below, above.minus)) {
                 gather_column(l, s, strip, row - 1, own_place, work, work.row[lane + 1]);
                 to = work.row[lane + 1];
             }
@@ -391,7 +398,6 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
         plus = above.plus;
         stayed = above.stayed;
         bits = above.bits;
-        own_place = here;
     }
     if (any_in_warp(filled != 0) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
 }
