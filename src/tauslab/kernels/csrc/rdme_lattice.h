@@ -107,7 +107,7 @@ struct BlockTables {
     u16 hops[FEW_KINDS || HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES];
 };
 
-// Of decision `i`: bit 0 of a slot that leaves from bit 0 on, of one that would leave below from 4.
+// Entry `i` has slots that leave from bit 0 on, and those that do not leave above from bit 4 on.
 DEVICE void fill_partings(Parting *partings, const u32 *packing) {
     for (u32 i = (u32)THREAD_ID; i < PARTINGS; i += (u32)BLOCK_THREADS)
         partings[i] = parting_of(i & i >> 4, i & ~(i >> 4), packing);

@@ -114,9 +114,10 @@ DEVICE bool in_pair(u32 slots) {
     return slots < 1u << PAIR_SLOTS;
 }
 
-// Whether a site has no particles beyond its first two words.
+// Whether a site has no particles beyond its first two words. The third would tell; but a register
+// of a site that is being loaded must not seem free, or its next use waits for the load.
 DEVICE bool is_pair(const Site &site) {
-    return SITE_WORDS == 2 || site.word[2 % SITE_WORDS] == 0;
+    return SITE_WORDS == 2 || (site.word[2 % SITE_WORDS] | site.word[3 % SITE_WORDS]) == 0;
 }
 
 // The filled slots of such a site.

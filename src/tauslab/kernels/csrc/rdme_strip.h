@@ -82,11 +82,14 @@ DEVICE Moves unpacked(u32 moves) {
     return {moves & 0xffff, moves >> 16};
 }
 
-// How a word of four slots parts. Flags are minus one or zero, and so are counted backwards.
+// How a word of four slots parts. Flags are minus one or zero, and so are counted backwards. Most
+// lanes look up the same entry, that of nobody who leaves: lanes that want others wait for each
+// other.
 DEVICE Parting parting_of(const Lattice &l, GroupHops hops) {
     constexpr u32 SIZES = 0x80402010;  // of an entry times 1, 2, 4, 8
     constexpr i32 LAST = (PARTINGS - 1) * (i32)sizeof(Parting);
-    const i32 at = dot_bytes(hops.stays, SIZES, LAST) + 16 * dot_bytes(hops.upward, SIZES);
+    const i32 at = dot_bytes(hops.stays, SIZES, LAST) +
+                   16 * dot_bytes(hops.upward & ~hops.stays, SIZES);
     return *(const Parting *)((const u8 *)l.block->partings + at);
 }
 
