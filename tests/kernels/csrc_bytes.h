@@ -10,7 +10,8 @@ static inline u32 select_bytes(u32 a, u32 b, u32 selector) {
     return found;
 }
 
-static inline i32 dot_bytes(u32 of_signed, u32 of_unsigned, i32 sum = 0) {
+static inline i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
+    i32 sum = 0;
     for (int i = 0; i < 32; i += 8)
         sum += (i32)(signed char)(of_signed >> i) * (i32)(of_unsigned >> i & 0xff);
     return sum;

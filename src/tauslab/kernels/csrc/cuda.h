@@ -231,10 +231,10 @@ DEVICE u32 select_bytes(u32 a, u32 b, u32 selector) {
     return found;
 }
 
-// Adds the products of four signed bytes with four unsigned ones.
-DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned, i32 to = 0) {
+// Sum of the products of four signed bytes with four unsigned ones.
+DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
     i32 sum;
-    asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned), "r"(to));
+    asm("dp4a.s32.u32 %0, %1, %2, 0;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned));
     return sum;
 }
 

@@ -117,18 +117,16 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
     u32 filled = 0;  // planes that hold particles now
     u64 stayed = 0;
-    Site next;
-    make_empty(next);
+    Site next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, 0));
     u32 bit = 1;  // of plane k = begin - 1 + j; plane k - 1 is built
     NO_UNROLL for (u32 j = 0; j <= last; ++j, bit <<= 1, at += sites) {
         if (!(ahead.climbed & bit)) {
             if (j > 1 && ahead.held & bit >> 1 && climb.inside) make_empty(*at);
-            continue;
-        }
-        if (!(ahead.climbed & bit >> 1)) {
-            next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j));
+            if (ahead.climbed & bit << 1)
+                next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j + 1));
             from_below = plus = bits = upper = 0;
             stayed = 0;
+            continue;
         }
         const Site content = next;
         if (j + 1 < last) {

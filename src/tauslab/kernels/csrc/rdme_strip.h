@@ -87,10 +87,9 @@ DEVICE Moves unpacked(u32 moves) {
 // other.
 DEVICE Parting parting_of(const Lattice &l, GroupHops hops) {
     constexpr u32 SIZES = 0x80402010;  // of an entry times 1, 2, 4, 8
-    constexpr i32 LAST = (PARTINGS - 1) * (i32)sizeof(Parting);
-    const i32 at = dot_bytes(hops.stays, SIZES, LAST) +
-                   16 * dot_bytes(hops.upward & ~hops.stays, SIZES);
-    return *(const Parting *)((const u8 *)l.block->partings + at);
+    const i32 at =
+        dot_bytes(hops.stays, SIZES) + 16 * dot_bytes(hops.upward & ~hops.stays, SIZES);
+    return *(const Parting *)((const u8 *)(l.block->partings + PARTINGS - 1) + at);
 }
 
 // What leaves a site of up to PAIR_SLOTS particles, each side without gaps, and what stays. MANY
