@@ -104,7 +104,7 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
 
     const Climb climb = {tile, y * (int)l.nx + x, x < (int)l.nx};
     const u32 sites = (u32)(l.ny * l.nx), last = kept((u32)(end - begin) + 1);
-    const u32 high = (u32)(site_number(l, begin, 0, 0) >> 32);
+    const u32 high = kept((u32)(site_number(l, begin, 0, 0) >> 32));
     const bool split = ahead.stored >= 0 && ((u32)(ahead.site >> 32) != high ||
                                              (u32)((ahead.site + sites - 1) >> 32) != high);
     const u32 role = kept((climb.inside ? INSIDE : 0) | (any_in_warp(split) ? SPLIT : 0));
@@ -117,22 +117,16 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
     u32 filled = 0;  // planes that hold particles now
     u64 stayed = 0;
-    Site next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, 0));
+    Site content = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, 0));
     u32 bit = 1;  // of plane k = begin - 1 + j; plane k - 1 is built
     NO_UNROLL for (u32 j = 0; j <= last; ++j, bit <<= 1, at += sites) {
         if (!(ahead.climbed & bit)) {
             if (j > 1 && ahead.held & bit >> 1 && climb.inside) make_empty(*at);
             if (ahead.climbed & bit << 1)
-                next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j + 1));
+                content = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j + 1));
             from_below = plus = bits = upper = 0;
             stayed = 0;
             continue;
-        }
-        const Site content = next;
-        if (j + 1 < last) {
-            if (role & INSIDE) next = *(const Site *)((const u8 *)at + next_plane);
-        } else {
-            next = load_moved(l, climb, j < last ? (int)stored_plane(l, end) : -1);
         }
         u64 site = (u64)high << 32 | (LANES_READ(STRIP, (u32)ahead.site, (int)j) + (u32)climb.in_plane);
         Philox4 draw;
@@ -152,6 +146,11 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
         SecondDrawAlongZ second;
         const Parted above = decide_and_part(l, s, site, 2, content, joined(draw.x0, draw.x1), more,
                                              second, sides);
+        if (j + 1 < last) {
+            if (role & INSIDE) content = *(const Site *)((const u8 *)at + next_plane);
+        } else {
+            content = load_moved(l, climb, j < last ? (int)stored_plane(l, end) : -1);
+        }
         if (j > 1) {
             u64 built;
             const u32 all = put_together(stayed, bits, from_below, above.minus, built);

@@ -264,21 +264,29 @@ DEVICE Site load_site(const Strip &strip, int in_plane) {
     return site;
 }
 
-// Moves row `row` along x, and says who hops along y: in `work`, and parted.
-DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                        int in_plane, const Site &content, StripWork &work) {
-    const i64 index = strip.t.first_index + in_plane;
-    const u64 site = strip.site(in_plane);
-    const bool there = strip.has(in_plane);
-    Sides along_x = {0, 0}, along_y = {0, 0};
-    if (N_TYPES > 1 || face_kind(4) != PERIODIC)
-        if (there) along_x = sides_of(l, index, strip.x, strip.t.nx, 1, 4);
-    const Philox4 bits = strip_draw(s, strip, site);
+// A row that has moved along x, and what decides about y.
+struct AlongX {
+    Site to;
+    bool gathered;  // by the block's memory; only then a site may be more than a pair
+    u64 y_bits;
     SecondDraw second;
-    second.made = false;
-    bool more = any_in_warp(content.word[1] != 0);
-    Parted parted = decide_and_part(l, s, site, 0, content, joined(bits.x0, bits.x1), more, second,
-                                    along_x);
+};
+
+// Moves row `row` along x, and keeps it in `work` too.
+DEVICE AlongX row_along_x(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                          int in_plane, const Site &content, StripWork &work) {
+    const u64 site = strip.site(in_plane);
+    Sides sides = {0, 0};
+    if (N_TYPES > 1 || face_kind(4) != PERIODIC)
+        if (strip.has(in_plane))
+            sides = sides_of(l, strip.t.first_index + in_plane, strip.x, strip.t.nx, 1, 4);
+    const Philox4 bits = strip_draw(s, strip, site);
+    AlongX row_along;
+    row_along.y_bits = joined(bits.x2, bits.x3);
+    row_along.second.made = false;
+    const bool more = any_in_warp(content.word[1] != 0);
+    const Parted parted = decide_and_part(l, s, site, 0, content, joined(bits.x0, bits.x1), more,
+                                          row_along.second, sides);
     u32 left = LANES_READ(STRIP, parted.plus, strip.lane - 1);
     u32 right = LANES_READ(STRIP, parted.minus, strip.lane + 1);
     if (strip.role & FIRST_LANE) left = work.beside[2 * row];
@@ -286,25 +294,34 @@ DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &s
     u64 moved;
     const u32 all = put_together(parted.stayed, parted.bits, left, right, moved);
     const bool gathers = !is_complete(all, parted.plus, left, right);
-    Site to;
-    make_pair(to, moved);
-    Site &kept_site = work.after_x[row % LAST_ROWS][strip.lane];
-    const bool gathered = any_in_warp(gathers && strip.role & INSIDE);
-    if (gathered) {
-        gather_row(l, s, strip, row, in_plane, content, unpacked(parted.moves), along_x, work,
-                   kept_site);
-        to = kept_site;
+    make_pair(row_along.to, moved);
+    Site &to = work.after_x[row % LAST_ROWS][strip.lane];
+    row_along.gathered = any_in_warp(gathers && strip.role & INSIDE);
+    if (row_along.gathered) {
+        gather_row(l, s, strip, row, in_plane, content, unpacked(parted.moves), sides, work, to);
+        row_along.to = to;
     } else {
-        kept_site = to;
+        to = row_along.to;
     }
+    return row_along;
+}
+
+// Says who hops along y: in `work`, and parted.
+DEVICE Parted row_along_y(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                          int in_plane, AlongX &along_x, StripWork &work) {
+    const u64 site = strip.site(in_plane);
+    Sides sides = {0, 0};
     if (N_TYPES > 1 || face_kind(2) != PERIODIC)
-        if (there) along_y = sides_of(l, index, (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny,
-                                      l.nx, 2);
-    more = any_in_warp(to.word[1] != 0);
-    parted = decide_and_part(l, s, site, 1, to, joined(bits.x2, bits.x3), more, second, along_y);
-    if (gathered && !is_pair(to)) {
+        if (strip.has(in_plane))
+            sides = sides_of(l, strip.t.first_index + in_plane,
+                             (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny, l.nx, 2);
+    const Site &content = along_x.to;
+    const bool more = any_in_warp(content.word[1] != 0);
+    Parted parted = decide_and_part(l, s, site, 1, content, along_x.y_bits, more, along_x.second,
+                                    sides);
+    if (along_x.gathered && !is_pair(content)) {
         Moves moves = unpacked(parted.moves);
-        decide_beyond_pair(l, s, site, 1, kept_site, along_y, moves);
+        decide_beyond_pair(l, s, site, 1, work.after_x[row % LAST_ROWS][strip.lane], sides, moves);
         parted.moves = moves.minus | moves.plus << 16;
     }
     work.y_moves[row % LAST_ROWS][strip.lane] = parted.moves;
@@ -374,15 +391,15 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
     u64 stayed = 0;
     const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
     int place = strip.place(0), above_place = strip.place(1);
-    Site next = load_site(strip, place);
+    Site content = load_site(strip, place);
     NO_UNROLL for (int row = 0; row <= last; ++row) {
-        const Site content = next;
+        AlongX along_x = row_along_x(l, s, strip, row, place, content, work);
         const int here = place;
         place = above_place;
         above_place += t.nx;
         if (row + 1 == last && strip.role & TOP_TILE) place = strip.place(last);
-        next = load_site(strip, row < last ? place : -1);
-        const Parted above = climb_row(l, s, strip, row, here, content, work);
+        content = load_site(strip, row < last ? place : -1);
+        const Parted above = row_along_y(l, s, strip, row, here, along_x, work);
         if (row >= 2 && strip.role & INSIDE) {
             u64 moved;
             const u32 all = put_together(stayed, bits, from_below, above.minus, moved);
