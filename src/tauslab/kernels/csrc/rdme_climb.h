@@ -24,8 +24,8 @@ struct PlanesAhead {
     // Particles of a plane come to those beside it: a plane is climbed if they may come to the plane
     // below, from any of three, or from nowhere.
     u32 climbed;
-    u32 held;   // particles before the step, so that it is not all zeros
-    u32 waits;  // particles wait for room
+    u32 held;    // particles before the step, so that it is not all zeros
+    u32 waits;   // particles wait for room
     int stored;  // where the lane's plane is stored, or -1
     u64 site;    // number of its first site
 };
@@ -49,6 +49,14 @@ DEVICE Site load_moved(const Lattice &l, const Climb &climb, int plane) {
     else
         make_empty(site);
     return site;
+}
+
+// Of the plane that lane `j` looked up.
+DEVICE Sides sides_of_lane(const Lattice &l, const Climb &climb, const PlanesAhead &ahead, u32 j) {
+    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
+    const int plane = LANES_READ(STRIP, ahead.stored, (int)j);
+    if (plane < 0 || !climb.inside) return {0, 0};
+    return sides_along_z(l, plane, plane * (l.ny * l.nx) + climb.in_plane);
 }
 
 DEVICE Moves decide_along_z(const Lattice &l, const LatticeStream &s, const Climb &climb,
@@ -91,8 +99,23 @@ struct SecondDrawAlongZ {
     }
 };
 
-// Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `kept` is memory of each
-// lane.
+// Finishes a site of plane k where more happens than hops, or where registers did not hold them.
+// `built` are `count` particles, or not all where it is not complete.
+DEVICE_SHARED void finish_climbed(const Lattice &l, const LatticeStream &s, const Climb &climb,
+                                  i64 k, bool complete, u64 built, int count, bool drawn, u64 bits,
+                                  Site &to) {
+    const i64 number = k * tiles_of_plane(l) + climb.tile;
+    const u64 site = site_number(l, k, 0, 0) + (u64)climb.in_plane;
+    const SpillHere spill = {l, number, site, SPILL_Z, true};
+    if (complete)
+        make_pair(to, built);
+    else
+        count = build_site(l, s, climb, k, spill, to);
+    finish_site(l, s, spill, l.state_stamps + number, k * l.ny * l.nx + climb.in_plane, drawn, bits,
+                count, to);
+}
+
+// Row `row` of column `tile`, planes begin .. end - 1, MOST_CLIMBED at most. `of_lanes` is memory.
 DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 tile, int row,
                                   i64 begin, i64 end, Site *of_lanes) {
     const int along_x = tiles_along_x(l), lane = THREAD_ID % STRIP;
@@ -112,8 +135,7 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
         philox_series(s.keys, lattice_c1(high, PURPOSE_Z, 0, 0), s.c2, s.c3);
     Site *at = kept(l.state + (begin - 2) * (i64)sites + climb.in_plane);  // what is built
     // From there to the plane that is read next, in bytes.
-    const u64 next_plane =
-        kept((u64)l.moved - (u64)l.state + 2 * sizeof(Site) * (u64)sites);
+    const u64 next_plane = kept((u64)l.moved - (u64)l.state + 2 * sizeof(Site) * (u64)sites);
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
     u32 filled = 0;  // planes that hold particles now
     u64 stayed = 0;
@@ -128,20 +150,12 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
             stayed = 0;
             continue;
         }
-        u64 site = (u64)high << 32 | (LANES_READ(STRIP, (u32)ahead.site, (int)j) + (u32)climb.in_plane);
-        Philox4 draw;
-        if (LIKELY(!(role & SPLIT))) {
-            draw = philox_draw(series, s.keys, (u32)site);
-        } else {
-            site = LANES_READ(STRIP, ahead.site, (int)j) + (u64)climb.in_plane;
-            draw = lattice_draw(s, site, PURPOSE_Z, 0, 0);
-        }
-        Sides sides = {0, 0};
-        if (N_TYPES > 1 || face_kind(0) != PERIODIC) {
-            const int plane = LANES_READ(STRIP, ahead.stored, (int)j);
-            if (plane >= 0 && climb.inside)
-                sides = sides_along_z(l, plane, plane * (i64)sites + climb.in_plane);
-        }
+        u64 site = (u64)high << 32 |
+                   (LANES_READ(STRIP, (u32)ahead.site, (int)j) + (u32)climb.in_plane);
+        if (role & SPLIT) site = LANES_READ(STRIP, ahead.site, (int)j) + (u64)climb.in_plane;
+        const Philox4 draw = LIKELY(!(role & SPLIT)) ? philox_draw(series, s.keys, (u32)site)
+                                                     : lattice_draw(s, site, PURPOSE_Z, 0, 0);
+        const Sides sides = sides_of_lane(l, climb, ahead, j);
         const bool more = any_in_warp(content.word[1] != 0);
         SecondDrawAlongZ second;
         const Parted above = decide_and_part(l, s, site, 2, content, joined(draw.x0, draw.x1), more,
@@ -155,30 +169,19 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
             u64 built;
             const u32 all = put_together(stayed, bits, from_below, above.minus, built);
             const bool fits = is_complete(all, plus, from_below, above.minus);
-            bool holds = false;
-            if (role & INSIDE) {
-                if (LIKELY(fits && !(ahead.waits & bit >> 1) &&
-                           is_still(l, type_at(l, at - l.state), upper, all / SLOT_BITS))) {
-                    Site to;
-                    make_pair(to, built);
-                    *at = to;
-                    holds = built != 0;
-                } else {
-                    const i64 k = begin - 1 + (i64)j, number = (k - 1) * tiles_of_plane(l) + tile;
-                    const SpillHere spill = {
-                        l, number, site_number(l, k - 1, 0, 0) + (u64)climb.in_plane, SPILL_Z, true};
-                    Site &to = of_lanes[lane];
-                    int count = (int)all / SLOT_BITS;
-                    if (fits)
-                        make_pair(to, built);
-                    else
-                        count = build_site(l, s, climb, k - 1, spill, to);
-                    finish_site(l, s, spill, l.state_stamps + number,
-                                (k - 1) * (i64)sites + climb.in_plane,
-                                (ahead.climbed & bit >> 1) != 0, joined(upper, rest), count, to);
-                }
+            const bool still =
+                fits && !(ahead.waits & bit >> 1) && role & INSIDE &&
+                is_still(l, type_at(l, at - l.state), upper, all / SLOT_BITS);
+            if (LIKELY(still)) {
+                Site to;
+                make_pair(to, built);
+                *at = to;
+            } else if (role & INSIDE) {
+                finish_climbed(l, s, climb, begin - 2 + (i64)j, fits, built, (int)all / SLOT_BITS,
+                               (ahead.climbed & bit >> 1) != 0, joined(upper, rest),
+                               of_lanes[lane]);
             }
-            if (any_in_warp(holds)) filled |= bit >> 1;
+            if (any_in_warp(still && built != 0)) filled |= bit >> 1;
         }
         from_below = plus;
         plus = above.plus;

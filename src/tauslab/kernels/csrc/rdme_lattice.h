@@ -59,7 +59,7 @@ struct Lattice {
     i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
     u64 seed, step;
     i64 replica;
-    const u32 *packing;              // see rdme_site.h
+    const u32 *packing;               // see rdme_site.h
     const struct BlockTables *block;  // tables in the block's memory, or null
 };
 
@@ -100,7 +100,7 @@ constexpr bool FEW_KINDS = PER_WORD == GROUP && N_SPECIES < 8 && 4 * HOP_ROWS <=
 #ifdef SELECT_BYTES
 // What the kernels look up all the time.
 struct BlockTables {
-    Parting partings[PARTINGS];  // for every decision about the slots of a word
+    Parting partings[PARTINGS];               // for every decision about the slots of a word
     Levels levels[FEW_KINDS ? HOP_ROWS : 1];  // `hop_high` of few particles, [from, to], then zeros
     u32 packing[PACKINGS];
     u32 bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES];
