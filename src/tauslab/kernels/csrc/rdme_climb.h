@@ -139,16 +139,22 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
     u32 filled = 0;  // planes that hold particles now
     u64 stayed = 0;
-    Site content = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, 0));
+    Site next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, 0));
     u32 bit = 1;  // of plane k = begin - 1 + j; plane k - 1 is built
     NO_UNROLL for (u32 j = 0; j <= last; ++j, bit <<= 1, at += sites) {
         if (!(ahead.climbed & bit)) {
             if (j > 1 && ahead.held & bit >> 1 && climb.inside) make_empty(*at);
             if (ahead.climbed & bit << 1)
-                content = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j + 1));
+                next = load_moved(l, climb, LANES_READ(STRIP, ahead.stored, (int)j + 1));
             from_below = plus = bits = upper = 0;
             stayed = 0;
             continue;
+        }
+        const Site content = next;
+        if (j + 1 < last) {
+            if (role & INSIDE) next = *(const Site *)((const u8 *)at + next_plane);
+        } else {
+            next = load_moved(l, climb, j < last ? (int)stored_plane(l, end) : -1);
         }
         u64 site = (u64)high << 32 |
                    (LANES_READ(STRIP, (u32)ahead.site, (int)j) + (u32)climb.in_plane);
@@ -160,11 +166,6 @@ DEVICE_SHARED void climb_in_lanes(const Lattice &l, const LatticeStream &s, i64 
         SecondDrawAlongZ second;
         const Parted above = decide_and_part(l, s, site, 2, content, joined(draw.x0, draw.x1), more,
                                              second, sides);
-        if (j + 1 < last) {
-            if (role & INSIDE) content = *(const Site *)((const u8 *)at + next_plane);
-        } else {
-            content = load_moved(l, climb, j < last ? (int)stored_plane(l, end) : -1);
-        }
         if (j > 1) {
             u64 built;
             const u32 all = put_together(stayed, bits, from_below, above.minus, built);

@@ -285,14 +285,15 @@ DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 nu
     u64 stayed = 0;
     const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
     int place = strip.place(0), above_place = strip.place(1);
-    Site content = load_site(strip, place);
+    Site next = load_site(strip, place);  // a row ahead, so that nobody waits for it
     NO_UNROLL for (int row = 0; row <= last; ++row) {
-        AlongX along_x = row_along_x(l, s, strip, row, place, content, work);
+        const Site content = next;
         const int here = place;
         place = above_place;
         above_place += t.nx;
         if (row + 1 == last && strip.role & TOP_TILE) place = strip.place(last);
-        content = load_site(strip, row < last ? place : -1);
+        next = load_site(strip, row < last ? place : -1);
+        AlongX along_x = row_along_x(l, s, strip, row, here, content, work);
         const Parted above = row_along_y(l, s, strip, row, here, along_x, work);
         if (row >= 2 && strip.role & INSIDE) {
             u64 moved;
