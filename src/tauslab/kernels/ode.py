@@ -32,6 +32,8 @@ LAYOUTS = ("auto", "thread", "warps", "global")
 MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
+# Arguments COUNT_ARGUMENTS of csrc/dbn_samples.h.
+NOTHING_COUNTED = (None, None, None, 0, None, None, None, 0, None, None, None, None, None, 0)
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ class OdeSettings:
         if self.memory_warps == "on" and self.layout == "global":
             raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
 
-    def wishes(self, crowd: int = 0) -> Wishes:
-        """What they ask of the choice of a layout; `crowd` as there."""
+    def wishes(self, crowd: int = 0, planes: int = 0) -> Wishes:
+        """What they ask of the choice of a layout; `crowd` and `planes` as there."""
         return Wishes(
-            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
+            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd, planes
         )
 
 
@@ -133,6 +135,8 @@ class Ode:
         A layout in place of the predicted one, on a device with warps.
     trajectories
         How many there will be about, for the prediction; 0 for very many.
+    planes
+        Of bins that a block needs, if launches are to count their samples on a device with warps.
     """
 
     def __init__(
@@ -146,6 +150,7 @@ class Ode:
         wide: bool = True,
         choice: Choice | None = None,
         trajectories: int = 0,
+        planes: int = 0,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -171,7 +176,7 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            wishes = settings.wishes(-(-trajectories // backend.processors))
+            wishes = settings.wishes(-(-trajectories // backend.processors), planes)
             self.choice = choice or chosen(
                 system, wishes, compiled_costs(backend, settings.precision)
             )
@@ -242,14 +247,24 @@ class Ode:
         *,
         seed: int,
         max_steps: int = MAX_STEPS,
+        counting: Sequence[Any] | None = None,
     ) -> None:
         """The same with samples of all rows side by side: ``[time, quantity, row]``.
 
         ``buffers.observables`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
-        ``buffers.drawn`` the shape ``[prior, row]``.
+        ``buffers.drawn`` the shape ``[prior, row]``. Without ``observables`` samples are counted
+        as the arguments `counting` say (`CountTables.arguments`), where `counts`.
         """
+        assert buffers.observables is not None or (counting is not None and self.counts)
         strides = (1, len(self.system.quantities) * launch.rows, launch.rows, 1, launch.rows)
-        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+        self._launch(
+            launch, buffers, strides, stream, seed=seed, max_steps=max_steps, counting=counting
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether launches can count their samples."""
+        return self.choice is not None and self.choice.planes > 0
 
     def _launch(
         self,
@@ -260,6 +275,7 @@ class Ode:
         *,
         seed: int,
         max_steps: int,
+        counting: Sequence[Any] | None = None,
     ) -> None:
         backend = self.backend
         backend.clear(buffers.row_counter, stream)
@@ -274,6 +290,7 @@ class Ode:
         ]  # fmt: skip
         choice = self.choice
         if choice is not None and choice.in_blocks:
+            arguments += counting or NOTHING_COUNTED
             wanted = -(-launch.rows // choice.trajectories_of_a_block)
             grid = Grid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
@@ -304,6 +321,7 @@ def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
         f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
         f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
+        f"constexpr int BIN_PLANES = {choice.planes};\n"
     )
     placement = choice.placement
     if placement is not None:

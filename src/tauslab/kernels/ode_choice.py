@@ -51,7 +51,8 @@ class Choice:
     `warps` of a trajectory (1: a thread has it alone), `groups` of them in a block, and how many
     trajectories a multiprocessor runs at the same time; `memory`: one more warp writes samples, of
     a group, or of the `compute_threads` of a block; `shared_constants`: those of a thread's
-    trajectory are in shared memory.
+    trajectory are in shared memory; `planes` of bins that a block keeps to count samples, 0 where
+    none are counted.
     """
 
     warps: int
@@ -65,6 +66,7 @@ class Choice:
     compute_threads: int = 0
     in_global: bool = False
     costs: str = ""
+    planes: int = 0
 
     @property
     def name(self) -> str:
@@ -76,7 +78,8 @@ class Choice:
     @property
     def entry(self) -> str:
         """The kernel, which is alone in a file of its name."""
-        thread = "ode_threads" if self.memory or self.shared_constants else "ode_rk4"
+        blocks = self.memory or self.shared_constants or self.planes
+        thread = "ode_threads" if blocks else "ode_rk4"
         return {"global": "ode_global", "thread": thread, "warps": "ode_warps"}[self.name]
 
     @property
@@ -106,6 +109,7 @@ class Choice:
         """Layout, where costs come from and the prediction, in few words."""
         what = self.name if self.placement is None else f"{self.name} {self.warps}"
         what += "+memory" if self.memory else ""
+        what += "+counts" if self.planes else ""
         return f"{what} by {self.costs}: predicted {self.cost:.3g} slots a step"
 
     def __str__(self) -> str:
@@ -114,6 +118,8 @@ class Choice:
         what += "" if self.placement is None else f", {self.warps} warps a trajectory"
         what += ", constants in shared memory" if self.shared_constants else ""
         what += ", and warps for memory" if self.memory else ""
+        what += ", which count" if self.memory and self.planes else ""
+        what += ", which counts its own" if self.planes and not self.memory else ""
         more = "" if self.placement is None else f", balance {self.placement.balance:.2f}"
         return (
             f"{what}: predicted {self.cost:.4g} slots a step ({self.costs}), {self.trajectories} "
@@ -125,7 +131,8 @@ class Choice:
 class Wishes:
     """What was asked for: names as in `OdeSettings`; `warps` is 0 for any number.
 
-    `crowd` is how many trajectories a multiprocessor gets, 0 for more than it runs at a time.
+    `crowd` is how many trajectories a multiprocessor gets, 0 for more than it runs at a time, and
+    `planes` of bins are what a block needs to count samples, 0 if they are written.
     """
 
     precision: str
@@ -134,6 +141,7 @@ class Wishes:
     memory_warps: str = "auto"
     balance: str = "cost"
     crowd: int = 0
+    planes: int = 0
 
     @property
     def memory(self) -> bool:
@@ -149,8 +157,8 @@ def thread_choice(
     wanted = _wanted(prices, shared=shared)
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
     found = Choice(1, 1, warps * LANES, 0.0, costs=prices.source)
-    if wishes.memory or shared:
-        found = _in_blocks(system, prices, warps, memory=wishes.memory, shared=shared)
+    if wishes.memory or shared or wishes.planes:
+        found = _in_blocks(system, prices, warps, wishes, shared=shared)
     total = prices.all_equations(shared_constants=shared)
     more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
     instructions = float(total[PIPES.index("issue")]) + more
@@ -174,17 +182,21 @@ def _wanted(prices: Prices, *, shared: bool) -> int:
 
 
 def _in_blocks(
-    system: OdeSystem, prices: Prices, warps: int, *, memory: bool, shared: bool
+    system: OdeSystem, prices: Prices, warps: int, wishes: Wishes, *, shared: bool
 ) -> Choice:
     """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
-    Of `warps` that a multiprocessor's registers are enough for.
+    Of `warps` that a multiprocessor's registers are enough for: nearly, since each scheduler has a
+    quarter of them, and ptxas keeps to what is left for the warps of the fullest.
     """
-    words = prices.words
-    best = Choice(1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source)
+    warps = min(MOST_WARPS, SCHEDULERS * round(warps / SCHEDULERS))
+    words, memory, planes = prices.words, wishes.memory, wishes.planes
+    best = Choice(
+        1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source, planes=planes
+    )
     for computing in range(1, 16):
         width = LANES * computing
-        n_bytes = handover_bytes(system, words, width) if memory else 0
+        n_bytes = sample_bytes(system, words, width, memory=memory, planes=planes)
         n_bytes += 4 * words * count_constants(system) * width if shared else 0
         blocks = min(
             warps // (computing + memory),
@@ -215,8 +227,7 @@ def warps_choice(
     placement = place(system, warps, wishes.precision, costs, wishes.balance)
     prices = Prices(system, wishes.precision, costs)
     block = group_bytes(system, prices.words)
-    if wishes.memory:
-        block += handover_bytes(system, prices.words, LANES)
+    block += sample_bytes(system, prices.words, LANES, memory=wishes.memory, planes=wishes.planes)
     own = max(len(group) for group in placement.groups)
     wanted = 3 * own * prices.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
     all_warps = warps + wishes.memory
@@ -224,8 +235,9 @@ def warps_choice(
     by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)
     groups = min(MOST_BLOCKS, MOST_WARPS // all_warps, by_registers, by_memory)
     found = Choice(
-        warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source
-    )
+        warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source,
+        planes=wishes.planes,
+    )  # fmt: skip
     more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
     instructions = sum(placement.instructions) + warps * more
     work = _Work(
@@ -283,10 +295,20 @@ def handover_bytes(system: OdeSystem, words: int, width: int) -> int:
     return 2 * (len(system.quantities) + 1) * (width | 1) * 4 * words
 
 
+def sample_bytes(system: OdeSystem, words: int, width: int, *, memory: bool, planes: int) -> int:
+    """Shared memory for samples of `width` trajectories, and for bins."""
+    if memory:
+        return handover_bytes(system, words, width) + planes * width
+    own = (len(system.quantities) + 1) * 4 * words
+    return (own + planes) * width if planes else 0
+
+
 def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> list[Choice]:
     """Layouts with a thread or several warps with their predictions, the best first."""
     found = [_best_thread(system, wishes, costs)]
     able = [warps for warps in SPLITS if warps <= len(system.variables)]
+    if wishes.planes and not wishes.memory:
+        able = []  # only a warp of its own counts what several have
     found += [warps_choice(system, warps, wishes, costs) for warps in able]
     return sorted(found, key=lambda choice: choice.cost)
 

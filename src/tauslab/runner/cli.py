@@ -16,7 +16,7 @@ from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
-from tauslab.runner.dbn_job import SPACINGS
+from tauslab.runner.dbn_job import COUNTINGS, SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 
@@ -246,6 +246,12 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
     _integration(dbn)
     dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
+    dbn.add_argument(
+        "--counting",
+        choices=COUNTINGS,
+        default="auto",
+        help="on a GPU: in the blocks that integrate",
+    )
     dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")

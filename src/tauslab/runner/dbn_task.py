@@ -40,6 +40,13 @@ class DbnTask:
     sha256: str
 
     @property
+    def planes(self) -> int:
+        """Of bins that a block of threads needs to count what it integrates; 0 if it must not."""
+        if self.options.counting != "inside":
+            return 0
+        return 2 * len(self.structure.variables) + len(self.structure.parameters)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Attributes of the file that must be equal to resume: all that decides the counts."""
         options = self.options
