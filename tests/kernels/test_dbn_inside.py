@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dbn_factory import CHAIN
 from emulation import EmulatedBackend
 from ode_probe import integrate, system_of
 from test_ode_warps import TIMES, network
 
 from tauslab.kernels import dbn
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
+from tauslab.kernels.backends.base import KernelSource
+from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.dbn_entries import Family
 from tauslab.kernels.ode import Ode, OdeSettings
@@ -22,6 +26,9 @@ from tauslab.kernels.ode_choice import Choice, Wishes, choices, chosen, thread_c
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.runner import dbn_build, dbn_parts
+from tauslab.runner.cli import main
+from tauslab.runner.dbn_file import network_digest_lines
 
 ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
 ROWS = 75  # some blocks have lanes without a trajectory
@@ -133,18 +140,19 @@ def emulated_choice(precision: str, warps: int, groups: int, width: int, *, memo
 
 
 @pytest.mark.parametrize(
-    ("precision", "warps", "groups", "width", "memory", "order", "blocks", "dense"),
+    ("precision", "shape", "memory", "order", "dense"),
     [
-        ("single", 0, 1, 64, True, 1, 1, SOME_DENSE),
-        ("double", 0, 1, 32, True, -1, 2, ALL_DENSE),
-        ("single", 0, 1, 64, False, -1, 1, SOME_DENSE),
-        ("double", 3, 1, 32, True, 1, 2, 0),
-        ("single", 2, 2, 32, True, -1, 1, SOME_DENSE),
+        ("single", (0, 1, 64, 1), True, 1, SOME_DENSE),
+        ("double", (0, 1, 32, 2), True, -1, ALL_DENSE),
+        ("single", (0, 1, 64, 1), False, -1, SOME_DENSE),
+        ("double", (3, 1, 32, 2), True, 1, 0),
+        ("single", (2, 2, 32, 1), True, -1, SOME_DENSE),
     ],
 )
 def test_blocks_that_integrate_count_the_same(
-    tmp_path: Path, monkeypatch, precision, warps, groups, width, memory, order, blocks, dense
+    tmp_path: Path, monkeypatch, precision, shape, memory, order, dense
 ):
+    """`shape`: warps of a trajectory, groups, trajectories of a block of threads, blocks."""
     monkeypatch.setattr(dbn, "_DENSE_BYTES", dense)
     cpu = get_backend("cpu", BackendOptions(threads=1))
     values, drawn = samples(cpu, precision)
@@ -154,8 +162,8 @@ def test_blocks_that_integrate_count_the_same(
         dense < ALL_DENSE,
         dense > 0,
     )
-    choice = emulated_choice(precision, warps, groups, width, memory=memory)
-    emulated = EmulatedBackend(tmp_path, choice.threads_of_a_block, order, blocks)
+    choice = emulated_choice(precision, *shape[:3], memory=memory)
+    emulated = EmulatedBackend(tmp_path, choice.threads_of_a_block, order, shape[3])
     inside(emulated, two, precision, choice=choice)
     assert_equal(one, two, cpu)
     emulated.close()
@@ -177,6 +185,61 @@ def test_a_gpu_counts_the_same_inside(monkeypatch, layout, memory, dense):
     inside(gpu, two, "single", choice=chosen(system(), wishes))
     assert_equal(one, two, gpu)
     gpu.close()
+
+
+class PartlyEmulated(CpuBackend):
+    """A CPU that runs kernels of blocks with the emulation, each in a folder of its own."""
+
+    style = EmulatedBackend.style
+    processors = 1
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(BackendOptions(threads=1))
+        self._folder, self.compiled = folder, 0
+
+    def compile(self, source: KernelSource) -> Any:
+        if source.file != "ode_threads.cc":
+            return super().compile(source)
+        header = source.generated["model.h"]
+        threads = int(re.search(r"COMPUTE_THREADS = (\d+)", header)[1])
+        own = self._folder / str(self.compiled)
+        own.mkdir()
+        self.compiled += 1
+        return EmulatedBackend(own, threads).compile(source)
+
+
+def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
+    """With parts written now and then, which must not hold what is under way."""
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    monkeypatch.chdir(tmp_path)
+    written = []
+    save = dbn_parts.save
+    monkeypatch.setattr(
+        dbn_parts, "save",
+        lambda network, path, blocks: (written.append((network, blocks.copy())),
+                                       save(network, path, blocks)),
+    )  # fmt: skip
+    monkeypatch.setattr(dbn_parts, "SECONDS", 0.0)
+    monkeypatch.setattr(dbn_parts, "_RARELY", 0)
+    monkeypatch.setattr(dbn_build, "_LAUNCH_SECONDS", 0.0)
+    command = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "400", "--points", "4",
+               "--substeps", "5", "--seed", "7", "--block", "40", "--threads", "1"]  # fmt: skip
+    assert main([*command, "-o", "after.h5"]) == 0
+    written.clear()
+    monkeypatch.setattr(dbn, "_DENSE_BYTES", 8 * 3 * 200)
+    emulated = PartlyEmulated(tmp_path)
+    monkeypatch.setattr(dbn_build, "open_backend", lambda *_: emulated)
+    assert main([*command, "--counting", "inside", "-o", "inside.h5"]) == 0
+    assert "which counts its own" in capsys.readouterr().out
+    assert emulated.compiled == 1
+    assert network_digest_lines(Path("inside.h5")) == network_digest_lines(Path("after.h5"))
+    assert len(written) > 1
+    for part, blocks in written:
+        assert part.marginals["A"].sum(axis=1).tolist() == [40 * blocks.sum()] * 4
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--counting", "inside", "--device", "cpu", "-o", "x.h5"]) == 2
+    assert "--counting inside needs a GPU and --ode-solver rk4" in capsys.readouterr().err
 
 
 def test_only_a_warp_of_its_own_counts_what_several_warps_have():

@@ -74,8 +74,8 @@ def test_counting_spills_nothing_of_what_integrates(memory):
     found += [warps_choice(system, 4, wishes)] if memory == "on" else []
     for choice in found:
         header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
-        _, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
-        assert stores + loads <= 300, "only what lives across the counting of a sample"
+        stack, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
+        assert (stack, stores, loads) == (0, 0, 0)
         assert registers * max(128, choice.threads_of_a_block) <= 65536
 
 
