@@ -173,13 +173,13 @@ class _Counting:
                     turn += 1
                     self._wait(lane.freed)
                     lane.start(*self._trajectories(first, end))
+                    started: tuple[DbnLane, int, int] | None = (lane, first, end)
                     if waiting is not None:
                         self._count(*waiting)
                         progress.update(self._shown(), 0)
                         self._adapt(time.perf_counter() - began)
-                    waiting = lane, first, end
-                    if self._parts.due:
-                        waiting = self._write_part(waiting)
+                        started = self._write_part(lane, first, end)
+                    waiting = started
             if waiting is not None:
                 self._count(*waiting)
             self._wait(self.stream.record().done)
@@ -188,12 +188,14 @@ class _Counting:
         self._seconds = time.perf_counter() - began
         return self._done
 
-    def _write_part(self, waiting: tuple[DbnLane, int, int]) -> tuple[DbnLane, int, int] | None:
-        """Write what is counted, with what is `waiting` if it is in the tables; else returns it."""
-        if inside := waiting[0].counts:
-            self._count(*waiting)
+    def _write_part(self, *started: *tuple[DbnLane, int, int]) -> tuple[DbnLane, int, int] | None:
+        """Write what is counted, if it is time to; returns what is `started` if it is not in it."""
+        if not self._parts.due:
+            return started
+        if inside := started[0].counts:  # what a lane counts itself is in the tables half done
+            self._count(*started)
         self._parts.offer(self._network, self._done)
-        return None if inside else waiting
+        return None if inside else started
 
     def told(self) -> dict[str, str | int | float]:
         """What the file tells of the work of all ranks. Collective."""
