@@ -19,7 +19,8 @@ trajectories are run, so the device is as full as in the whole run, whose second
 | table6 | memory warps on and off |
 | table7 | equations placed by cost, and as many to each warp |
 | choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
-| others | the same for systems that the paper has not, and that no constant was fitted to |
+| others | the same for systems that the paper has not |
+| unfitted | and for systems that no constant of a prediction was fitted to |
 | peak | counted operations per second against what the device can do |
 
 All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are
@@ -45,6 +46,7 @@ from ode_cases import (
     OTHERS,
     PAPER,
     SYNTHETIC_CASES,
+    UNFITTED,
     Case,
     equations,
     work_of_a_step,
@@ -55,8 +57,13 @@ from ode_tables import TABLES, draw_choice, draw_figure5
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.model.errors import TauslabError
 
-OF_MODES = {"models": MODELS, "synthetic": SYNTHETIC_CASES, "others": OTHERS}
-MODES = ("models", "synthetic", "figure5", "table3", "table6", "table7", "choice", "others", "peak")
+OF_MODES = {
+    "models": MODELS, "synthetic": SYNTHETIC_CASES, "others": OTHERS, "unfitted": UNFITTED,
+}  # fmt: skip
+SEARCHES = ("choice", "others", "unfitted")
+MODES = (
+    "models", "synthetic", "figure5", "table3", "table6", "table7", *SEARCHES, "peak",
+)  # fmt: skip
 WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 THREAD, GLOBAL = Layout("thread"), Layout("global")
 MEMORY = [
@@ -118,6 +125,7 @@ def layouts(mode: str, warps: Iterable[int]) -> list[Layout]:
         "figure5": [Layout(), THREAD, *spread, GLOBAL],
         "choice": [Layout(), THREAD, *spread, GLOBAL],
         "others": [Layout(), THREAD, *spread],
+        "unfitted": [Layout(), THREAD, *spread],
         "table3": [GLOBAL, *MEMORY],
         "table6": MEMORY,
         "table7": [GLOBAL, Layout("warps"), Layout("warps", balance="equal")],
@@ -128,7 +136,7 @@ def wanted(modes: Sequence[str], arguments: argparse.Namespace) -> list[tuple[Ca
     """Every measurement that the modes need, once."""
     found: dict[tuple[Case, Layout, Run], None] = {}
     for mode in modes:
-        scale = SEARCH_SCALE if mode in ("choice", "others") else arguments.scale
+        scale = SEARCH_SCALE if mode in SEARCHES else arguments.scale
         for case in OF_MODES.get(mode, PAPER):
             if arguments.case and case.name not in arguments.case:
                 continue

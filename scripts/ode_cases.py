@@ -2,11 +2,13 @@
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), tables II to VII: three published models, and five
 synthetic systems, here those of `tauslab.synthetic_equations`, of the same sizes. Figures of the
-paper are of a Tesla S2050. Beside them systems of other sizes, to which no constant was fitted.
+paper are of a Tesla S2050. Beside them systems of other sizes: some to which the constants of
+predictions were fitted too, and some to which they were not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -95,18 +97,37 @@ _OTHER_SIZES = (
     SyntheticSize(130, 100, 600, 1380, 0, "shared", 5_000, 100, 2.0, 500, 0, 0),
     SyntheticSize(150, 80, 450, 500, 0, "disparate", 10_000, 100, 300.0, 500, 0, 0),
 )
-# Systems that no constant of a prediction was fitted to; the paper has none of them.
+_UNFITTED_SIZES = (
+    SyntheticSize(24, 20, 120, 130, 0, "equal", 2_000, 100, 60.0, 500, 0, 0),
+    SyntheticSize(45, 30, 150, 170, 0, "disparate", 200_000, 100, 60.0, 500, 0, 0),
+    SyntheticSize(70, 50, 250, 260, 6, "unbalanced", 30_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(100, 70, 500, 1180, 0, "shared", 20_000, 100, 2.0, 500, 0, 0),
+    SyntheticSize(120, 90, 400, 480, 0, "equal", 15_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(180, 110, 620, 700, 0, "mostly long", 8_000, 100, 300.0, 500, 0, 0),
+)
+
+
+def _of_sizes(sizes: Sequence[SyntheticSize]) -> tuple[Case, ...]:
+    return tuple(
+        Case(f"other{size.equations}", size, size.parameters, size.trajectories, size.points,
+             size.substeps, size.step, 0, 0, 0, 0, 0)
+        for size in sizes
+    )  # fmt: skip
+
+
+# Systems that the paper has not.
 OTHERS = (
     Case("MAPK cascade", "BIOMD0000000010", 10, 1_000_000, 100, 100, 0.1, 0, 0, 0, 0, 0),
     Case("Vilar oscillator", "BIOMD0000000035", 10, 1_000_000, 100, 100, 0.001, 0, 0, 0, 0, 0),
     Case("p53", "BIOMD0000000188", 15, 300_000, 100, 100, 0.5, 0, 0, 0, 0, 0),
-    *(
-        Case(f"other{size.equations}", size, size.parameters, size.trajectories, size.points,
-             size.substeps, size.step, 0, 0, 0, 0, 0)
-        for size in _OTHER_SIZES
-    ),
-)  # fmt: skip
-CASES = {case.name: case for case in (*PAPER, *OTHERS)}
+    *_of_sizes(_OTHER_SIZES),
+)
+# And systems that no constant of a prediction was fitted to.
+UNFITTED = (
+    Case("repressilator", "BIOMD0000000012", 5, 50_000, 100, 100, 0.01, 0, 0, 0, 0, 0),
+    *_of_sizes(_UNFITTED_SIZES),
+)
+CASES = {case.name: case for case in (*PAPER, *OTHERS, *UNFITTED)}
 
 
 @cache

@@ -11,6 +11,7 @@ from ode_cases import (
     OTHERS,
     PAPER,
     SYNTHETIC_CASES,
+    UNFITTED,
     Case,
     equations,
     work_of_a_step,
@@ -181,6 +182,7 @@ TABLES: Mapping[str, Callable[[Sequence[Measured], float | None], str]] = {
     "table7": balance_table,
     "choice": lambda measured, _: choice_table(measured, PAPER),
     "others": lambda measured, _: choice_table(measured, OTHERS),
+    "unfitted": lambda measured, _: choice_table(measured, UNFITTED),
     "peak": peak_table,
 }
 
@@ -231,7 +233,7 @@ def draw_choice(measured: Sequence[Measured], path: Path) -> None:
 
     cases = [
         (case, list(found.values()))
-        for case, found in by_case(measured, Layout(), cases=(*PAPER, *OTHERS))
+        for case, found in by_case(measured, Layout(), cases=(*PAPER, *OTHERS, *UNFITTED))
         if len({one.predicted for one in found.values()}) > 1
     ]
     if not cases:

@@ -23,9 +23,11 @@ from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.dbn_entries import Family
 from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ode_choice import Choice, Wishes, choices, chosen, thread_choice, warps_choice
+from tauslab.kernels.ode_counting import Counting, chosen_to_count
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.model.errors import ConfigError
 from tauslab.runner import dbn_build, dbn_parts
 from tauslab.runner.cli import main
 from tauslab.runner.dbn_file import network_digest_lines
@@ -249,3 +251,34 @@ def test_only_a_warp_of_its_own_counts_what_several_warps_have():
         found = choices(system(), Wishes("single", memory_warps=memory, planes=20))
         assert {choice.name for choice in found} == names
         assert all(choice.planes == 20 for choice in found)
+
+
+def counting(where: str, substeps: int = 100) -> Counting:
+    return Counting(where, planes=20, numbers=150, substeps=substeps)
+
+
+def test_what_counts_is_chosen_with_the_layout():
+    plain = Wishes("single")
+    auto = chosen_to_count(system(), plain, counting("auto"))
+    assert (auto.name, auto.memory, auto.planes) == ("thread", False, 20)
+    after = chosen_to_count(system(), plain, counting("after"))
+    assert (after.name, after.planes) == ("thread", 0)
+    assert auto.cost < after.cost
+    # Samples that are rare cost nothing wherever they are counted.
+    rare = chosen_to_count(system(), plain, counting("after", 10**6))
+    assert rare.cost == pytest.approx(chosen(system(), plain).cost, rel=1e-3)
+    spread = Wishes("single", layout="warps", memory_warps="on")
+    assert chosen_to_count(system(), spread, counting("inside")).memory
+    found = chosen_to_count(system(), replace(plain, memory_warps="on"), counting("after"))
+    assert (found.memory, found.planes) == (True, 0)
+    for wishes in (Wishes("single", "warps", memory_warps="off"), Wishes("single", "global")):
+        with pytest.raises(ConfigError, match="--counting inside needs --ode-layout thread, or"):
+            chosen_to_count(system(), wishes, counting("inside"))
+
+
+def test_a_warp_that_counts_must_keep_up():
+    """Where samples are frequent it decides how fast a block is."""
+    wishes = Wishes("single", "thread", memory_warps="on")
+    often, rare = (chosen_to_count(system(), wishes, counting("inside", n)) for n in (1, 10**6))
+    assert often.blocks >= 2
+    assert often.cost > 10 * rare.cost

@@ -214,7 +214,7 @@ class _Where:
     shares: tuple[int, int]
 
     def digits(self, family: Family) -> list[tuple[int, int, int]]:
-        """For each digit its plane at an even time, how much further at an odd one, and its bins."""
+        """For each digit its plane at even times, how much further at odd ones, and its bins."""
         variables, found = self.variables, []
         for parent in family.parents:
             # Before an odd time lies an even one; parameters lie behind both.

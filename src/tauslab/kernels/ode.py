@@ -12,6 +12,7 @@ from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, 
 from tauslab.kernels.ode_choice import MOST_SPLIT, Choice, Wishes, chosen
 from tauslab.kernels.ode_codegen import PRECISIONS, Writer, count_constants, ode_header
 from tauslab.kernels.ode_costs import compiled_costs
+from tauslab.kernels.ode_counting import Counting, chosen_to_count
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import OdeSystem, spans
 from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
@@ -113,10 +114,10 @@ class OdeSettings:
         if self.memory_warps == "on" and self.layout == "global":
             raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
 
-    def wishes(self, crowd: int = 0, planes: int = 0) -> Wishes:
-        """What they ask of the choice of a layout; `crowd` and `planes` as there."""
+    def wishes(self, crowd: int = 0) -> Wishes:
+        """What they ask of the choice of a layout; `crowd` as there."""
         return Wishes(
-            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd, planes
+            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
         )
 
 
@@ -135,11 +136,11 @@ class Ode:
         A layout in place of the predicted one, on a device with warps.
     trajectories
         How many there will be about, for the prediction; 0 for very many.
-    planes
-        Of bins that a block needs, if launches are to count their samples on a device with warps.
+    counting
+        What may be counted in launches, on a device with warps: `counts` tells whether it is.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         backend: Backend,
         system: OdeSystem,
@@ -150,7 +151,7 @@ class Ode:
         wide: bool = True,
         choice: Choice | None = None,
         trajectories: int = 0,
-        planes: int = 0,
+        counting: Counting | None = None,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -176,10 +177,14 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            wishes = settings.wishes(-(-trajectories // backend.processors), planes)
-            self.choice = choice or chosen(
-                system, wishes, compiled_costs(backend, settings.precision)
-            )
+            wishes = settings.wishes(-(-trajectories // backend.processors))
+            costs = compiled_costs(backend, settings.precision)
+            if choice is not None:
+                self.choice = choice
+            elif counting is not None:
+                self.choice = chosen_to_count(system, wishes, counting, costs)
+            else:
+                self.choice = chosen(system, wishes, costs)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:

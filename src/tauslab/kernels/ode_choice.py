@@ -26,17 +26,18 @@ _STAGES = 4
 # and for values of expressions, of which more live at a time where they come from shared memory.
 # So ptxas (13.5, sm_90) needs them, within a tenth for three models of 16 to 28 variables.
 SYSTEM_REGISTERS = 24
-TEMPORARIES, SHARED_TEMPORARIES = 8, 32
-# What follows is fitted to seconds of eight systems on an H200 (docs/benchmarks/ode.md), clocks.
+TEMPORARIES, SHARED_TEMPORARIES = 8, 28
+# What follows is fitted to seconds of sixteen systems on an H200 (docs/benchmarks/ode.md), clocks.
+USED = 0.7  # of a pipe's slots, where enough warps wait for it
 BARRIER = 20.0  # of a stage's barrier, for each warp of the trajectory
-ALONE = 2.2  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
+ALONE = 2.0  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
 # Instructions that the cache near the schedulers does not hold come from the next one: a warp waits
 # so long for each, and a multiprocessor gets no more of them in a time.
 INSTRUCTION_CACHE, INSTRUCTION_BYTES = 32 * 1024, 16
-LATE, FETCH = 6.8, 3.5
+LATE, FETCH = 4.6, 3.75
 WARP_BYTES = 2048  # of the text around a step that each warp of a trajectory has for itself
 # Loads and stores of a spilled register in a stage, and their slots in the pipe of shared memory.
-SPILLED_ACCESSES, LOCAL_ACCESS = 3.0, 4.0
+SPILLED_ACCESSES, LOCAL_ACCESS = 4.8, 1.9
 # Where one thread's variables and constants are more than so many, ptxas (13.5) used 32
 # registers and kept them all in local memory: a stage then loses so many clocks for each of them.
 # And slots of a number in global memory.
@@ -194,7 +195,8 @@ def _in_blocks(
     best = Choice(
         1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source, planes=planes
     )
-    for computing in range(1, 16):
+    # A warp that counts is slow: half as many as a block may have are enough for it.
+    for computing in range(1, 8 if memory and planes else 16):
         width = LANES * computing
         n_bytes = sample_bytes(system, words, width, memory=memory, planes=planes)
         n_bytes += 4 * words * count_constants(system) * width if shared else 0
@@ -240,8 +242,9 @@ def warps_choice(
     )  # fmt: skip
     more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
     instructions = sum(placement.instructions) + warps * more
+    busiest = sum(float(prices.group(own).max()) for own in placement.groups)
     work = _Work(
-        slots=sum(placement.costs) + warps * more * LOCAL_ACCESS,
+        slots=busiest + warps * more * LOCAL_ACCESS,
         longest=max(placement.instructions) + more,
         instructions=instructions,
         text=instructions * _STAGES * INSTRUCTION_BYTES + warps * WARP_BYTES,
@@ -281,7 +284,7 @@ def _cost(work: _Work, trajectories: int, crowd: int) -> float:
     missed = 1 - INSTRUCTION_CACHE / max(INSTRUCTION_CACHE, work.text)
     slowest = work.longest * (ALONE + LATE * missed) + work.lost
     fetched = work.instructions * FETCH * missed
-    stage = max(work.slots * groups / SCHEDULERS, slowest, fetched)
+    stage = max(work.slots * groups / (SCHEDULERS * USED), slowest, fetched)
     return _STAGES * turns * stage / (crowd or LANES * in_flight)
 
 

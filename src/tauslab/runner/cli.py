@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
+from tauslab.kernels.ode_counting import COUNTINGS
 from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.dask_options import EXECUTORS
-from tauslab.runner.dbn_job import COUNTINGS, SPACINGS
+from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 

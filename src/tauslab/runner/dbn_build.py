@@ -78,7 +78,7 @@ def build_network(
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
         each = -(-options.samples // comm.size)
-        engine = in_turn(comm, lambda: engine_of(task, backend, each, task.planes))
+        engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
@@ -105,9 +105,8 @@ def build_network(
 def _require_counting(options: DbnOptions, engine: Ode) -> None:
     if options.counting == "inside" and not engine.counts:
         raise ConfigError(
-            f"--counting inside needs a GPU and --ode-solver rk4 with --ode-layout thread, or warps "
-            f"with --ode-memory-warps on; here {engine.backend.describe()} runs "
-            f"{engine.settings.solver}"
+            "--counting inside needs a GPU and --ode-solver rk4; here "
+            f"{engine.backend.describe()} runs {engine.settings.solver}"
         )
 
 

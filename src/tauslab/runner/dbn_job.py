@@ -11,11 +11,11 @@ import numpy as np
 
 from tauslab.kernels.dbn import MOST_BINS
 from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode_counting import COUNTINGS
 from tauslab.model.errors import ConfigError
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 
 SPACINGS = ("equal", "quantile")
-COUNTINGS = ("auto", "inside", "after")
 DEFAULT_SAMPLES = 100_000
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
 PILOT = 4096  # trajectories that decide ranges which are not given

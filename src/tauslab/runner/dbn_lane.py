@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.ode import Ode
+from tauslab.kernels.ode_counting import Counting
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_task import DbnTask
@@ -18,15 +19,17 @@ LANES = 2
 _LANE_BYTES = 8 << 30  # samples of a lane on the device
 
 
-def engine_of(task: DbnTask, backend: Backend, trajectories: int = 0, planes: int = 0) -> Ode:
+def engine_of(
+    task: DbnTask, backend: Backend, trajectories: int = 0, counting: Counting | None = None
+) -> Ode:
     """The compiled equations on this rank's device, for so many trajectories, 0 for very many.
 
-    With `planes` of bins it may count samples too, as `Ode` has it.
+    With `counting` it may count samples too.
     """
     settings, times = task.options.integration, task.options.times.tolist()
     return Ode(
         backend, task.system, times, settings, priors=task.sampling.priors, wide=False,
-        trajectories=trajectories, planes=planes,
+        trajectories=trajectories, counting=counting,
     )  # fmt: skip
 
 

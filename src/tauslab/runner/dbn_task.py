@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode_counting import Counting
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior
 from tauslab.model.canonical import canonical_text
@@ -40,11 +41,15 @@ class DbnTask:
     sha256: str
 
     @property
-    def planes(self) -> int:
-        """Of bins that a block of threads needs to count what it integrates; 0 if it must not."""
-        if self.options.counting != "inside":
-            return 0
-        return 2 * len(self.structure.variables) + len(self.structure.parameters)
+    def counting(self) -> Counting:
+        """What is counted of each sample, and where."""
+        variables, parameters = len(self.structure.variables), len(self.structure.parameters)
+        digits = sum(len(family.parents) + 1 for family in self.structure.families())
+        given = self.options
+        return Counting(
+            given.counting, 2 * variables + parameters, variables + digits,
+            given.integration.substeps,
+        )  # fmt: skip
 
     @property
     def settings(self) -> dict[str, Any]:
