@@ -67,7 +67,7 @@ DEVICE u8 counted_bin(const Intervals &intervals, i64 q, u64 *cells, double x, b
 // values[q * pitch + j], and behind the last one whether it is missing.
 template <int ROWS, int WIDTH>
 DEVICE void bin_sample(const OdeJob &job, const CountJob &count, const Real *values, int pitch,
-                           u8 *bins, i64 first, i64 k, int column) {
+                       u8 *bins, i64 first, i64 k, int column) {
     u64 *cells =
         count.variables.cells + k * (count.variables.first[N_QUANTITIES] + 2 * N_QUANTITIES);
     u8 *own = bins + (k & 1) * N_QUANTITIES * WIDTH;
