@@ -195,6 +195,12 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
 
+// Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
+DEVICE void add_together(u64 *cell) {
+    const u32 same = __match_any_sync(0xffffffffu, (u64)cell);
+    if (cell && __ffs((int)same) - 1 == (int)(threadIdx.x % 32)) atomicAdd(cell, (u64)__popc(same));
+}
+
 // Of numbers that are compared as such; fewer writes than threads.
 DEVICE void atomic_least(u64 *cell, u64 value) {
     if (value < *(volatile u64 *)cell) atomicMin(cell, value);
