@@ -140,8 +140,10 @@ class ForestTables:
 
     Attributes
     ----------
-    chunks_at, leaves_at, root
-        Places of the first chunk, of the first stored leaf, and of each owner's sum of terms.
+    chunks_at, leaves_at
+        Places of the first chunk of owners with several, and of the first stored leaf.
+    root
+        Place of the sum of an owner's chunks; -1 where it has one, whose sum is not kept.
     lower
         Stages of sums below the owners.
     species_chunk, touched
@@ -172,8 +174,9 @@ class ForestTables:
         owners, stored = len(self.terms.owners), len(self.stored)
         top = tree_sizes(owners + (stored > 0))[:-1] if owners else []
         top_at = [sums.take(size) for size in top]
-        self.chunks_at = sums.take(padded(len(chunks.owner)))
-        self.root = self.chunks_at + chunks.first
+        alone = chunks.count == 1
+        self.chunks_at = sums.take(padded(len(chunks.owner) - int(alone.sum())))
+        self.root = np.where(alone, -1, self.chunks_at + chunks.first)
         upper_at, upper_child, self.lower = self._lay_out_wide()
         self.leaves_at = padded(sums.n_values)
         stored_at: list[int] = []
@@ -189,7 +192,7 @@ class ForestTables:
         book.places("TOP_LEVEL", top_at)
         book.places("STORED_LEVEL", stored_at)
         book.whole("UPPER_CHILD", upper_child)
-        term, place = self.chunk_records(chunks.first)
+        term, place, _ = self.chunk_records(chunks.first)
         book.records("OWNER", [self.terms.owners, self.root, term, place % 8])
         book.whole("LEAF_REACTION", self.stored)
         for name, value in (
@@ -233,11 +236,18 @@ class ForestTables:
         flat = np.concatenate(children) if children else np.zeros(0, np.int64)
         return upper_at, flat, stages
 
-    def chunk_records(self, chunk: IntArray) -> tuple[IntArray, IntArray]:
-        """First term; place of the sum times 8 plus the exponent of the width."""
+    def chunk_records(self, chunk: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """First term; place times 8 plus the exponent of the width; species of the owner.
+
+        The only chunk of an owner has no place but the owner's, where its sum times the count of the
+        species belongs. A chunk of several has its own, and no species, -1.
+        """
         chunks = self.chunks
-        place = self.chunks_at + chunk
-        return chunks.term[chunk], place * 8 + _exponent(chunks.width)[chunk]
+        owner = chunks.owner[chunk]
+        alone = (owner >= 0) & (chunks.count[owner] == 1)
+        place = np.where(alone, owner, self.chunks_at + chunk)
+        species = np.where(alone, self.terms.owners[owner], -1)
+        return chunks.term[chunk], place * 8 + _exponent(chunks.width)[chunk], species
 
     # ------------------------------------------------------------------ terms and partners
 
@@ -250,7 +260,8 @@ class ForestTables:
             book.whole("TERM_SOURCE", source)
         else:
             book.constant("AT_TERM_SOURCE", 0)
-        book.records("CHUNK", self.chunk_records(np.arange(len(chunks.width))))
+        term, place, species = self.chunk_records(np.arange(len(chunks.width)))
+        book.records("CHUNK", [term, place, species, 0 * term])
         book.constant("N_CHUNKS", len(chunks.width))
 
     def _write_partners(self) -> None:

@@ -86,11 +86,12 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
                       [&](i64 i) { update_leaf(tables, tables.pair(AT_ENTRY, i), s); });
         });
     if (N_OWNERS > 0)
-        plan_stage(tables, plan, 1,
-                   [&](i32 begin, i32 end) { update_chunks(tables, AT_ENTRY, begin, end, s); });
+        plan_stage(tables, plan, 1, [&](i32 begin, i32 end) {
+            update_chunks(tables, AT_ENTRY + 2 * begin, (end - begin) / 2, s);
+        });
     team_sync();
     update_nodes<0, LOWER_STAGES>(tables, plan, s);
-    if (N_OWNERS > 0) {
+    if (HAS_UPPER) {
         plan_stage(tables, plan, 2, [&](i32 begin, i32 end) {
             team_each(begin, end,
                       [&](i64 i) { update_owner(tables, tables.pair(AT_ENTRY, i), s); });

@@ -95,15 +95,24 @@ struct ChunkTerms {
 #endif
 };
 
-// Terms and place of a chunk.
+// Terms and place of a chunk, and the count of its owner where it is the owner's only one, else -1.
 struct Chunk {
     const Tables &tables;
     const State &s;
     IntPair record;
+    i32 count;
+
+    DEVICE_MEMBER Chunk(const Tables &all, i64 where, i64 i, const State &state)
+        : tables(all), s(state), record(all.pair(where, 2 * i)) {
+        const i32 species = all.at(where, 4 * i + 2);
+        count = species < 0 ? -1 : s.x[species];
+    }
 
     DEVICE_MEMBER int exponent() const { return record.b % 8; }
-    DEVICE_MEMBER i64 place() const { return record.b / 8; }
     DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a}; }
+    DEVICE_MEMBER void store(double sum) const {
+        s.v[record.b / 8] = count < 0 ? sum : count > 0 ? (double)count * sum : 0.0;
+    }
 };
 
 // ------------------------------------------------------------- stages of a plan, for item `i` each
@@ -112,11 +121,11 @@ DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
     s.v[leaf.b] = propensity(tables, leaf.a, s);
 }
 
-// Chunks whose records are `begin .. end - 1` of the table `where`.
-DEVICE void update_chunks(const Tables &tables, i64 where, i64 begin, i64 end, const State &s) {
+// Chunks whose records, of four numbers, are the first `count` from `where` on.
+DEVICE void update_chunks(const Tables &tables, i64 where, i64 count, const State &s) {
     team_sums(
-        begin, end, [&](i64 i) { return Chunk{tables, s, tables.pair(where, i)}; },
-        [&](const Chunk &chunk, double sum) { s.v[chunk.place()] = sum; });
+        0, count, [&](i64 i) { return Chunk(tables, where, i, s); },
+        [](const Chunk &chunk, double sum) { chunk.store(sum); });
 }
 
 // A sum of 32 neighbours.
@@ -147,12 +156,14 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
         team_each(0, N_LEAVES, [&](i64 i) {
             update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
         });
-    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, N_CHUNKS, s);
+    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, N_CHUNKS, s);
     team_sync();
     build_nodes(tables, 0, LOWER_STAGES, s);
-    if (N_OWNERS > 0) {
-        team_each(0, N_OWNERS,
-                  [&](i64 i) { update_owner(tables, {(i32)i, tables.quad(AT_OWNER, i).b}, s); });
+    if (HAS_UPPER) {
+        team_each(0, N_OWNERS, [&](i64 i) {
+            const i32 root = tables.quad(AT_OWNER, i).b;
+            if (root >= 0) update_owner(tables, {(i32)i, root}, s);
+        });
         team_sync();
     }
     build_nodes(tables, LOWER_STAGES, NODE_STAGES, s);
@@ -228,7 +239,7 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
             const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
             place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
         }
-        chunk = tables.pair(AT_CHUNK, place - V_CHUNKS);
+        chunk = tables.pair(AT_CHUNK, 2 * (place - V_CHUNKS));
     }
     const int lane = lanes_choose(1 << chunk.b % 8, ChunkTerms{tables, s, chunk.a}, target);
     return find_partner(tables, chunk.a + lane, target, s);
