@@ -200,6 +200,7 @@ class ForestTables:
             ("V_TOP", 0), ("V_CHUNKS", self.chunks_at), ("V_UPPER", upper_at),
             ("V_LEAVES", self.leaves_at), ("V_ROOT", (top_at or stored_at)[-1]),
             ("HAS_UPPER", len(upper_child) > 0), ("TOP_LEVELS", len(top)),
+            ("ROOT_LANES", _lanes_of_root(owners + (stored > 0) if owners else stored)),
             ("STORED_LEVELS", len(stored_at)), ("NODE_STAGES", len(sums.node_child)),
             ("LOWER_STAGES", self.lower),
         ):  # fmt: skip
@@ -305,6 +306,13 @@ class ForestTables:
         self.touched = (
             np.concatenate([species, species[in_run]]), np.concatenate([touched, run[in_run]]),
         )  # fmt: skip
+
+
+def _lanes_of_root(leaves: int) -> int:
+    """The power of two that holds the sums below the root of a tree of so many leaves."""
+    while leaves > LANES:
+        leaves = -(-leaves // LANES)
+    return max(2, width_of(leaves))
 
 
 def _exponent(width: IntArray) -> IntArray:

@@ -244,7 +244,7 @@ struct Composition {
     }
 
     // Changes counts, propensities and their groups; false if a count passed 2147483647.
-    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s, Draws &) {
         const Plan plan(tables, reaction);
         if (!change(tables, plan, s)) return false;
         const Groups groups = {s};

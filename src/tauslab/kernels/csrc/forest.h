@@ -34,10 +34,20 @@ typedef i64 Whole;
 typedef i32 Whole;
 #endif
 
+// Whole numbers of a trajectory, of which the first FAST_WHOLE stand in fast memory.
+struct WholeNumbers {
+    Whole *fast;
+    TeamArray<Whole> rest;  // from the first on
+    DEVICE_MEMBER Whole &operator[](i64 i) const {
+        if (FAST_WHOLE == N_WHOLE) return fast[i];
+        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[i] : rest[i];
+    }
+};
+
 // A trajectory in flight.
 struct State {
     TeamArray<i32> x;     // counts
-    TeamArray<Whole> n;   // whole numbers of terms, and of runs of 32 partners
+    WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
 };
@@ -139,6 +149,38 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
     s.v[V_TOP + owner.a] = count > 0 ? (double)count * s.v[owner.b] : 0.0;
 }
 
+// Sums of 32 neighbours. With KEEPS_SUMS a warp has the partial sums of the last node of every stage
+// in registers, of which the next choice needs the same: most events change what the last one did.
+struct Kept {
+#if KEEPS_SUMS
+    LaneSums<Neighbours> sums[NODE_STAGES];
+    i32 of[NODE_STAGES];  // place of the first of the 32, or -1
+
+    DEVICE_MEMBER void forget() {
+        UNROLL for (i32 stage = 0; stage < NODE_STAGES; ++stage) of[stage] = -1;
+    }
+
+    DEVICE_MEMBER void update(i32 stage, IntPair node, const State &s) {
+        sums[stage] = LaneSums<Neighbours>(Neighbours{s.v, node.a});
+        of[stage] = node.a;
+        if (first_lane()) s.v[node.b] = sums[stage].total();
+    }
+
+    DEVICE_MEMBER int choose(i32 stage, i64 begin, double &target, const State &s) const {
+        if (of[stage] == begin) return sums[stage].choose(target);
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#else
+    DEVICE_MEMBER void forget() {}
+
+    DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
+
+    DEVICE_MEMBER int choose(i32, i64 begin, double &target, const State &s) const {
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#endif
+};
+
 // ------------------------------------------------------------------------------- all from counts
 
 // Sums of stages `first .. last - 1`.
@@ -190,15 +232,17 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 
 // ---------------------------------------------------------------------------------- the choice
 
-typedef LaneSums<Neighbours> Root;
+// Lanes beyond ROOT_LANES are zero.
+typedef LaneSums<Neighbours, ROOT_LANES> Root;
 
-// Down a tree from a node whose children are on `level` to one on the lowest level.
+// Down a tree from a node whose children are on `level` to one on the lowest level, whose sums are
+// made in stage `lowest`.
 template <class Places>
-DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, double &target, const State &s) {
-    UNROLL for (; level >= 0; --level) {
-        const Neighbours below = {s.v, places[level] + node * LANES};
-        node = node * LANES + lanes_choose(LANES, below, target);
-    }
+DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, i32 lowest, double &target,
+                     const State &s, const Kept &kept) {
+    UNROLL for (; level >= 0; --level)
+        node = node * LANES +
+               kept.choose(lowest + level, places[level] + node * LANES, target, s);
     return node;
 }
 
@@ -206,12 +250,13 @@ DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, double &target, 
 // Reaction of a term: the partner in whose count `rank` falls, counted through all partners.
 DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const State &s) {
     const IntQuad whole = tables.quad(AT_WHOLE, term);
+    const Whole n = s.n[term];  // all loads before the first that has to wait
+    const double constant = term_constant(tables, term, s);
     i32 begin = whole.a;
     const i32 end = whole.b;
     if (end - begin == 1) return whole.d;
-    const i64 n = s.n[term];
-    const double quotient = target / term_constant(tables, term, s);
-    i64 rank = quotient < (double)n ? (i64)quotient : n - 1;
+    const double quotient = target / constant;
+    Whole rank = quotient < (double)n ? (Whole)quotient : n - 1;
     if (whole.c == FIXED) return tables.pair(AT_MEMBER, begin + rank).a;
     if (end - begin > LANES) {  // runs of 32 partners first
         i64 run = whole.c;
@@ -224,7 +269,7 @@ DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const Sta
     }
     const int count = end - begin < LANES ? end - begin : LANES;
     const int found = lanes_find(
-        count, [&](int lane) { return (i64)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
+        count, [&](int lane) { return (Whole)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
     return tables.pair(AT_MEMBER, begin + (found < count ? found : count - 1)).a;
 }
 
@@ -246,15 +291,18 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
-DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s) {
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
+                const Kept &kept) {
     const i64 first = root.choose(target);
     i64 leaf = first;
     if (N_OWNERS > 0) {
-        const i64 owner = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, target, s);
+        const i64 owner =
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), target, s);
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+                     kept);
     return tables.at(AT_LEAF_REACTION, leaf);
 }
 #endif

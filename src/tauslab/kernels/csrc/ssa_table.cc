@@ -13,10 +13,10 @@
 
 // Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
 constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
-constexpr i64 ROOM_OF_WHOLE = (N_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 ROOM_OF_WHOLE = (FAST_WHOLE * (i64)sizeof(Whole) + 7) / 8;
 constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
                              (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
-                             (FAST_PARTS > 2 ? ROOM_OF_WHOLE : 0);
+                             ROOM_OF_WHOLE;
 
 #if IS_DENSE
 typedef SumSearch Selector;
@@ -47,9 +47,8 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
     s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS),
            TEAM_STRIDE};
-    s.n = {FAST_PARTS > 2 ? (Whole *)(fast + N_VALUES + ROOM_OF_COUNTS)
-                          : all_whole + TEAM_OFFSET(N_WHOLE),
-           TEAM_STRIDE};
+    s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS),
+           {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE}};
     Selector::Draws draws;
     u64 fired = 0;
 
@@ -85,7 +84,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
-            if (!Selector::fire(tables, reaction, s)) {
+            if (!Selector::fire(tables, reaction, s, draws)) {
                 ended = OVERFLOWED;
                 break;
             }

@@ -7,7 +7,10 @@
 #include "team_draws.h"
 
 struct SumSearch {
-    typedef TeamDraws Draws;
+    struct Draws {
+        TeamDraws ahead;
+        Kept kept;
+    };
 
     // The event of `step`.
     class Event {
@@ -15,6 +18,7 @@ struct SumSearch {
         DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64 step, Draws &draws,
                             const State &s)
             : draws_(made(keys, place, step, draws)),
+              kept_(draws.kept),
               step_(step),
               below_{s.v, V_ROOT},
               root_(below_) {}
@@ -22,28 +26,30 @@ struct SumSearch {
         DEVICE_MEMBER double total() const { return root_.total(); }
         DEVICE_MEMBER double waiting() const { return draws_.waiting(step_) / total(); }
         DEVICE_MEMBER i32 reaction(const Tables &tables, const State &s) const {
-            return find(tables, root_, draws_.unit(step_) * total(), s);
+            return find(tables, root_, draws_.unit(step_) * total(), s, kept_);
         }
 
       private:
         // Made before the root, whose numbers would be in the way.
-        DEVICE_MEMBER static const Draws &made(const PhiloxKeys &keys, const Place &place, u64 step,
-                                               Draws &draws) {
-            if (step % DRAWS_OF_TEAM == 0) draws.make(keys, place, step);
-            return draws;
+        DEVICE_MEMBER static const TeamDraws &made(const PhiloxKeys &keys, const Place &place,
+                                                   u64 step, Draws &draws) {
+            if (step % DRAWS_OF_TEAM == 0) draws.ahead.make(keys, place, step);
+            return draws.ahead;
         }
 
-        const Draws &draws_;
+        const TeamDraws &draws_;
+        const Kept &kept_;
         u64 step_;
         Neighbours below_;
         Root root_;
     };
 
     // Before the first event: the forest is all there is.
-    DEVICE_MEMBER static void begin(Draws &, const State &) {}
+    DEVICE_MEMBER static void begin(Draws &draws, const State &) { draws.kept.forget(); }
 
     // Changes counts and sums; false if a count passed 2147483647.
-    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
-        return ::fire(tables, reaction, s);
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s,
+                                   Draws &draws) {
+        return ::fire(tables, reaction, s, draws.kept);
     }
 };
