@@ -20,7 +20,7 @@ class Work:
     """One run: `updates` of each trajectory, or to `t_end` where it is given.
 
     `kind` names the network: a rule and `size`, or a file. With `core` one CPU core runs `core`
-    trajectories first, with the selector that is fastest there. `presimulation` None chooses.
+    trajectories first, and both run by what is fastest there. `presimulation` None chooses.
     """
 
     case: str
