@@ -11,7 +11,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.bounds import narrow
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
-from tauslab.kernels.composition import write_groups
+from tauslab.kernels.composition import highest_exponent, write_groups
 from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
@@ -220,7 +220,8 @@ def tables_of(
         write_plans(book, network, forest)
     else:
         write_dense(book, network, forest, dense)
-    write_groups(book, len(network.species), len(stored) if grouped else None)
+    items = len(stored) if grouped else None
+    write_groups(book, len(network.species), items, highest_exponent(reactions))
     book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
     for name in ("FAST_PARTS", "FAST_WHOLE"):
         book.constant(name, 0)
