@@ -41,7 +41,8 @@ def test_means_by_every_selector(name, n, references):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "n", "until"), [
-    ("multistate", 10_000, 1e9), ("multisite2", 2000, 1e9), ("egfr_net", 256, 4), ("BCR_ssa", 64, 1),
+    ("multistate", 10_000, 1e9), ("multisite2", 2000, 1e9),
+    ("egfr_net", 256, 4), ("BCR_ssa", 64, 1),
 ])  # fmt: skip
 def test_means_on_a_gpu(name, n, until):
     """Cut where every event of a trajectory takes microseconds: 10 s each, 20 s for BCR."""

@@ -20,10 +20,10 @@ def write_groups(
 ) -> None:
     """Add the places of groups behind a trajectory's counts and values; None: it has no groups.
 
-    `highest` is the exponent of the largest propensities. Of an item its group and its place in the
-    order of items (`C_WHERE`), the items in that order (`C_ITEM`), of a group its size and the place
-    of its first item (`C_GROUP`), a bit for each that has items (`C_FILLED`), the first of those
-    (`C_TOP`); and the total of all bounds (`V_TOTAL`).
+    `highest` is the exponent of the largest propensities. Of an item its group and its place in
+    the order of items (`C_WHERE`), the items in that order (`C_ITEM`), of a group its size and the
+    place of its first item (`C_GROUP`), a bit for each that has items (`C_FILLED`), the first of
+    those (`C_TOP`); and the total of all bounds (`V_TOTAL`).
     """
     grouped, count = items is not None, items or 0
     groups = highest - LOWEST + 1

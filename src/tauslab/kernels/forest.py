@@ -240,8 +240,8 @@ class ForestTables:
     def chunk_records(self, chunk: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """First term; place times 8 plus the exponent of the width; species of the owner.
 
-        The only chunk of an owner has no place but the owner's, where its sum times the count of the
-        species belongs. A chunk of several has its own, and no species, -1.
+        The only chunk of an owner has no place but the owner's, where its sum times the count of
+        the species belongs. A chunk of several has its own, and no species, -1.
         """
         chunks = self.chunks
         owner = chunks.owner[chunk]

@@ -153,7 +153,7 @@ class LargeNetwork:
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
-        """Which parts of the state stand in fast memory, and in how many blocks; bytes they take."""
+        """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
         processors = self._backend.processors
         blocks = blocks_of_a_processor(team, trajectories, processors)
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]

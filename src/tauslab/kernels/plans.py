@@ -104,8 +104,8 @@ def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> li
     """What is computed again after changes of a list's species: leaves, chunks, owners, nodes.
 
     Of a leaf its reaction and place, of a chunk its record in two entries, of an owner of several
-    chunks its number and the place of their sum, of a node its first child and its place. The only
-    chunk of an owner is made again with the owner's count as well, so that its sum need not be kept.
+    chunks its number and the place of their sum, of a node its first child and its place. An
+    owner's only chunk is made again with the owner's count as well: its sum need not be kept.
     """
     parent, stage_of, value = forest.sums.parents()
     child, _ = forest.sums.nodes()

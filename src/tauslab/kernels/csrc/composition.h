@@ -188,7 +188,7 @@ struct Composition {
         DEVICE_MEMBER double total() const { return s_.v[V_TOTAL]; }
 
         // Draws candidates until one is accepted.
-        DEVICE_MEMBER double waiting() {
+        DEVICE_MEMBER double waiting(const Tables &) {
             double sum = 0;
             for (;;) {
                 const i32 used = (i32)(draws_.number % DRAWS_OF_TEAM);
@@ -207,7 +207,7 @@ struct Composition {
             }
         }
 
-        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &) const {
+        DEVICE_MEMBER i32 reaction(const Tables &tables) const {
             return tables.at(AT_LEAF_REACTION, item_);
         }
 
@@ -217,7 +217,8 @@ struct Composition {
             const Groups groups = {s_};
             i32 group = s_.x[C_TOP], begin = 0;
             const i32 last = group + RANGE < GROUPS ? group + RANGE : GROUPS - 1;
-            double left = target * power_of_two(group - HIGHEST - 1);  // in bounds of the group, exactly
+            double left =
+                target * power_of_two(group - HIGHEST - 1);  // in bounds of the group, exactly
             for (; group < last; ++group) {
                 const i32 size = groups.size(group);
                 if (left < size) break;

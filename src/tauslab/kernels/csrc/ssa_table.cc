@@ -14,9 +14,8 @@
 // Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
 constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
 constexpr i64 ROOM_OF_WHOLE = (FAST_WHOLE * (i64)sizeof(Whole) + 7) / 8;
-constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
-                             (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
-                             ROOM_OF_WHOLE;
+constexpr i64 FAST_DOUBLES =
+    (FAST_PARTS > 0 ? N_VALUES : 0) + (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) + ROOM_OF_WHOLE;
 
 #if IS_DENSE
 typedef SumSearch Selector;
@@ -67,7 +66,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             Selector::Event event(*keys, place, step, draws, s);
             double t_event = infinity();
             if (event.total() > 0 && event.total() < infinity())
-                t_event = t + event.waiting();
+                t_event = t + event.waiting(tables);
             else
                 ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == NOT_A_NUMBER) break;
@@ -79,7 +78,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 ended = STEP_LIMIT;
                 break;
             }
-            const i32 reaction = event.reaction(tables, s);
+            const i32 reaction = event.reaction(tables);
             if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;

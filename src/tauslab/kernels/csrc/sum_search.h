@@ -19,15 +19,25 @@ struct SumSearch {
                             const State &s)
             : draws_(made(keys, place, step, draws)),
               kept_(draws.kept),
+              s_(s),
               step_(step),
               below_{s.v, V_ROOT},
-              root_(below_) {}
+              root_(below_),
+              reaction_(0) {}
 
         DEVICE_MEMBER double total() const { return root_.total(); }
-        DEVICE_MEMBER double waiting() const { return draws_.waiting(step_) / total(); }
-        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &s) const {
-            return find(tables, root_, draws_.unit(step_) * total(), s, kept_);
+
+        // Looks for the reaction as well, so that nothing waits for the division; what comes next
+        // first asks for a time.
+        DEVICE_MEMBER double waiting(const Tables &tables) {
+            const double usual = draws_.waiting(step_), sum = total();
+            const bool is_usual = sum > 0x1p-900 && sum < 0x1p900;
+            const double time = quotient(usual, is_usual ? sum : 1.0);
+            reaction_ = find(tables, root_, draws_.unit(step_) * sum, s_, kept_);
+            return is_usual ? time : usual / sum;
         }
+
+        DEVICE_MEMBER i32 reaction(const Tables &) const { return reaction_; }
 
       private:
         // Made before the root, whose numbers would be in the way.
@@ -39,9 +49,11 @@ struct SumSearch {
 
         const TeamDraws &draws_;
         const Kept &kept_;
+        const State &s_;
         u64 step_;
         Neighbours below_;
         Root root_;
+        i32 reaction_;
     };
 
     // Before the first event: the forest is all there is.

@@ -225,8 +225,15 @@ DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
         const int lane = own_lane() & ((1 << exponent) - 1);
         const auto one = i < end ? item(i) : head;
         double sum = i < end && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
-        NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
-            sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
+        if (exponent <= 3) {  // most are, and a turn of a loop costs as much as an exchange
+            UNROLL for (int size = 4; size > 0; size /= 2) {
+                const double other = LANES_EXCHANGE(TEAM_LANES, sum, size);
+                sum += size < 1 << exponent ? other : 0.0;
+            }
+        } else {
+            NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
+                sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
+        }
         if (i < end && lane == 0) store(one, sum);
     }
 }
