@@ -120,11 +120,11 @@ def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> li
         np.concatenate([which[pair], which[changed]]),
         np.concatenate([chunk, forest.chunks.first[own]]),
     )
-    term, place, owner_species = forest.chunk_records(chunk)
-    columns = (in_list, in_list), (term, owner_species), (place, 0 * place)
+    term, place, owner_species, shape = forest.chunk_records(chunk)
+    columns = (in_list, in_list), (term, owner_species), (place, shape)
     first, second, third = (np.stack(two, axis=1).ravel() for two in columns)
     stages.append((first, second, third))
-    updated.append((in_list, place // 8))
+    updated.append((in_list, place))
     nodes: list[Columns] = []
     for stage in range(max(forest.lower, len(forest.sums.node_child)) + 1):
         if stage == forest.lower:

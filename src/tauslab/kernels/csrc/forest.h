@@ -23,8 +23,9 @@
 #include "streams.h"
 #include "team.h"
 
-// What a whole number is, in its record's third word: a count of its own species less one, a number
-// of reactions; else a sum of partners' counts, in which longer lists have their first run of 32.
+// What the number of a term is, in its record's third word: a count of its own species less one, a
+// number of reactions; else a sum of partners' counts, in which longer lists have their first run of
+// 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
 // Whole numbers of terms; narrow ones are proved to do by `kernels/bounds.py`.
@@ -39,8 +40,8 @@ struct WholeNumbers {
     Whole *fast;
     TeamArray<Whole> rest;  // from the first on
     DEVICE_MEMBER Whole &operator[](i64 i) const {
-        if (FAST_WHOLE == N_WHOLE) return fast[i];
-        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[i] : rest[i];
+        if (FAST_WHOLE == N_WHOLE) return fast[(u32)i];
+        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[(u32)i] : rest[i];
     }
 };
 
@@ -79,25 +80,41 @@ DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
 }
 
-DEVICE double term_constant(const Tables &tables, i64 term, const State &s) {
-    if (N_CONSTANTS == 0) return tables.real[AT_TERM_LITERAL + term];
-    return constant_of(tables.at(AT_TERM_SOURCE, term), tables.real[AT_TERM_LITERAL + term], s.c);
+// Rate constant of a term; of a term whose number is not stored, times that number, from the table
+// AT_TERM_LITERAL, and alone from AT_TERM_RATE.
+DEVICE double term_constant(const Tables &tables, i64 where, i64 term, const State &s) {
+    const double literal = tables.real[where + (u32)term];
+    return N_CONSTANTS == 0 ? literal : constant_of(tables.at(AT_TERM_SOURCE, term), literal, s.c);
 }
+
+// How wide a chunk is, and which of the whole numbers are of its first terms. The rest have numbers of
+// reactions, which never change.
+struct Shape {
+    u32 word;
+    DEVICE_MEMBER int exponent() const { return (int)(word % 8); }
+    DEVICE_MEMBER int stored() const { return (int)(word / 8 % 64); }
+    DEVICE_MEMBER u32 first() const { return word / 512; }
+};
 
 // Terms of a chunk, as lanes.
 struct ChunkTerms {
     const Tables &tables;
     const State &s;
     i64 first;
+    Shape shape;
 
     DEVICE_MEMBER double operator()(int lane) const {
-        return term_constant(tables, first + lane, s) * (double)s.n[first + lane];
+        const double constant = term_constant(tables, AT_TERM_LITERAL, first + lane, s);
+        return lane < shape.stored() ? constant * (double)s.n[shape.first() + (u32)lane] : constant;
     }
 #ifdef HAS_OCTETS
     DEVICE_MEMBER Octet octet(int lane) const {
-        if (N_CONSTANTS == 0)
-            return load_octet(&tables.real[AT_TERM_LITERAL + first + lane]) *
-                   load_octet(&s.n[first + lane]);
+        if (N_CONSTANTS == 0) {
+            const Octet constant = load_octet(&tables.real[AT_TERM_LITERAL + first + lane]);
+            if (lane >= shape.stored()) return constant;
+            const Octet whole = load_octet(&s.n[shape.first() + (u32)lane]);
+            return constant * first_of(whole, shape.stored() - lane, 1.0);
+        }
         double values[8];
         for (int i = 0; i < 8; ++i) values[i] = (*this)(lane + i);
         return load_octet(values);
@@ -111,17 +128,19 @@ struct Chunk {
     const State &s;
     IntPair record;
     i32 count;
+    Shape shape;
 
     DEVICE_MEMBER Chunk(const Tables &all, i64 where, i64 i, const State &state)
         : tables(all), s(state), record(all.pair(where, 2 * i)) {
-        const i32 species = all.at(where, 4 * i + 2);
-        count = species < 0 ? -1 : s.x[species];
+        const IntPair more = all.pair(where, 2 * i + 1);
+        count = more.a < 0 ? -1 : s.x[more.a];
+        shape = {(u32)more.b};
     }
 
-    DEVICE_MEMBER int exponent() const { return record.b % 8; }
-    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a}; }
+    DEVICE_MEMBER int exponent() const { return shape.exponent(); }
+    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a, shape}; }
     DEVICE_MEMBER void store(double sum) const {
-        s.v[record.b / 8] = count < 0 ? sum : count > 0 ? (double)count * sum : 0.0;
+        s.v[record.b] = count < 0 ? sum : count > 0 ? (double)count * sum : 0.0;
     }
 };
 
@@ -219,7 +238,7 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_sync();
     if (N_OWNERS > 0)
         team_each(0, N_WHOLE, [&](i64 i) {
-            const IntQuad whole = tables.quad(AT_WHOLE, i);
+            const IntQuad whole = tables.quad(AT_NUMBER, i);
             i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
             if (whole.c != FIXED)
                 for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
@@ -247,14 +266,15 @@ DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, i32 lowest, doub
 }
 
 #if !IS_DENSE
-// Reaction of a term: the partner in whose count `rank` falls, counted through all partners.
-DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const State &s) {
-    const IntQuad whole = tables.quad(AT_WHOLE, term);
-    const Whole n = s.n[term];  // all loads before the first that has to wait
-    const double constant = term_constant(tables, term, s);
+// Reaction of a term: the partner in whose count `rank` falls, counted through all partners. `number`
+// is the place of the term's whole number, if that is stored.
+DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
+    const IntQuad whole = tables.quad(AT_TERM, term);
+    const double constant = term_constant(tables, AT_TERM_RATE, term, s);
     i32 begin = whole.a;
     const i32 end = whole.b;
     if (end - begin == 1) return whole.d;
+    const Whole n = whole.c == FIXED ? end - begin : s.n[number];
     const double quotient = target / constant;
     Whole rank = quotient < (double)n ? (Whole)quotient : n - 1;
     if (whole.c == FIXED) return tables.pair(AT_MEMBER, begin + rank).a;
@@ -277,17 +297,21 @@ DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const Sta
 DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const State &s) {
     const IntQuad owner = tables.quad(AT_OWNER, number);
     target = target / (double)s.x[owner.a];
-    IntPair chunk = {owner.c, owner.d};
+    i32 first = owner.c;
+    Shape shape = {(u32)owner.d};
     if (HAS_UPPER && owner.b >= V_UPPER) {
         i64 place = owner.b;
         while (place >= V_UPPER) {
             const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
             place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
         }
-        chunk = tables.pair(AT_CHUNK, 2 * (place - V_CHUNKS));
+        const IntQuad chunk = tables.quad(AT_CHUNK, place - V_CHUNKS);
+        first = chunk.a;
+        shape = {(u32)chunk.d};
     }
-    const int lane = lanes_choose(1 << chunk.b % 8, ChunkTerms{tables, s, chunk.a}, target);
-    return find_partner(tables, chunk.a + lane, target, s);
+    const ChunkTerms terms = {tables, s, first, shape};
+    const int lane = lanes_choose(1 << shape.exponent(), terms, target);
+    return find_partner(tables, first + lane, shape.first() + (u32)lane, target, s);
 }
 
 // The reaction in which `target`, from 0 to the total, falls.

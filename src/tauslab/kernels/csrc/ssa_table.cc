@@ -62,18 +62,21 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
         u64 step = 0;
         double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
-        while (k < n_times) {
+        while (n_times > 0) {
             Selector::Event event(*keys, place, step, draws, s);
             double t_event = infinity();
-            if (event.total() > 0 && event.total() < infinity())
+            if (event.total() > 0 && event.total() < infinity()) {
                 t_event = t + event.waiting(tables);
-            else
+            } else {
                 ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
-            if (ended == NOT_A_NUMBER) break;
-            if (sample < t_event) settle(tables, s);
-            for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
-                record_state(tables, out, row, k, s);
-            if (k == n_times) break;
+                if (ended == NOT_A_NUMBER) break;
+            }
+            if (sample < t_event) {
+                settle(tables, s);
+                for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
+                    record_state(tables, out, row, k, s);
+                if (k == n_times) break;
+            }
             if (step >= max_steps) {
                 ended = STEP_LIMIT;
                 break;

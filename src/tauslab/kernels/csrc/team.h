@@ -24,7 +24,9 @@ template <class T>
 struct TeamArray {
     T *base;
     i64 stride;
-    DEVICE_MEMBER T &operator[](i64 i) const { return base[i * stride]; }
+    DEVICE_MEMBER T &operator[](i64 i) const {
+        return TEAM_THREADS == 1 ? base[i * stride] : base[(u32)i];
+    }
 };
 
 // 32 neighbours of such an array, as lanes.
