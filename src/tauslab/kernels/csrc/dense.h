@@ -148,8 +148,8 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const State &
 // The reaction in which `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 const Kept &kept) {
-    const i64 first = root.choose(target);
-    const i64 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+    const i32 first = root.choose(target);
+    const i32 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
     const IntQuad owner = tables.quad(AT_OWNER, number);
     const double count = s.v[V_COUNT + number], partners = s.v[V_PARTNERS + number];
     target = target / count;

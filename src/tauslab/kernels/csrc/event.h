@@ -12,9 +12,9 @@
 struct Plan {
     i32 at[PLAN_WORDS];
 
-    DEVICE_MEMBER Plan(const Tables &tables, i64 reaction) {
+    DEVICE_MEMBER Plan(const Tables &tables, i32 reaction) {
         UNROLL for (i32 i = 0; i < PLAN_WORDS; i += 4) {
-            const IntQuad words = tables.quad(AT_PLAN, (reaction * PLAN_WORDS + i) / 4);
+            const IntQuad words = tables.quad(AT_PLAN, reaction * (i32)(PLAN_WORDS / 4) + i / 4);
             at[i] = words.a, at[i + 1] = words.b, at[i + 2] = words.c, at[i + 3] = words.d;
         }
     }
@@ -98,7 +98,7 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept)
         });
     if (N_OWNERS > 0)
         plan_stage(tables, plan, 1, [&](i32 begin, i32 end) {
-            update_chunks(tables, AT_ENTRY + 2 * begin, (end - begin) / 2, s);
+            update_chunks(tables, AT_ENTRY, begin, end, s);
         });
     team_sync();
     update_nodes<0, LOWER_STAGES>(tables, plan, s, kept);

@@ -130,9 +130,9 @@ struct Chunk {
     i32 count;
     Shape shape;
 
-    DEVICE_MEMBER Chunk(const Tables &all, i64 where, i64 i, const State &state)
-        : tables(all), s(state), record(all.pair(where, 2 * i)) {
-        const IntPair more = all.pair(where, 2 * i + 1);
+    DEVICE_MEMBER Chunk(const Tables &all, i64 where, i32 pair, const State &state)
+        : tables(all), s(state), record(all.pair(where, pair)) {
+        const IntPair more = all.pair(where, pair + 1);
         count = more.a < 0 ? -1 : s.x[more.a];
         shape = {(u32)more.b};
     }
@@ -150,10 +150,11 @@ DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
     s.v[leaf.b] = propensity(tables, leaf.a, s);
 }
 
-// Chunks whose records, of four numbers, are the first `count` from `where` on.
-DEVICE void update_chunks(const Tables &tables, i64 where, i64 count, const State &s) {
+// Chunks whose records, of two pairs, are the pairs `begin .. end - 1` of the table `where`.
+DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, const State &s) {
     team_sums(
-        0, count, [&](i64 i) { return Chunk(tables, where, i, s); },
+        0, (u32)(end - begin) / 2,
+        [&](i64 i) { return Chunk(tables, where, begin + 2 * (i32)i, s); },
         [](const Chunk &chunk, double sum) { chunk.store(sum); });
 }
 
@@ -185,7 +186,7 @@ struct Kept {
         if (first_lane()) s.v[node.b] = sums[stage].total();
     }
 
-    DEVICE_MEMBER int choose(i32 stage, i64 begin, double &target, const State &s) const {
+    DEVICE_MEMBER int choose(i32 stage, i32 begin, double &target, const State &s) const {
         if (of[stage] == begin) return sums[stage].choose(target);
         return lanes_choose(LANES, Neighbours{s.v, begin}, target);
     }
@@ -194,7 +195,7 @@ struct Kept {
 
     DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
 
-    DEVICE_MEMBER int choose(i32, i64 begin, double &target, const State &s) const {
+    DEVICE_MEMBER int choose(i32, i32 begin, double &target, const State &s) const {
         return lanes_choose(LANES, Neighbours{s.v, begin}, target);
     }
 #endif
@@ -217,7 +218,7 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
         team_each(0, N_LEAVES, [&](i64 i) {
             update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
         });
-    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, N_CHUNKS, s);
+    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, 2 * (i32)N_CHUNKS, s);
     team_sync();
     build_nodes(tables, 0, LOWER_STAGES, s);
     if (HAS_UPPER) {
@@ -257,11 +258,11 @@ typedef LaneSums<Neighbours, ROOT_LANES> Root;
 // Down a tree from a node whose children are on `level` to one on the lowest level, whose sums are
 // made in stage `lowest`.
 template <class Places>
-DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, i32 lowest, double &target,
+DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
                      const State &s, const Kept &kept) {
     UNROLL for (; level >= 0; --level)
         node = node * LANES +
-               kept.choose(lowest + level, places[level] + node * LANES, target, s);
+               kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
     return node;
 }
 
@@ -300,9 +301,9 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
     i32 first = owner.c;
     Shape shape = {(u32)owner.d};
     if (HAS_UPPER && owner.b >= V_UPPER) {
-        i64 place = owner.b;
+        i32 place = owner.b;
         while (place >= V_UPPER) {
-            const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
+            const i32 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
             place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
         }
         const IntQuad chunk = tables.quad(AT_CHUNK, place - V_CHUNKS);
@@ -317,10 +318,10 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
 // The reaction in which `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 const Kept &kept) {
-    const i64 first = root.choose(target);
-    i64 leaf = first;
+    const i32 first = root.choose(target);
+    i32 leaf = first;
     if (N_OWNERS > 0) {
-        const i64 owner =
+        const i32 owner =
             find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;

@@ -32,7 +32,7 @@ struct TeamArray {
 // 32 neighbours of such an array, as lanes.
 struct Neighbours {
     const TeamArray<double> &array;
-    i64 begin;
+    i32 begin;
     DEVICE_MEMBER double operator()(int lane) const { return array[begin + lane]; }
 #ifdef HAS_OCTETS
     DEVICE_MEMBER Octet octet(int lane) const { return load_octet(&array[begin + lane]); }

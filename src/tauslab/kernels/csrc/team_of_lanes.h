@@ -204,8 +204,9 @@ DEVICE int lanes_find(int count, Value value, Number &rank) {
 
 template <class Item, class Store>
 DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
-    i64 first = begin;
-    NO_UNROLL for (int batch = 0; first < end; ++batch) {
+    i32 first = (i32)begin;
+    const i32 last = (i32)end;
+    NO_UNROLL for (int batch = 0; first < last; ++batch) {
         const auto head = item(first);
         const int exponent = head.exponent();
         const bool turn = batch % TEAM_WARPS == team_rank() / TEAM_LANES;
@@ -219,12 +220,12 @@ DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
             ++first;
             continue;
         }
-        const i64 i = first + (own_lane() >> exponent);
+        const i32 i = first + (own_lane() >> exponent);
         first += TEAM_LANES >> exponent;
         if (!turn) continue;
         const int lane = own_lane() & ((1 << exponent) - 1);
-        const auto one = i < end ? item(i) : head;
-        double sum = i < end && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
+        const auto one = i < last ? item(i) : head;
+        double sum = i < last && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
         if (exponent <= 3) {  // most are, and a turn of a loop costs as much as an exchange
             UNROLL for (int size = 4; size > 0; size /= 2) {
                 const double other = LANES_EXCHANGE(TEAM_LANES, sum, size);
@@ -234,6 +235,6 @@ DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
             NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
                 sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
         }
-        if (i < end && lane == 0) store(one, sum);
+        if (i < last && lane == 0) store(one, sum);
     }
 }
