@@ -212,7 +212,7 @@ def memory(device: str, *, quick: bool) -> Iterator[Row]:
 
 STARTS = {"load": (load, 15, "read, tables, compilation, memory of four networks"),
           "start": (start, 10, "58,276 reactions of 3,744 species, generated"),
-          "memory": (memory, 30, "more trajectories than fit")}  # fmt: skip
+          "memory": (memory, 20, "more trajectories than fit")}  # fmt: skip
 
 
 def rows_of(name: str, options: argparse.Namespace) -> Iterator[Row]:
