@@ -8,7 +8,8 @@ right before, in the middle of, and right after that change; a table in Markdown
 the CSV.  Exits 1 if a file does not open, a marked block is wrong, a digest differs, or a job does
 not end within 30 s.  A library that stands before the C library counts and strikes
 (kill_at_write.cc, which needs a C++ compiler).  mpio needs TAUSLAB_PARALLEL_H5PY
-(scripts/build_parallel_h5py).  --cases N takes N kills only, spread evenly.
+(scripts/build_parallel_h5py).  --cases N takes N kills only, spread evenly; --only TEXT takes the
+jobs whose name holds it, and leaves the rows of others in a table that is there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -94,7 +95,7 @@ def main() -> None:
             os.chdir(folder)
             rows = list(kills(arguments.cases, arguments.only))
             os.chdir("/")
-        write_table(output, rows, arguments.machine)
+        write_table(output, [*others(output, arguments.only), *rows], arguments.machine)
         sys.exit(any(row[-1] != "pass" for row in rows))
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kill_at_write.so"
@@ -103,8 +104,16 @@ def main() -> None:
         subprocess.run([*compiled, "-o", str(library), str(source), "-ldl"], check=True)
         # Threads of a numerical library do not live on in a process that is forked.
         environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
+        environment |= absolute_paths(environment)
         again = [sys.executable, *sys.argv]
         sys.exit(subprocess.run(again, env=environment, check=False).returncode)
+
+
+def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """Folders that Python searches, of any folder that runs are started in."""
+    names = [name for name in ("PYTHONPATH", "TAUSLAB_PARALLEL_H5PY") if environment.get(name)]
+    folders = {name: filter(None, environment[name].split(os.pathsep)) for name in names}
+    return {k: os.pathsep.join(str(Path(one).resolve()) for one in v) for k, v in folders.items()}
 
 
 def jobs() -> Iterator[Job]:
@@ -121,6 +130,16 @@ def jobs() -> Iterator[Job]:
         if "TAUSLAB_PARALLEL_H5PY" in os.environ:
             yield Job("samples", SAMPLES, 2, victim, "mpio")
             yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
+
+
+def others(table: Path, only: str) -> list[tuple[Any, ...]]:
+    """What a table that was written before has of other jobs."""
+    if not (only and table.exists()):
+        return []
+    with table.open(newline="") as file:
+        known = [row for row in csv.reader(file) if row != list(HEADER) and only not in row[0]]
+    numbers = {HEADER.index(name) for name in ("ranks", "killed_rank", "change", "wrong_on_disk")}
+    return [tuple(int(v) if i in numbers else v for i, v in enumerate(row)) for row in known]
 
 
 def kills(most: int | None, only: str) -> Iterator[tuple[Any, ...]]:
