@@ -23,14 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fault_injection import MOST_SECONDS, Case, clean_up, finish, left_on_disk, start
+import h5py
+from fault_injection import MOST_SECONDS, Case, clean_up, left_on_disk
 from fault_models import LATTICE, MODEL
+from forked_ranks import run_ranks
 
 import tauslab as ts
 from tauslab.kernels.backends.compilers import host_compiler
@@ -97,6 +99,8 @@ def main() -> None:
             os.chdir("/")
         write_table(output, [*others(output, arguments.only), *rows], arguments.machine)
         sys.exit(any(row[-1] != "pass" for row in rows))
+    if not arguments.only:
+        arguments.output.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kill_at_write.so"
         source = Path(__file__).with_suffix("").with_name("kill_at_write.cc")
@@ -104,20 +108,31 @@ def main() -> None:
         subprocess.run([*compiled, "-o", str(library), str(source), "-ldl"], check=True)
         # Threads of a numerical library do not live on in a process that is forked.
         environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
-        environment |= absolute_paths(environment)
-        again = [sys.executable, *sys.argv]
-        sys.exit(subprocess.run(again, env=environment, check=False).returncode)
+        environment["MPI4PY_RC_INITIALIZE"] = "false"  # forked ranks start it, each for itself
+        codes = [again(environment | paths) for paths in searched()]
+        sys.exit(any(codes))
 
 
-def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
-    """Folders that Python searches, of any folder that runs are started in."""
-    names = [name for name in ("PYTHONPATH", "TAUSLAB_PARALLEL_H5PY") if environment.get(name)]
-    folders = {name: filter(None, environment[name].split(os.pathsep)) for name in names}
-    return {k: os.pathsep.join(str(Path(one).resolve()) for one in v) for k, v in folders.items()}
+def again(environment: dict[str, str]) -> int:
+    """Run this script in another environment; its exit code."""
+    return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
+
+
+def searched() -> list[dict[str, str]]:
+    """Where Python looks for modules, from any folder: without and with an h5py that has MPI."""
+    parallel = os.environ.get("TAUSLAB_PARALLEL_H5PY")
+    known = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    found = [known, *([[parallel, *known]] if parallel else [])]
+    return [{"PYTHONPATH": os.pathsep.join(map(os.path.abspath, one))} for one in found]
 
 
 def jobs() -> Iterator[Job]:
-    """All jobs; those of several ranks once for each that is killed."""
+    """All jobs with this h5py; those of several ranks once for each that is killed."""
+    if h5py.get_config().mpi:
+        for victim in (0, 1):
+            yield Job("samples", SAMPLES, 2, victim, "mpio")
+            yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
+        return
     yield Job("samples", SAMPLES)
     yield Job("sums", SUMS)
     yield Job("samples, compressed", (*SAMPLES, "--compress", "4"))
@@ -127,17 +142,15 @@ def jobs() -> Iterator[Job]:
     for victim in (0, 1):
         yield Job("samples", SAMPLES, 2, victim, "parts")
         yield Job("lattice", BOX, 2, victim, "parts")
-        if "TAUSLAB_PARALLEL_H5PY" in os.environ:
-            yield Job("samples", SAMPLES, 2, victim, "mpio")
-            yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
 
 
 def others(table: Path, only: str) -> list[tuple[Any, ...]]:
-    """What a table that was written before has of other jobs."""
-    if not (only and table.exists()):
+    """What a table that was written before has of other jobs than these."""
+    if not table.exists():
         return []
+    mine = {job.label for job in jobs() if only in job.label}
     with table.open(newline="") as file:
-        known = [row for row in csv.reader(file) if row != list(HEADER) and only not in row[0]]
+        known = [row for row in csv.reader(file) if row != list(HEADER) and row[0] not in mine]
     numbers = {HEADER.index(name) for name in ("ranks", "killed_rank", "change", "wrong_on_disk")}
     return [tuple(int(v) if i in numbers else v for i, v in enumerate(row)) for row in known]
 
@@ -189,7 +202,7 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
         if again == 1:
             forked(resumed)
         else:
-            finish(start(mpirun(job, resumed), job.case))
+            ranks_of(job, resumed)
     found = digest()
     clean()
     good = found == wanted and not wrong and seconds < MOST_SECONDS
@@ -222,24 +235,21 @@ def run(job: Job, number: int, moment: str) -> bool:
     arguments = (*job.arguments, "-o", str(RESULT))
     if job.ranks == 1:
         return forked(arguments, number, moment)
-    armed = {"RANK": job.victim, "PATH": RESULT, "AT": number, "WHEN": moment[0], "LOG": COUNTED}
-    armed = {f"TAUSLAB_KILL_{name}": value for name, value in armed.items()}
-    os.environ.update({name: str(value) for name, value in armed.items()})
-    try:
-        process = start(mpirun(job, arguments), job.case)
-    finally:
-        for name in armed:
-            del os.environ[name]
-    finish(process)
-    return process.returncode != 0
+    return ranks_of(job, arguments, number, moment) != 0
 
 
-def mpirun(job: Job, arguments: tuple[str, ...]) -> list[str]:
-    """The command of a job on its ranks."""
-    launcher = str(Path(sys.executable).with_name("mpirun"))
+def ranks_of(
+    job: Job, arguments: tuple[str, ...], number: int | None = None, moment: str = "before"
+) -> int:
+    """Run a command on the job's ranks, one of which is killed if there is a number."""
     writer = () if job.case.job == "lattice" else ("--writer", job.writer)
-    python = [sys.executable, "-m", "tauslab"]
-    return [launcher, "-n", str(job.ranks), *python, *arguments, *writer]
+
+    def work(rank: int) -> int:
+        if rank == job.victim and number is not None:
+            arm(number, moment)
+        return command_line([*arguments, *writer])
+
+    return run_ranks(job.ranks, work)
 
 
 def forked(arguments: tuple[str, ...], number: int | None = None, moment: str = "before") -> bool:
@@ -252,13 +262,18 @@ def forked(arguments: tuple[str, ...], number: int | None = None, moment: str = 
         code = 1
         try:
             if number is not None:
-                arm = ctypes.CDLL(None).arm
-                texts = str(RESULT).encode(), str(COUNTED).encode()
-                arm(texts[0], ctypes.c_long(number), ctypes.c_char(moment[0].encode()), texts[1])
+                arm(number, moment)
             code = command_line(list(arguments))
         finally:
             os._exit(code)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def arm(number: int, moment: str) -> None:
+    """Make this process count its changes, and end it at one of them."""
+    texts = str(RESULT).encode(), str(COUNTED).encode()
+    when = ctypes.c_char(moment[0].encode())
+    ctypes.CDLL(None).arm(texts[0], ctypes.c_long(number), when, texts[1])
 
 
 def clean() -> None:
