@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from fault_injection import MOST_SECONDS, Case, clean_up, left_on_disk
+from fault_injection import MOST_SECONDS, Case, clean_up, left_on_disk, name_whole_paths
 from fault_models import LATTICE, MODEL
 from forked_ranks import run_ranks
 
@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
+    name_whole_paths()
     if "kill_at_write" in os.environ.get("LD_PRELOAD", ""):
         output = arguments.output.resolve()
         with tempfile.TemporaryDirectory() as folder:
@@ -119,11 +120,12 @@ def again(environment: dict[str, str]) -> int:
 
 
 def searched() -> list[dict[str, str]]:
-    """Where Python looks for modules, from any folder: without and with an h5py that has MPI."""
-    parallel = os.environ.get("TAUSLAB_PARALLEL_H5PY")
-    known = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    found = [known, *([[parallel, *known]] if parallel else [])]
-    return [{"PYTHONPATH": os.pathsep.join(map(os.path.abspath, one))} for one in found]
+    """Where Python looks for modules: without and with an h5py that has MPI."""
+    found: list[dict[str, str]] = [{}]
+    if parallel := os.environ.get("TAUSLAB_PARALLEL_H5PY"):
+        folders = filter(None, (parallel, os.environ.get("PYTHONPATH")))
+        found.append({"PYTHONPATH": os.pathsep.join(folders)})
+    return found
 
 
 def jobs() -> Iterator[Job]:
