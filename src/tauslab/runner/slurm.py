@@ -198,7 +198,9 @@ def _directives(job: BatchJob) -> list[str]:
 
 def _comment(text: str) -> list[str]:
     """Lines of a comment."""
-    return textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")
+    return textwrap.wrap(
+        text, 110, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
 
 
 _SETUP = [
@@ -210,14 +212,14 @@ _SETUP = [
         "beside the result."
     ),
     'cd "$SLURM_SUBMIT_DIR"',
-    "if [ -f .venv/bin/activate ]; then",
-    "    # shellcheck disable=SC1091",
-    "    source .venv/bin/activate",
-    "fi",
     *_comment(
         "On a cluster the site's MPI is the right one; load what mpi4py was built with here:"
     ),
     "# module load cuda openmpi",
+    "if [ -f .venv/bin/activate ]; then",
+    "    # shellcheck disable=SC1091",
+    "    source .venv/bin/activate",
+    "fi",
     "",
     *_comment(
         "One cache for all nodes; its keys hold the processor's features, so unlike nodes "
