@@ -360,6 +360,7 @@ def _simulate(
         if blocks < layout.n_blocks:
             ensemble.checkpoint()
             writer.abort()
+            comm.barrier()  # a launcher may end all ranks as soon as one has left
             stopped = _stopped(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
