@@ -37,8 +37,8 @@ def mpich_settings(library: str, environment: Mapping[str, str] = os.environ) ->
     """Variables with which this MPI starts on several nodes under ``srun --mpi=pmi2``.
 
     MPICH 5 over UCX tells other nodes 4,096 bytes for an address, in pieces of up to 1,022 digits
-    and a key; runs of equal digits are shortened, and what lies behind the address is whatever the
-    heap has there.  SLURM's pmi2 reads 1,024 characters of a message at a time (MAX_READLINE in
+    and a key; runs of zeros are shortened, and what lies behind the address is whatever the heap
+    has there.  SLURM's pmi2 reads 1,024 characters of a message at a time (MAX_READLINE in
     its src/plugins/mpi/pmi2/pmi1.c) and takes the rest for another message, so some runs do not
     start.  Over OFI, which the same MPICH has, addresses are short.
 
