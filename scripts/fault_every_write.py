@@ -110,13 +110,18 @@ def main() -> None:
         # Threads of a numerical library do not live on in a process that is forked.
         environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
         environment["MPI4PY_RC_INITIALIZE"] = "false"  # forked ranks start it, each for itself
-        codes = [again(environment | paths) for paths in searched()]
+        places = searched()
+        counts = [arguments.cases] * len(places)
+        if arguments.cases is not None and len(places) > 1:
+            counts = [arguments.cases - arguments.cases // 3, arguments.cases // 3]
+        codes = [again(environment | p, n) for p, n in zip(places, counts, strict=True)]
         sys.exit(any(codes))
 
 
-def again(environment: dict[str, str]) -> int:
-    """Run this script in another environment; its exit code."""
-    return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
+def again(environment: dict[str, str], cases: int | None) -> int:
+    """Run this script in another environment, for so many kills; its exit code."""
+    command = [sys.executable, *sys.argv, *(() if cases is None else ("--cases", str(cases)))]
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 def searched() -> list[dict[str, str]]:
