@@ -28,7 +28,7 @@ _WAITING, _SPILLS, FULL, _BARRIER, MESSAGE_FULL = 0, 2, 3, 4, 7
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
-_SEGMENT = 16  # planes that a block of a large lattice climbs; two more are read for them
+_SEGMENT = 30  # planes that a block of a large lattice climbs; two more are read for them
 
 
 class LatticeEngine:
