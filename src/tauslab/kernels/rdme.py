@@ -23,8 +23,9 @@ Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
 # Words of `work`, as in csrc/rdme_lattice.h.
-_WORK = 8
-_WAITING, _SPILLS, FULL, _BARRIER, MESSAGE_FULL = 0, 2, 3, 4, 7
+_WORK = 10
+_WAITING, _SPILLS, FULL, MESSAGE_FULL = 0, 2, 3, 6
+_OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
@@ -71,7 +72,9 @@ class LatticeEngine:
         many = sites <= backend.sites_together if together is None else together
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        self.header = {"model.h": lattice_header(lattice, reactions)}
+        # Blocks of few threads, as a CPU's, lose by small tiles.
+        small = self._together and backend.style.warps
+        self.header = {"model.h": lattice_header(lattice, reactions, small=small)}
         self.program: Program = backend.compile(
             KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), self.header)
         )
@@ -79,8 +82,8 @@ class LatticeEngine:
             KernelSource("rdme_count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
-        self.tile = tile_of(lattice)
-        self._warps, rows = lanes_of(lattice) if backend.style.warps else (1, 1)
+        self.tile = tile_of(lattice, small=small)
+        self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
@@ -103,6 +106,10 @@ class LatticeEngine:
         self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
+        bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
+        together = self._together
+        self._z_moves = backend.empty((*shape[:3], 2), bits) if together else None
+        self._listed = backend.empty((2, planes, self.tiles), np.int32) if together else None
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -309,11 +316,11 @@ class LatticeEngine:
 
     def _run_together(self, steps: int) -> None:
         planes = self.slab.planes
-        self.backend.clear(self.work[_BARRIER : _BARRIER + 1], self.stream)
+        self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         _, ny, nx = self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
-        arguments = [*self.arguments(), steps, self._segment(planes)]
+        arguments = [*self.arguments(), self._z_moves, self._listed, steps]
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
 

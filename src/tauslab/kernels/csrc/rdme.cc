@@ -4,6 +4,7 @@
 // Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
 // otherwise: keys of draws, thresholds, the list of those that wait.
 #include "rdme_climb.h"
+#include "rdme_together.h"
 
 // Tiles that a block hops in side by side: one for each warp, or one.
 #if STRIPS_OF_LANES
@@ -82,28 +83,30 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
 }
 
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
-// run at the same time.
-BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 steps, i64 segment) {
-    SHARED union {
-        TileWork tile;
-        RowWork column;
-    } shared;
+// run at the same time. `listed` has room for two numbers of each tile.
+BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
+             i32 *listed, i64 steps) {
+    SHARED TogetherWork shared;
     LATTICE_IN_BLOCK(l);
+    l.z_moves = z_moves;
     BARRIER();
-    const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
+    const i64 tiles = l.planes * tiles_of_plane(l);
+    TileList list = {l.work + LISTED_0, listed, listed + tiles, BLOCK_ID, BLOCKS};
+    i64 length = 0;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        for (i64 t = BLOCK_ID * TILES_EACH + part_of_block(); t < l.planes * tiles;
-             t += BLOCKS * TILES_EACH)
-            hop_in_tile(l, s, t, shared.tile);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        for (i64 j = BLOCK_ID * ROWS_EACH + part_of_block(); j < tiles * ROWS * pieces;
-             j += BLOCKS * ROWS_EACH) {
-            const i64 b = j / ROWS, first = b / tiles * segment;
-            const i64 last = first + segment < l.planes ? first + segment : l.planes;
-            climb(l, s, b % tiles, (int)(j % ROWS), first, last, shared.column);
+        const bool first = BLOCK_ID == 0 && THREAD_ID == 0;
+        // After the first step anew if all tiles were taken for filled, as they are at first.
+        if (i % LISTED_FOR == 0 || (i == 1 && 2 * length > tiles)) {
+            if (i > 0) list.count = l.work + (list.count == l.work + LISTED_0 ? LISTED_1 : LISTED_0);
+            make_list(l, list);
+            if (first) l.work[list.count == l.work + LISTED_0 ? LISTED_1 : LISTED_0] = 0;
         }
+        length = (i64) * (volatile u64 *)list.count;
+        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+        hop_in_listed_planes(l, s, list, length, shared);
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
+        finish_listed_tiles(l, s, list, length, shared);
         grid_barrier(l.work + BARRIER_CELL, BLOCKS);
     }
 }

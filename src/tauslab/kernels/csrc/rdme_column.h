@@ -30,22 +30,6 @@ DEVICE PlaneOfColumn plane_of_column(const Lattice &l, i64 plane, i64 tile) {
     return {plane * l.ny * l.nx, site_number(l, plane, 0, 0), number, l.state_stamps + number};
 }
 
-DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
-    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
-    const int type = type_at(l, index);
-    const i64 z = l.first_plane + plane, below = plane_below(l, plane),
-              above = plane_above(l, plane);
-    const i64 here = plane * l.ny * l.nx;
-    Sides sides;
-    sides.minus = z == 0 && face_kind(0) != PERIODIC ? face_row(0, type)
-                  : below < 0 ? WALL
-                              : hop_row(type, type_at(l, index - here + below * l.ny * l.nx));
-    sides.plus = z == l.nz - 1 && face_kind(1) != PERIODIC ? face_row(1, type)
-                 : above < 0 ? WALL
-                             : hop_row(type, type_at(l, index - here + above * l.ny * l.nx));
-    return sides;
-}
-
 // What a block knows of the planes around the one it builds.
 struct Column {
     int x0, y0;

@@ -25,10 +25,12 @@ enum WorkWord {
     WAITING_1 = 1,
     SPILLS = 2,
     LIST_FULL = 3,
-    BARRIER_CELL = 4,
-    STEPS_BEFORE = 5,  // added to every kernel's `step`: launches that are replayed go on from it
-    MESSAGES_BEFORE = 6,  // likewise for the numbers of messages, see halo.cc
-    MESSAGE_FULL = 7,
+    STEPS_BEFORE = 4,  // added to every kernel's `step`: launches that are replayed go on from it
+    MESSAGES_BEFORE = 5,  // likewise for the numbers of messages, see halo.cc
+    MESSAGE_FULL = 6,
+    BARRIER_CELL = 7,
+    LISTED_0 = 8,  // lengths of lists of tiles, see rdme_together.h
+    LISTED_1 = 9,
 };
 
 struct Lattice {
@@ -55,6 +57,7 @@ struct Lattice {
     u64 seed, step;
     i64 replica;
     const u32 *packing;  // see rdme_site.h
+    SlotMoves *z_moves;  // after the hops along x and y: who hops along z; see rdme_together.h
 };
 
 #define LATTICE_ARGUMENTS \
@@ -69,7 +72,7 @@ struct Lattice {
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
             first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
-            nullptr \
+            nullptr, nullptr \
     }
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.

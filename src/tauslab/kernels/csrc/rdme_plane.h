@@ -70,6 +70,22 @@ DEVICE Sides sides_of(const Lattice &l, i64 index, int c, int n, i64 stride, int
     return sides;
 }
 
+DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
+    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
+    const int type = type_at(l, index);
+    const i64 z = l.first_plane + plane, below = plane_below(l, plane),
+              above = plane_above(l, plane);
+    const i64 here = plane * l.ny * l.nx;
+    Sides sides;
+    sides.minus = z == 0 && face_kind(0) != PERIODIC ? face_row(0, type)
+                  : below < 0 ? WALL
+                              : hop_row(type, type_at(l, index - here + below * l.ny * l.nx));
+    sides.plus = z == l.nz - 1 && face_kind(1) != PERIODIC ? face_row(1, type)
+                 : above < 0 ? WALL
+                             : hop_row(type, type_at(l, index - here + above * l.ny * l.nx));
+    return sides;
+}
+
 // Particles that stayed, came from the minus side, came from the plus side; returns their number.
 template <class Spill>
 DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32 leaving,
@@ -205,7 +221,8 @@ DEVICE_SHARED void decide_fuller_y(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves along y and stores the tile.
+// Moves along y and stores the tile; with DECIDES_Z also who hops along z then.
+template <bool DECIDES_Z>
 DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                           PlaneWork &work) {
     for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
@@ -217,11 +234,20 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
         const SpillHere spill = {l, t.tile, site, SPILL_Y, true};
         const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
+        u64 bits = 0;
+        if (DECIDES_Z && DRAW_AHEAD) bits = hop_bits(s, site, 0, 2);
         gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
                work.y_moves[at - TILE_X].plus, work.after_x[at + TILE_X],
                work.y_moves[at + TILE_X].minus, site, index, y, t.ny, 2, spill, to);
         l.moved[index] = to;
         if (!is_empty(to)) l.moved_stamps[t.tile] = (u32)(l.step + 1);
+        if (DECIDES_Z) {
+            Moves moves = {0, 0};
+            if (!is_empty(to))
+                moves = decide(l, s, site, 2, to, DRAW_AHEAD ? bits : hop_bits(s, site, 0, 2),
+                               sides_along_z(l, t.plane, index));
+            l.z_moves[index] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
+        }
     }
 }
 
@@ -246,18 +272,10 @@ DEVICE void empty_tile(const Lattice &l, const PlaneTile &t, Site *sites) {
     }
 }
 
-// Tile `number` of all planes.
-DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 number,
-                                PlaneWork &work) {
-    const PlaneTile t = plane_tile(l, number);
-    if (THREAD_ID == 0) {
-        *tile_head(l, (l.step + 1) & 1, number) = -1;
-        work.n_fuller[0] = work.n_fuller[1] = 0;
-    }
-    if (!tile_is_reached(l, t)) {
-        if (l.moved_stamps[number] == (u32)l.step) empty_tile(l, t, l.moved);
-        return;
-    }
+// A tile that is reached. The lists of fuller sites are empty before and after.
+template <bool DECIDES_Z>
+DEVICE_SHARED void hop_through_tile(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                                    PlaneWork &work) {
     load_and_decide_x(l, s, t, work);
     BARRIER();
     decide_fuller_x(l, s, t, work);
@@ -266,6 +284,21 @@ DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 nu
     BARRIER();
     decide_fuller_y(l, s, t, work);
     BARRIER();
-    move_y(l, s, t, work);
+    move_y<DECIDES_Z>(l, s, t, work);
+    if (THREAD_ID == 0) work.n_fuller[0] = work.n_fuller[1] = 0;
     BARRIER();
+}
+
+// Tile `number` of all planes.
+DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 number,
+                                PlaneWork &work) {
+    const PlaneTile t = plane_tile(l, number);
+    if (THREAD_ID == 0) {
+        *tile_head(l, (l.step + 1) & 1, number) = -1;
+        work.n_fuller[0] = work.n_fuller[1] = 0;
+    }
+    if (tile_is_reached(l, t))
+        hop_through_tile<false>(l, s, t, work);
+    else if (l.moved_stamps[number] == (u32)l.step)
+        empty_tile(l, t, l.moved);
 }

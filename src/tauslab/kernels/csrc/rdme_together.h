@@ -1,0 +1,204 @@
+// Whole steps of a lattice that lies on one device, by blocks that all run at the same time.
+//
+// A list names the tiles that hold particles and those around them, and blocks share out what is on
+// it: so an empty region costs nothing. Hops along x and y come first, and who hops along z; when
+// all blocks are there, the hops along z and the rest of the step, where no thread waits for another.
+#pragma once
+
+#include "rdme_column.h"
+
+constexpr int LISTED_FOR = 64;  // steps; then the list is made anew
+constexpr int LOOKED_AT = 14;   // tiles whose neighbours a block looks at at once: 9 threads for each
+constexpr int AROUND = 27;      // tiles, with the one in the middle
+
+// Flags of a tile. SURROUNDED: the tiles around it are listed too.
+enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
+
+// The tiles that may change within the next steps, those that hold particles at first. A tile that
+// is not on it is empty, as are those around it. It grows where particles come into an empty tile.
+struct TileList {
+    u64 *count;
+    i32 *tiles;
+    i32 *flags;  // of all tiles
+    i64 block, blocks;  // which one goes through it, of how many
+};
+
+// Memory of a block.
+struct TogetherWork {
+    union {
+        PlaneWork plane;
+        Site gathered[3][TILE_THREADS];  // of each thread: below and above its site, and there
+    };
+    u32 reached[LOOKED_AT];
+};
+
+// Tile `i` of those around one; -1 where there is none.
+DEVICE i64 tile_around(const Lattice &l, i64 tile, int i) {
+    const int per_plane = tiles_of_plane(l), along_x = tiles_along_x(l);
+    const int plane = (int)((u32)tile / (u32)per_plane), own = (int)tile - plane * per_plane;
+    const int row = (int)((u32)own / (u32)along_x);
+    int y = row + i / 3 % 3 - 1, x = own - row * along_x + i % 3 - 1;
+    const i64 at = i < 9 ? plane_below(l, plane) : i >= 18 ? plane_above(l, plane) : plane;
+    if (at < 0 || !brought_inside(y, tiles_along_y(l), face_kind(2) == PERIODIC) ||
+        !brought_inside(x, along_x, face_kind(4) == PERIODIC))
+        return -1;
+    return at * per_plane + y * along_x + x;
+}
+
+// Between two steps: whether the next one finds particles in the tile, or what they left behind.
+DEVICE bool is_busy(const Lattice &l, i64 tile) {
+    return l.state_stamps[tile] == (u32)(l.step + 1) || l.moved_stamps[tile] == (u32)l.step ||
+           (l.always && l.always[tile]) || *tile_head(l, l.step & 1, tile) >= 0;
+}
+
+DEVICE void put_on_list(const TileList &list, i64 tile) {
+    list.tiles[atomic_add(list.count, 1)] = (i32)tile;
+}
+
+// Makes the list of which `count` is 0; busy tiles come first, so that each block gets its share.
+DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
+    const i64 tiles = l.planes * tiles_of_plane(l), threads = list.blocks * BLOCK_THREADS;
+    const i64 first = list.block * BLOCK_THREADS + THREAD_ID;
+    for (i64 tile = first; tile < tiles; tile += threads) {
+        const bool busy = is_busy(l, tile);
+        list.flags[tile] = busy ? SURROUNDED : UNLISTED;
+        *tile_head(l, (l.step + 1) & 1, tile) = -1;
+        if (busy) put_on_list(list, tile);
+    }
+    grid_barrier(l.work + BARRIER_CELL, list.blocks);
+    for (i64 tile = first; tile < tiles; tile += threads) {
+        bool near = false;
+        for (int i = 0; i < AROUND && list.flags[tile] == UNLISTED && !near; ++i) {
+            const i64 other = tile_around(l, tile, i);
+            near = other >= 0 && *(volatile i32 *)(list.flags + other) == SURROUNDED;
+        }
+        if (!near) continue;
+        list.flags[tile] = LISTED;
+        put_on_list(list, tile);
+    }
+    grid_barrier(l.work + BARRIER_CELL, list.blocks);
+}
+
+// Lists what is around a tile that particles have come into, for the next step.
+DEVICE_SHARED void list_around(const Lattice &l, const TileList &list, i64 tile) {
+    NO_UNROLL for (int i = 0; i < AROUND; ++i) {
+        const i64 other = tile_around(l, tile, i);
+        if (other >= 0 && *(volatile i32 *)(list.flags + other) == UNLISTED &&
+            atomic_exchange(list.flags + other, UNLISTED, LISTED) == UNLISTED)
+            put_on_list(list, other);
+    }
+    *(volatile i32 *)(list.flags + tile) = SURROUNDED;
+}
+
+// Hops along x and y in the first `listed` tiles of the list, and who hops along z from there.
+DEVICE_SHARED void hop_in_listed_planes(const Lattice &l, const LatticeStream &s,
+                                        const TileList &list, i64 listed, TogetherWork &work) {
+    for (i64 first = list.block; first < listed; first += list.blocks * LOOKED_AT) {
+        for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) work.reached[i] = 0;
+        if (THREAD_ID == 0) work.plane.n_fuller[0] = work.plane.n_fuller[1] = 0;
+        BARRIER();
+        for (int i = THREAD_ID; i < LOOKED_AT * 9; i += BLOCK_THREADS) {
+            const i64 place = first + i / 9 * list.blocks;
+            if (place >= listed) break;
+            const i64 tile = list.tiles[place], other = tile_around(l, tile, 9 + i % 9);
+            if (other == tile) *tile_head(l, (l.step + 1) & 1, tile) = -1;
+            if ((other >= 0 && l.state_stamps[other] == (u32)(l.step + 1)) ||
+                (l.always && l.always[tile] & 1))
+                work.reached[i / 9] = 1;
+        }
+        BARRIER();
+        for (int i = 0; i < LOOKED_AT && first + i * list.blocks < listed; ++i) {
+            const PlaneTile t = plane_tile(l, list.tiles[first + i * list.blocks]);
+            if (work.reached[i])
+                hop_through_tile<true>(l, s, t, work.plane);
+            else if (l.moved_stamps[t.tile] == (u32)l.step)
+                empty_tile(l, t, l.moved);
+        }
+        BARRIER();
+    }
+}
+
+// A plane that a tile is built from: where it begins, and whether the tile there holds particles
+// that hopped along x and y.
+struct Layer {
+    i64 first_index;
+    bool filled;
+};
+
+DEVICE Layer layer_of(const Lattice &l, i64 plane, i64 tile_in_plane) {
+    if (plane < 0) return {0, false};
+    const i64 tile = plane * tiles_of_plane(l) + tile_in_plane;
+    return {plane * l.ny * l.nx, l.moved_stamps[tile] == (u32)(l.step + 1)};
+}
+
+// What is loaded before it is known whether it counts.
+DEVICE void take_site(const Lattice &l, const Layer &layer, int in_plane, Site &to) {
+    const Site content = l.moved[layer.first_index + in_plane];
+    if (layer.filled)
+        to = content;
+    else
+        make_empty(to);
+}
+
+DEVICE SlotMoves moves_along_z(const Lattice &l, const Layer &layer, int in_plane) {
+    const SlotMoves moves = l.z_moves[layer.first_index + in_plane], none = {0, 0};
+    return layer.filled ? moves : none;
+}
+
+// One site after its hops along x and y; returns whether it holds particles then.
+DEVICE bool finish_in_place(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                            const Layer (&layers)[3], int in_plane, TogetherWork &work) {
+    const u64 site = t.first_site + (u64)in_plane;
+    const i64 index = t.first_index + in_plane;
+    u64 bits = 0;
+    if (DRAW_AHEAD) {
+        const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
+        bits = joined(drawn.x2, drawn.x3);
+    }
+    Site own, &below = work.gathered[0][THREAD_ID], &above = work.gathered[1][THREAD_ID],
+              &content = work.gathered[2][THREAD_ID];
+    take_site(l, layers[0], in_plane, own);
+    take_site(l, layers[1], in_plane, below);
+    take_site(l, layers[2], in_plane, above);
+    const SlotMoves moves = moves_along_z(l, layers[0], in_plane);
+    const u32 from_below = moves_along_z(l, layers[1], in_plane).plus,
+              from_above = moves_along_z(l, layers[2], in_plane).minus;
+    const SpillHere spill = {l, t.tile, site, SPILL_Z, true};
+    const int n = gather(l, s, own, (u32)(moves.minus | moves.plus), below, from_below, above,
+                         from_above, site, index, (int)(l.first_plane + t.plane), (int)l.nz, 0,
+                         spill, content);
+    finish_site(l, s, spill, l.state_stamps + t.tile, index, DRAW_AHEAD, bits, n, content);
+    return !is_empty(content);
+}
+
+// The rest of the step in a tile, by `threads` threads, of which this one is number `thread`.
+DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const TileList &list,
+                               i64 tile, int thread, int threads, TogetherWork &work) {
+    const PlaneTile t = plane_tile(l, tile);
+    const i64 in_plane_tile = tile - t.plane * tiles_of_plane(l);
+    const Layer layers[3] = {layer_of(l, t.plane, in_plane_tile),
+                             layer_of(l, plane_below(l, t.plane), in_plane_tile),
+                             layer_of(l, plane_above(l, t.plane), in_plane_tile)};
+    const bool entered = (l.always && l.always[tile] & 2) ||
+                         *(volatile i32 *)tile_head(l, l.step & 1, tile) >= 0;
+    const bool reached = layers[0].filled || layers[1].filled || layers[2].filled || entered;
+    if (!reached && l.state_stamps[tile] != (u32)(l.step + 1)) return;
+    const bool surrounded = list.flags[tile] == SURROUNDED;
+    for (int i = thread; i < TILE_SITES; i += threads) {
+        const int y = t.y0 + i / TILE_X, x = t.x0 + i % TILE_X, in_plane = y * t.nx + x;
+        if (y >= t.ny || x >= t.nx) continue;
+        if (!reached)
+            make_empty(l.state[t.first_index + in_plane]);
+        else if (finish_in_place(l, s, t, layers, in_plane, work) && !surrounded)
+            list_around(l, list, tile);
+    }
+}
+
+DEVICE void finish_listed_tiles(const Lattice &l, const LatticeStream &s, const TileList &list,
+                                i64 listed, TogetherWork &work) {
+    const int threads = BLOCK_THREADS < TILE_SITES ? BLOCK_THREADS : TILE_SITES;
+    const int tiles = BLOCK_THREADS / threads, part = THREAD_ID / threads;
+    if (part < tiles)
+        for (i64 i = list.block * tiles + part; i < listed; i += list.blocks * tiles)
+            finish_tile(l, s, list, list.tiles[i], THREAD_ID % threads, threads, work);
+}
