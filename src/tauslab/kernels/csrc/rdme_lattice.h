@@ -78,7 +78,7 @@ struct Lattice {
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
 constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
 constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
-constexpr int MOST_KEPT = 1024;
+constexpr int MOST_KEPT = 2048;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot

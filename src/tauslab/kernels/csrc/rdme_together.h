@@ -29,6 +29,9 @@ struct TogetherWork {
         PlaneWork plane;
         Site gathered[3][TILE_THREADS];  // of each thread: below and above its site, and there
     };
+    // Tiles of the list that the block looks at, and those that were reached in the look of this
+    // number.
+    i32 tile[LOOKED_AT];
     u32 reached[LOOKED_AT];
 };
 
@@ -90,32 +93,51 @@ DEVICE_SHARED void list_around(const Lattice &l, const TileList &list, i64 tile)
     *(volatile i32 *)(list.flags + tile) = SURROUNDED;
 }
 
-// Hops along x and y in the first `listed` tiles of the list, and who hops along z from there.
+// How far a block has gone through the list.
+struct Progress {
+    i64 listed;  // length of the list at the start of the step
+    i64 known;   // as far as TogetherWork has its tiles
+    u32 looks;
+};
+
+// Tiles `first`, one in every `blocks`, of the list: which are reached by hops along x and y.
+DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 first, i64 known,
+                                 const Progress &progress, TogetherWork &work) {
+    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) {
+        const i64 place = first + i * list.blocks;
+        if (place >= known && place < progress.listed) work.tile[i] = list.tiles[place];
+    }
+    if (THREAD_ID == 0) work.plane.n_fuller[0] = work.plane.n_fuller[1] = 0;
+    if (known < progress.listed) BARRIER();
+    for (int i = THREAD_ID; i < LOOKED_AT * 9; i += BLOCK_THREADS) {
+        if (first + i / 9 * list.blocks >= progress.listed) break;
+        const i64 tile = work.tile[i / 9], other = tile_around(l, tile, 9 + i % 9);
+        if (other == tile) *tile_head(l, (l.step + 1) & 1, tile) = -1;
+        if ((other >= 0 && l.state_stamps[other] == (u32)(l.step + 1)) ||
+            (l.always && l.always[tile] & 1))
+            work.reached[i / 9] = progress.looks;
+    }
+    BARRIER();
+}
+
+// Hops along x and y in the tiles of the list, and who hops along z from there.
 DEVICE_SHARED void hop_in_listed_planes(const Lattice &l, const LatticeStream &s,
-                                        const TileList &list, i64 listed, TogetherWork &work) {
-    for (i64 first = list.block; first < listed; first += list.blocks * LOOKED_AT) {
-        for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) work.reached[i] = 0;
-        if (THREAD_ID == 0) work.plane.n_fuller[0] = work.plane.n_fuller[1] = 0;
-        BARRIER();
-        for (int i = THREAD_ID; i < LOOKED_AT * 9; i += BLOCK_THREADS) {
-            const i64 place = first + i / 9 * list.blocks;
-            if (place >= listed) break;
-            const i64 tile = list.tiles[place], other = tile_around(l, tile, 9 + i % 9);
-            if (other == tile) *tile_head(l, (l.step + 1) & 1, tile) = -1;
-            if ((other >= 0 && l.state_stamps[other] == (u32)(l.step + 1)) ||
-                (l.always && l.always[tile] & 1))
-                work.reached[i / 9] = 1;
-        }
-        BARRIER();
-        for (int i = 0; i < LOOKED_AT && first + i * list.blocks < listed; ++i) {
-            const PlaneTile t = plane_tile(l, list.tiles[first + i * list.blocks]);
-            if (work.reached[i])
+                                        const TileList &list, Progress &progress,
+                                        TogetherWork &work) {
+    const i64 round = list.blocks * LOOKED_AT;
+    for (i64 first = list.block; first < progress.listed; first += round) {
+        ++progress.looks;
+        look_at_tiles(l, list, first, first == list.block ? progress.known : 0, progress, work);
+        for (int i = 0; i < LOOKED_AT && first + i * list.blocks < progress.listed; ++i) {
+            const PlaneTile t = plane_tile(l, work.tile[i]);
+            if (work.reached[i] == progress.looks)
                 hop_through_tile<true>(l, s, t, work.plane);
             else if (l.moved_stamps[t.tile] == (u32)l.step)
                 empty_tile(l, t, l.moved);
         }
-        BARRIER();
+        if (progress.listed > round) BARRIER();
     }
+    progress.known = progress.listed > round ? 0 : progress.listed;
 }
 
 // A plane that a tile is built from: where it begins, and whether the tile there holds particles
@@ -179,9 +201,9 @@ DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const T
     const Layer layers[3] = {layer_of(l, t.plane, in_plane_tile),
                              layer_of(l, plane_below(l, t.plane), in_plane_tile),
                              layer_of(l, plane_above(l, t.plane), in_plane_tile)};
-    const bool entered = (l.always && l.always[tile] & 2) ||
-                         *(volatile i32 *)tile_head(l, l.step & 1, tile) >= 0;
-    const bool reached = layers[0].filled || layers[1].filled || layers[2].filled || entered;
+    const i32 head = *(volatile i32 *)tile_head(l, l.step & 1, tile);
+    const bool reached = layers[0].filled || layers[1].filled || layers[2].filled || head >= 0 ||
+                         (l.always && l.always[tile] & 2);
     if (!reached && l.state_stamps[tile] != (u32)(l.step + 1)) return;
     const bool surrounded = list.flags[tile] == SURROUNDED;
     for (int i = thread; i < TILE_SITES; i += threads) {
@@ -195,10 +217,12 @@ DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const T
 }
 
 DEVICE void finish_listed_tiles(const Lattice &l, const LatticeStream &s, const TileList &list,
-                                i64 listed, TogetherWork &work) {
+                                const Progress &progress, TogetherWork &work) {
     const int threads = BLOCK_THREADS < TILE_SITES ? BLOCK_THREADS : TILE_SITES;
     const int tiles = BLOCK_THREADS / threads, part = THREAD_ID / threads;
-    if (part < tiles)
-        for (i64 i = list.block * tiles + part; i < listed; i += list.blocks * tiles)
-            finish_tile(l, s, list, list.tiles[i], THREAD_ID % threads, threads, work);
+    if (part >= tiles) return;
+    for (i64 i = part, place = list.block + i * list.blocks; place < progress.listed;
+         i += tiles, place += tiles * list.blocks)
+        finish_tile(l, s, list, progress.known ? work.tile[i] : list.tiles[place],
+                    THREAD_ID % threads, threads, work);
 }
