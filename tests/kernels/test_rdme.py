@@ -134,7 +134,7 @@ def test_cuts_along_z_do_not_matter(cpu, segment, monkeypatch):
     lattice = MODELS["crowded"]()
     expected = after(engine_on(cpu, lattice))
     monkeypatch.setattr(LatticeEngine, "_segment", lambda *_: segment)
-    assert after(engine_on(cpu, lattice)) == expected
+    assert after(engine_on(cpu, lattice, together=False)) == expected
 
 
 def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
@@ -146,7 +146,7 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     monkeypatch.setattr(rdme, "tile_of", lambda _, **__: Tile(4, 4, 128))
     found = []
     for always in (False, True):
-        engine = LatticeEngine(cpu, lattice, seed=3)
+        engine = LatticeEngine(cpu, lattice, seed=3, together=False)
         engine.load(state_of(lattice, start))
         if always:
             engine.tables._always_active = np.full((12, engine.tiles), 3, np.uint8)

@@ -237,9 +237,7 @@ def poisson_thresholds(mean: float) -> list[int]:
             total += term
 
 
-def lattice_header(
-    lattice: LoweredLattice, tables: ReactionTables, *, small: bool = False
-) -> str:
+def lattice_header(lattice: LoweredLattice, tables: ReactionTables, *, small: bool = False) -> str:
     """`model.h`: sizes, faces and where tables begin; for a small lattice, whose tiles are too."""
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small)
