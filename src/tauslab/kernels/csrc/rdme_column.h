@@ -39,16 +39,18 @@ struct Column {
     PlaneOfColumn read, built;  // plane k, which is begun if it is to be built; and the one below
 };
 
-// Reactions at a site that all have hopped into, then those that wait; stores the site.
-DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const SpillHere &hop_spill,
-                               u32 *stamp, i64 index, bool drawn, u64 bits, int n, Site &content) {
+// Reactions at a site of a type that all have hopped into, then those that wait, unless there are
+// none but those of this very pass; stores the site.
+DEVICE void finish_site_of_type(const Lattice &l, const LatticeStream &s,
+                                const SpillHere &hop_spill, u32 *stamp, i64 index, int type,
+                                bool some_wait, bool drawn, u64 bits, int n, Site &content) {
     Slot *slots = slots_of(content);
     const u64 site = hop_spill.site;
+    u32 spilled = n >= SLOTS;
     n = n < SLOTS ? n : SLOTS;
     if (N_REACTIONS > 0) {
         const SpillHere spill = {l, hop_spill.tile, site, SPILL_REACTION, true};
-        const int type = type_at(l, index);
-        u32 spilled = 0;
+        u32 of_reactions = 0;
         for (u32 pass = 0; pass < REACTION_PASSES; ++pass) {
             if (n == 0 && N_ZEROTH == 0) break;
             if (pass > 0 || !drawn) {
@@ -56,12 +58,19 @@ DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const S
                                            : lattice_draw(s, site, PURPOSE_Z, 0, 0);
                 bits = pass > 0 ? joined(x.x0, x.x1) : joined(x.x2, x.x3);
             }
-            react(l, s, site, type, pass, bits, slots, n, spilled, spill);
+            react(l, s, site, type, pass, bits, slots, n, of_reactions, spill);
         }
+        spilled += of_reactions;
     }
-    settle(l, hop_spill.tile, site, slots, n);
+    if (some_wait || spilled) settle(l, hop_spill.tile, site, slots, n);
     l.state[index] = content;
     if (n > 0) *stamp = (u32)(l.step + 2);
+}
+
+DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const SpillHere &hop_spill,
+                               u32 *stamp, i64 index, bool drawn, u64 bits, int n, Site &content) {
+    finish_site_of_type(l, s, hop_spill, stamp, index, N_REACTIONS > 0 ? type_at(l, index) : 0,
+                        true, drawn, bits, n, content);
 }
 
 // One site of the column: takes in plane k, finishes plane k - 1, begins to build plane k.

@@ -146,6 +146,8 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
         } else {
             const int in_plane = y * t.nx + x;
             const i64 index = t.first_index + in_plane;
+            Sides sides = {0, 0};
+            if (DRAW_AHEAD) sides = sides_of(l, index, x, t.nx, 1, 4);
             const Site content = l.state[index];
             work.before[i] = content;
             if (DRAW_AHEAD || !is_empty(content)) {
@@ -153,7 +155,7 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
                 const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 0, 0);
                 work.y_bits[i] = joined(bits.x2, bits.x3);
                 moves = decide_first(l, s, site, 0, content, joined(bits.x0, bits.x1),
-                                     sides_of(l, index, x, t.nx, 1, 4));
+                                     DRAW_AHEAD ? sides : sides_of(l, index, x, t.nx, 1, 4));
                 if (has_more_groups(content)) note_fuller(work, 0, i);
             }
         }
@@ -176,7 +178,9 @@ DEVICE_SHARED void decide_fuller_x(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves along x, and decides who hops along y.
+// Moves along x, and decides who hops along y. Where a thread has few sites, it looks AHEAD at what
+// it may need, and does not wait for it later.
+template <bool AHEAD>
 DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                        PlaneWork &work) {
     for (int i = THREAD_ID; i < RIM_Y * TILE_X; i += BLOCK_THREADS) {
@@ -192,6 +196,8 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
             const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
             const SpillHere spill = {l, t.tile, site, SPILL_X, mine};
             const SlotMoves own = work.x_moves[at];
+            Sides sides = {0, 0};
+            if (AHEAD) sides = sides_of(l, index, y, t.ny, l.nx, 2);
             gather(l, s, work.before[at], (u32)(own.minus | own.plus), work.before[at - 1],
                    work.x_moves[at - 1].plus, work.before[at + 1], work.x_moves[at + 1].minus, site,
                    index, x, t.nx, 4, spill, work.after_x[i]);
@@ -199,7 +205,7 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
                 const bool drawn = DRAW_AHEAD || !is_empty(work.before[at]);
                 moves = decide_first(l, s, site, 1, work.after_x[i],
                                      drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
-                                     sides_of(l, index, y, t.ny, l.nx, 2));
+                                     AHEAD ? sides : sides_of(l, index, y, t.ny, l.nx, 2));
                 if (has_more_groups(work.after_x[i])) note_fuller(work, 1, i);
             }
         }
@@ -235,7 +241,11 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
         const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
         u64 bits = 0;
-        if (DECIDES_Z && DRAW_AHEAD) bits = hop_bits(s, site, 0, 2);
+        Sides sides = {0, 0};
+        if (DECIDES_Z && DRAW_AHEAD) {
+            sides = sides_along_z(l, t.plane, index);
+            bits = hop_bits(s, site, 0, 2);
+        }
         gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
                work.y_moves[at - TILE_X].plus, work.after_x[at + TILE_X],
                work.y_moves[at + TILE_X].minus, site, index, y, t.ny, 2, spill, to);
@@ -245,7 +255,7 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
             Moves moves = {0, 0};
             if (!is_empty(to))
                 moves = decide(l, s, site, 2, to, DRAW_AHEAD ? bits : hop_bits(s, site, 0, 2),
-                               sides_along_z(l, t.plane, index));
+                               DRAW_AHEAD ? sides : sides_along_z(l, t.plane, index));
             l.z_moves[index] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
         }
     }
@@ -280,7 +290,7 @@ DEVICE_SHARED void hop_through_tile(const Lattice &l, const LatticeStream &s, co
     BARRIER();
     decide_fuller_x(l, s, t, work);
     BARRIER();
-    move_x_and_decide_y(l, s, t, work);
+    move_x_and_decide_y<DECIDES_Z && DRAW_AHEAD>(l, s, t, work);
     BARRIER();
     decide_fuller_y(l, s, t, work);
     BARRIER();

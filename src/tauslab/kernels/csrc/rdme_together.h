@@ -8,8 +8,9 @@
 #include "rdme_column.h"
 
 constexpr int LISTED_FOR = 64;  // steps; then the list is made anew
-constexpr int LOOKED_AT = 14;   // tiles whose neighbours a block looks at at once: 9 threads for each
-constexpr int AROUND = 27;      // tiles, with the one in the middle
+constexpr int LOOKED_AT =
+    14;                     // tiles whose neighbours a block looks at at once: 9 threads for each
+constexpr int AROUND = 27;  // tiles, with the one in the middle
 
 // Flags of a tile. SURROUNDED: the tiles around it are listed too.
 enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
@@ -19,7 +20,7 @@ enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
 struct TileList {
     u64 *count;
     i32 *tiles;
-    i32 *flags;  // of all tiles
+    i32 *flags;         // of all tiles
     i64 block, blocks;  // which one goes through it, of how many
 };
 
@@ -169,9 +170,11 @@ DEVICE SlotMoves moves_along_z(const Lattice &l, const Layer &layer, int in_plan
 
 // One site after its hops along x and y; returns whether it holds particles then.
 DEVICE bool finish_in_place(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
-                            const Layer (&layers)[3], int in_plane, TogetherWork &work) {
+                            const Layer (&layers)[3], bool some_wait, int in_plane,
+                            TogetherWork &work) {
     const u64 site = t.first_site + (u64)in_plane;
     const i64 index = t.first_index + in_plane;
+    const int type = N_REACTIONS > 0 ? type_at(l, index) : 0;
     u64 bits = 0;
     if (DRAW_AHEAD) {
         const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
@@ -189,7 +192,8 @@ DEVICE bool finish_in_place(const Lattice &l, const LatticeStream &s, const Plan
     const int n = gather(l, s, own, (u32)(moves.minus | moves.plus), below, from_below, above,
                          from_above, site, index, (int)(l.first_plane + t.plane), (int)l.nz, 0,
                          spill, content);
-    finish_site(l, s, spill, l.state_stamps + t.tile, index, DRAW_AHEAD, bits, n, content);
+    finish_site_of_type(l, s, spill, l.state_stamps + t.tile, index, type, some_wait, DRAW_AHEAD,
+                        bits, n, content);
     return !is_empty(content);
 }
 
@@ -211,7 +215,7 @@ DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const T
         if (y >= t.ny || x >= t.nx) continue;
         if (!reached)
             make_empty(l.state[t.first_index + in_plane]);
-        else if (finish_in_place(l, s, t, layers, in_plane, work) && !surrounded)
+        else if (finish_in_place(l, s, t, layers, head >= 0, in_plane, work) && !surrounded)
             list_around(l, list, tile);
     }
 }
