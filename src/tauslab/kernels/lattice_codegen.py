@@ -246,6 +246,7 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables, *, small: bo
         "N_TYPES": len(lattice.site_types),
         "N_REACTIONS": len(lattice.reactions),
         "N_ZEROTH": tables.n_zeroth,
+        "TABLE_ENTRIES": len(tables.array),
         "REACTION_PASSES": reaction_passes(lattice),
         "SLOTS": lattice.slots,
         "TILE_X": tile.x,

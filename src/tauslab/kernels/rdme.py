@@ -109,7 +109,7 @@ class LatticeEngine:
         bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
         together = self._together
         self._z_moves = backend.empty((*shape[:3], 2), bits) if together else None
-        self._listed = backend.empty((2, planes, self.tiles), np.int32) if together else None
+        self._listed = backend.empty((6, planes, self.tiles), np.int32) if together else None
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""

@@ -307,9 +307,11 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
                      : "=r"(before)
                      : "l"(cell), "r"(share)
                      : "memory");
+        // A look that ordered memory would empty the processor's cache each time.
         do {
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+            asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
         } while ((before ^ now) >> 31 == 0);
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
 }

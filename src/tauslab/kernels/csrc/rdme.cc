@@ -83,15 +83,17 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
 }
 
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
-// run at the same time. `listed` has room for two numbers of each tile.
+// run at the same time. `listed` has room for six numbers of each tile.
 BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
              i32 *listed, i64 steps) {
     SHARED TogetherWork shared;
     LATTICE_IN_BLOCK(l);
+    REACTIONS_IN_BLOCK(l);
     l.z_moves = z_moves;
     const i64 tiles = l.planes * tiles_of_plane(l);
-    TileList list = {l.work + LISTED_0, listed, listed + tiles, BLOCK_ID, BLOCKS};
-    Progress progress = {0, 0, 0};
+    TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
+                     (u32 *)listed,     BLOCK_ID,           BLOCKS};
+    Progress progress = {0, 0, 0, false};
     for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
     BARRIER();
     for (i64 i = 0; i < steps; ++i, ++l.step) {
@@ -111,5 +113,6 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotM
         grid_barrier(l.work + BARRIER_CELL, BLOCKS);
         finish_listed_tiles(l, s, list, progress, shared);
         grid_barrier(l.work + BARRIER_CELL, BLOCKS);
+        progress.edges = true;
     }
 }

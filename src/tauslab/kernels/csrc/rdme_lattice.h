@@ -78,15 +78,19 @@ struct Lattice {
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
 constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
 constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
+constexpr int CHANCE_ENTRIES = N_REACTIONS * N_TYPES;
 constexpr int MOST_KEPT = 2048;
+// Tables of reactions, where a block has room for them beside its sites.
+constexpr int MOST_TABLES_KEPT = SITE_WORDS > 8 ? 0 : 3072;
+constexpr int MOST_CHANCES_KEPT = SITE_WORDS > 8 ? 0 : 1024;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
 #ifdef SELECT_BYTES
 template <class T>
-DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
-    if (entries > MOST_KEPT) return table;
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = MOST_KEPT) {
+    if (entries > most) return table;
     for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
     return kept;
 }
@@ -102,8 +106,16 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
     l.packing = packing; \
     l.bounds = keep_in_block(kept_bounds, BOUND_ENTRIES, l.bounds); \
     l.hop_high = keep_in_block(kept_hops, HOP_ENTRIES, l.hop_high)
+
+// What few sites read, but one after the other: where all wait for those few. As above.
+#define REACTIONS_IN_BLOCK(l) \
+    SHARED i32 kept_tables[TABLE_ENTRIES > MOST_TABLES_KEPT ? 1 : TABLE_ENTRIES]; \
+    SHARED double kept_chances[CHANCE_ENTRIES > MOST_CHANCES_KEPT ? 1 : CHANCE_ENTRIES + 1]; \
+    l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables, MOST_TABLES_KEPT); \
+    l.chances = keep_in_block(kept_chances, CHANCE_ENTRIES, l.chances, MOST_CHANCES_KEPT)
 #else
 #define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
+#define REACTIONS_IN_BLOCK(l)
 #endif
 
 DEVICE int tiles_along_x(const Lattice &l) {

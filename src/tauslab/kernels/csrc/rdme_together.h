@@ -21,6 +21,7 @@ struct TileList {
     u64 *count;
     i32 *tiles;
     i32 *flags;         // of all tiles
+    u32 *edges;         // of all tiles: stamps, as of tiles, of their sites along y-, y+, x- and x+
     i64 block, blocks;  // which one goes through it, of how many
 };
 
@@ -72,11 +73,12 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
     grid_barrier(l.work + BARRIER_CELL, list.blocks);
     for (i64 tile = first; tile < tiles; tile += threads) {
         bool near = false;
-        for (int i = 0; i < AROUND && list.flags[tile] == UNLISTED && !near; ++i) {
+    UNROLL for (int i = 0; i < AROUND; ++i) {
             const i64 other = tile_around(l, tile, i);
-            near = other >= 0 && *(volatile i32 *)(list.flags + other) == SURROUNDED;
+            const i32 flag = list.flags[other >= 0 ? other : tile];
+            near = near || (flag == SURROUNDED && other >= 0);
         }
-        if (!near) continue;
+        if (!near || list.flags[tile] != UNLISTED) continue;
         list.flags[tile] = LISTED;
         put_on_list(list, tile);
     }
@@ -99,7 +101,18 @@ struct Progress {
     i64 listed;  // length of the list at the start of the step
     i64 known;   // as far as TogetherWork has its tiles
     u32 looks;
+    bool edges;  // whether they were stamped in the step before
 };
+
+// Whether particles of the tile, number `side` of the nine of a plane around another, may hop there
+// along x and y.
+DEVICE bool reaches(const Lattice &l, const TileList &list, i64 tile, int side, bool edges) {
+    const u32 now = (u32)(l.step + 1), *edge = list.edges + 4 * tile;
+    const int y = side / 3, x = side % 3;
+    const u32 along_y = edge[y == 0], along_x = edge[2 + (x == 0)];
+    return l.state_stamps[tile] == now &&
+           (!edges || ((y == 1 || along_y == now) && (x == 1 || along_x == now)));
+}
 
 // Tiles `first`, one in every `blocks`, of the list: which are reached by hops along x and y.
 DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 first, i64 known,
@@ -114,7 +127,7 @@ DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 fir
         if (first + i / 9 * list.blocks >= progress.listed) break;
         const i64 tile = work.tile[i / 9], other = tile_around(l, tile, 9 + i % 9);
         if (other == tile) *tile_head(l, (l.step + 1) & 1, tile) = -1;
-        if ((other >= 0 && l.state_stamps[other] == (u32)(l.step + 1)) ||
+        if ((other >= 0 && reaches(l, list, other, i % 9, progress.edges)) ||
             (l.always && l.always[tile] & 1))
             work.reached[i / 9] = progress.looks;
     }
@@ -197,6 +210,16 @@ DEVICE bool finish_in_place(const Lattice &l, const LatticeStream &s, const Plan
     return !is_empty(content);
 }
 
+// For a site that holds particles.
+DEVICE void stamp_edges(const Lattice &l, const TileList &list, const PlaneTile &t, int y, int x) {
+    u32 *const edge = list.edges + 4 * t.tile;
+    const u32 stamp = (u32)(l.step + 2);
+    if (y == t.y0) edge[0] = stamp;
+    if (y == t.y0 + TILE_Y - 1 || y == t.ny - 1) edge[1] = stamp;
+    if (x == t.x0) edge[2] = stamp;
+    if (x == t.x0 + TILE_X - 1 || x == t.nx - 1) edge[3] = stamp;
+}
+
 // The rest of the step in a tile, by `threads` threads, of which this one is number `thread`.
 DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const TileList &list,
                                i64 tile, int thread, int threads, TogetherWork &work) {
@@ -215,8 +238,10 @@ DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const T
         if (y >= t.ny || x >= t.nx) continue;
         if (!reached)
             make_empty(l.state[t.first_index + in_plane]);
-        else if (finish_in_place(l, s, t, layers, head >= 0, in_plane, work) && !surrounded)
-            list_around(l, list, tile);
+        else if (finish_in_place(l, s, t, layers, head >= 0, in_plane, work)) {
+            stamp_edges(l, list, t, y, x);
+            if (!surrounded) list_around(l, list, tile);
+        }
     }
 }
 
