@@ -237,8 +237,22 @@ def poisson_thresholds(mean: float) -> list[int]:
             total += term
 
 
-def lattice_header(lattice: LoweredLattice, tables: ReactionTables, *, small: bool = False) -> str:
-    """`model.h`: sizes, faces and where tables begin; for a small lattice, whose tiles are too."""
+def lattice_header(
+    lattice: LoweredLattice,
+    tables: ReactionTables,
+    *,
+    small: bool = False,
+    together: bool = True,
+) -> str:
+    """`model.h`: sizes, faces and where tables begin.
+
+    Parameters
+    ----------
+    small
+        Whether tiles are small, as `tile_of` says.
+    together
+        Whether a launch may do many steps.
+    """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small)
     sizes = {
@@ -267,6 +281,7 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables, *, small: bo
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
         f"#define STRIPS {int(in_strips(lattice, small=small))}  // see rdme_strip.h\n"
+        f"#define TOGETHER {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
     )

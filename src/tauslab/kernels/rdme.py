@@ -74,10 +74,10 @@ class LatticeEngine:
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         # Blocks of few threads, as a CPU's, lose by small tiles.
         small = self._together and backend.style.warps
-        self.header = {"model.h": lattice_header(lattice, reactions, small=small)}
-        self.program: Program = backend.compile(
-            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), self.header)
-        )
+        header = lattice_header(lattice, reactions, small=small, together=self._together)
+        self.header = {"model.h": header}
+        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
+        self.program: Program = backend.compile(KernelSource("rdme.cc", kernels, self.header))
         self._counter: Program = backend.compile(
             KernelSource("rdme_count.cc", ("rdme_count",), self.header)
         )
@@ -160,7 +160,8 @@ class LatticeEngine:
         work = np.zeros(_WORK, np.uint64)
         current = self.step & 1
         work[_WAITING + current], work[_SPILLS] = len(waiting), spills
-        entries, tiles = chained(waiting, self._tile_of(waiting["site"]))
+        where = self.slab.tiles_of(waiting["site"], self.lattice.shape, self.tile.y, self.tile.x)
+        entries, tiles = chained(waiting, where)
         heads = np.full(self._heads.shape, -1, np.int32)
         heads[current].reshape(-1)[tiles] = first_entries(entries, tiles)
         upload = self.backend.upload
@@ -178,14 +179,6 @@ class LatticeEngine:
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
         self._load_waiting(waiting, spills + added)
         self.mark_all()
-
-    def _tile_of(self, sites: Array) -> Array:
-        """Tile, of all stored planes, of numbered sites."""
-        nx = self.lattice.shape[2]
-        z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
-        along_x = -(-nx // self.tile.x)
-        plane = z - self.slab.begin + self.slab.below
-        return np.asarray(plane * self.tiles + y // self.tile.y * along_x + x // self.tile.x)
 
     def mark_all(self) -> None:
         """Take every tile for filled: after particles were changed from outside."""

@@ -82,6 +82,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
     }
 }
 
+#if TOGETHER
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
 // run at the same time. `listed` has room for six numbers of each tile.
 BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
@@ -116,3 +117,4 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotM
         progress.edges = true;
     }
 }
+#endif

@@ -81,8 +81,8 @@ constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
 constexpr int CHANCE_ENTRIES = N_REACTIONS * N_TYPES;
 constexpr int MOST_KEPT = 2048;
 // Tables of reactions, where a block has room for them beside its sites.
-constexpr int MOST_TABLES_KEPT = SITE_WORDS > 8 ? 0 : 3072;
-constexpr int MOST_CHANCES_KEPT = SITE_WORDS > 8 ? 0 : 1024;
+constexpr bool HAS_ROOM = SITE_WORDS <= 8 && TILE_X * TILE_Y * SITE_WORDS <= 1024;
+constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 3072 : 0, MOST_CHANCES_KEPT = HAS_ROOM ? 1024 : 0;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
