@@ -11,13 +11,21 @@ from emulation import EmulatedLattices
 
 from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice_codegen import Tile
+from tauslab.kernels.lattice_codegen import Tile, tile_of
 from tauslab.kernels.rdme import LatticeEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, state_of, typed
+from lattice_factory import (
+    binding,
+    coefficient,
+    digest,
+    empty_lattice,
+    engine_on,
+    lowered,
+    state_of,
+    typed,
+)
 
-THREADS = 128
 LISTED = slice(8, 10)  # words of `work`
 SHAPE = (12, 24, 40)
 
@@ -59,10 +67,11 @@ def three_threads():
 @pytest.mark.parametrize(("name", "order"), [(m, (-1) ** i) for i, m in enumerate(MODELS)])
 def test_blocks_of_a_gpu_give_the_bits_of_single_steps(cpu, tmp_path, name, order):
     lattice = MODELS[name]()
-    backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
+    threads = tile_of(lattice, small=True).threads
+    backend = EmulatedLattices(tmp_path, threads, order, counter=cpu)
     expected = engine_on(cpu, lattice, together=False)
     found = engine_on(backend, lattice, together=True)
-    assert found.tile.x * found.tile.y <= THREADS // 2  # a thread has one site
+    assert found.tile.x * found.tile.y <= threads  # a thread has one site
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
     assert digest(found) == digest(expected)
@@ -122,6 +131,32 @@ def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):
     assert listed(engine) < tiles / 2
     engine.run_sampled([130])  # anew after 64 and 128 of them
     assert listed(engine) <= 3 * 27 * 2
+
+
+def test_tiles_that_nothing_can_enter_are_not_on_the_list(cpu, three_threads, monkeypatch):
+    """A cell in a medium; then the medium is made part of the cell, and particles go there."""
+    small_tiles(monkeypatch)
+    model = empty_lattice((6, 24, 24), {}, boundary="periodic")
+    model.add_species("A")
+    _, y, x = np.indices((6, 24, 24))
+    model.add_site_type("medium")
+    model.add_site_type("cell", (y < 4) & (x < 8))
+    model.add_diffusion("A", coefficient(0.3), within="cell")
+    model.place("A", count=200, site_type="cell")
+    lattice = lowered(model)
+    digests = []
+    for backend, together in ((cpu, False), (three_threads, True)):
+        engine = engine_on(backend, lattice, together=together)
+        engine.run_sampled([2])
+        engine.run_sampled([100])
+        if together:
+            assert listed(engine) == 6 * 2
+        engine.tables.set_types(np.ones((6, 24, 24), np.uint8))
+        engine.run_sampled([100])
+        if together:
+            assert listed(engine) == 6 * 36
+        digests.append(digest(engine))
+    assert digests[0] == digests[1]
 
 
 def test_the_list_ends_when_all_particles_are_gone(three_threads, monkeypatch):

@@ -89,7 +89,9 @@ class LatticeEngine:
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
-        self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
+        self.tables = LatticeTables(
+            backend, lattice, self.slab, self.tile, reactions, closed=self._together
+        )
 
     # ---------------------------------------------------------------- memory
 

@@ -38,9 +38,9 @@ struct Lattice {
     // Tiles that hold particles are stamped: after n steps those of `state` with n + 1; with the
     // n + 1 of the step those of `moved`. A tile without its stamp is all zeros.
     u32 *state_stamps, *moved_stamps;
-    const u8
-        *always;      // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; or null
-    const u8 *types;  // of sites; null where there is one type
+    const u8 *always;  // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; bit 2:
+                       // into which none can hop; or null
+    const u8 *types;   // of sites; null where there is one type
     const u16
         *hop_high;      // thresholds of a hop [from, to, particle], upper 16 bits, then a row of 0
     const u64 *hop;     // the same, all 64
@@ -82,7 +82,7 @@ constexpr int CHANCE_ENTRIES = N_REACTIONS * N_TYPES;
 constexpr int MOST_KEPT = 2048;
 // Tables of reactions, where a block has room for them beside its sites.
 constexpr bool HAS_ROOM = SITE_WORDS <= 8 && TILE_X * TILE_Y * SITE_WORDS <= 1024;
-constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 3072 : 0, MOST_CHANCES_KEPT = HAS_ROOM ? 1024 : 0;
+constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 2560 : 0, MOST_CHANCES_KEPT = HAS_ROOM ? 768 : 0;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot

@@ -134,7 +134,9 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
     return n < SLOTS ? n : SLOTS;
 }
 
-// Loads the tile with its rim, and decides who hops along x.
+// Loads the tile with its rim, and decides who hops along x. Where a thread has few sites, it looks
+// AHEAD at what it may need later, and does all of a fuller site itself: both save waiting.
+template <bool AHEAD>
 DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                      PlaneWork &work) {
     for (int i = THREAD_ID; i < RIM_Y * RIM_X; i += BLOCK_THREADS) {
@@ -156,7 +158,10 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
                 work.y_bits[i] = joined(bits.x2, bits.x3);
                 moves = decide_first(l, s, site, 0, content, joined(bits.x0, bits.x1),
                                      DRAW_AHEAD ? sides : sides_of(l, index, x, t.nx, 1, 4));
-                if (has_more_groups(content)) note_fuller(work, 0, i);
+                if (AHEAD)
+                    decide_more(l, s, site, 0, content, sides, moves);
+                else if (has_more_groups(content))
+                    note_fuller(work, 0, i);
             }
         }
         work.x_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
@@ -178,8 +183,7 @@ DEVICE_SHARED void decide_fuller_x(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves along x, and decides who hops along y. Where a thread has few sites, it looks AHEAD at what
-// it may need, and does not wait for it later.
+// Moves along x, and decides who hops along y.
 template <bool AHEAD>
 DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                        PlaneWork &work) {
@@ -206,7 +210,10 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
                 moves = decide_first(l, s, site, 1, work.after_x[i],
                                      drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
                                      AHEAD ? sides : sides_of(l, index, y, t.ny, l.nx, 2));
-                if (has_more_groups(work.after_x[i])) note_fuller(work, 1, i);
+                if (AHEAD)
+                    decide_more(l, s, site, 1, work.after_x[i], sides, moves);
+                else if (has_more_groups(work.after_x[i]))
+                    note_fuller(work, 1, i);
             }
         }
         work.y_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
@@ -282,20 +289,25 @@ DEVICE void empty_tile(const Lattice &l, const PlaneTile &t, Site *sites) {
     }
 }
 
-// A tile that is reached. The lists of fuller sites are empty before and after.
+// A tile that is reached. The lists of fuller sites are empty before.
 template <bool DECIDES_Z>
 DEVICE_SHARED void hop_through_tile(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                     PlaneWork &work) {
-    load_and_decide_x(l, s, t, work);
+    constexpr bool AHEAD = DECIDES_Z && DRAW_AHEAD;
+    load_and_decide_x<AHEAD>(l, s, t, work);
     BARRIER();
-    decide_fuller_x(l, s, t, work);
+    if (!AHEAD) {
+        decide_fuller_x(l, s, t, work);
+        BARRIER();
+    }
+    move_x_and_decide_y<AHEAD>(l, s, t, work);
     BARRIER();
-    move_x_and_decide_y<DECIDES_Z && DRAW_AHEAD>(l, s, t, work);
-    BARRIER();
-    decide_fuller_y(l, s, t, work);
-    BARRIER();
+    if (!AHEAD) {
+        decide_fuller_y(l, s, t, work);
+        BARRIER();
+    }
     move_y<DECIDES_Z>(l, s, t, work);
-    if (THREAD_ID == 0) work.n_fuller[0] = work.n_fuller[1] = 0;
+    if (!AHEAD && THREAD_ID == 0) work.n_fuller[0] = work.n_fuller[1] = 0;
     BARRIER();
 }
 

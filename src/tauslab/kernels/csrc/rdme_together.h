@@ -16,7 +16,8 @@ constexpr int AROUND = 27;  // tiles, with the one in the middle
 enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
 
 // The tiles that may change within the next steps, those that hold particles at first. A tile that
-// is not on it is empty, as are those around it. It grows where particles come into an empty tile.
+// is not on it is empty, and so are those around it, or no particle can hop into it. The list grows
+// where particles come into an empty tile.
 struct TileList {
     u64 *count;
     i32 *tiles;
@@ -53,7 +54,12 @@ DEVICE i64 tile_around(const Lattice &l, i64 tile, int i) {
 // Between two steps: whether the next one finds particles in the tile, or what they left behind.
 DEVICE bool is_busy(const Lattice &l, i64 tile) {
     return l.state_stamps[tile] == (u32)(l.step + 1) || l.moved_stamps[tile] == (u32)l.step ||
-           (l.always && l.always[tile]) || *tile_head(l, l.step & 1, tile) >= 0;
+           (l.always && l.always[tile] & 3) || *tile_head(l, l.step & 1, tile) >= 0;
+}
+
+// Whether no particle can hop into the tile.
+DEVICE bool is_closed(const Lattice &l, i64 tile) {
+    return l.always && l.always[tile] & 4;
 }
 
 DEVICE void put_on_list(const TileList &list, i64 tile) {
@@ -78,7 +84,7 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
             const i32 flag = list.flags[other >= 0 ? other : tile];
             near = near || (flag == SURROUNDED && other >= 0);
         }
-        if (!near || list.flags[tile] != UNLISTED) continue;
+        if (!near || list.flags[tile] != UNLISTED || is_closed(l, tile)) continue;
         list.flags[tile] = LISTED;
         put_on_list(list, tile);
     }
@@ -90,7 +96,7 @@ DEVICE_SHARED void list_around(const Lattice &l, const TileList &list, i64 tile)
     NO_UNROLL for (int i = 0; i < AROUND; ++i) {
         const i64 other = tile_around(l, tile, i);
         if (other >= 0 && *(volatile i32 *)(list.flags + other) == UNLISTED &&
-            atomic_exchange(list.flags + other, UNLISTED, LISTED) == UNLISTED)
+            !is_closed(l, other) && atomic_exchange(list.flags + other, UNLISTED, LISTED) == UNLISTED)
             put_on_list(list, other);
     }
     *(volatile i32 *)(list.flags + tile) = SURROUNDED;
