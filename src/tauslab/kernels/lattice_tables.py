@@ -44,7 +44,8 @@ class LatticeTables:
     ) -> None:
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
         # Types that no particle can hop into are looked for where steps go through lists of tiles.
-        self._closed = ~(lattice.hop > 0).any(axis=(0, 2)) & closed
+        entered = np.asarray((lattice.hop > 0).any(axis=(0, 2)))
+        self._closed: Array = np.logical_and(closed, ~entered)
         thresholds = hop_thresholds(lattice)
         self._hop = backend.upload(thresholds)
         self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
