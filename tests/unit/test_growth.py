@@ -9,13 +9,14 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.runner import growth
 from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
 from tauslab.runner.convergence import Convergence, Until
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.job import Options, Record
 from tauslab.runner.output import join
-from tauslab.runner.run import run_network
+from tauslab.runner.run import run_network, run_portion
 
 ALL = "trajectories,statistics,final,histogram:X:0:40:10,summary:mean:X"
 SWEEP = {"k": [3.0, 5.0, 8.0]}
@@ -205,6 +206,55 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
         decay(**{"record": "final", "resume": True, **common, **other})
 
 
+@pytest.mark.parametrize(
+    ("record", "large"),
+    [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
+)
+def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, record, large):
+    """As if it had been the limit from the start; nothing is run twice."""
+    monkeypatch.setattr(join, "MERGE_BYTES", 0 if large else 1 << 30)
+    path, until = tmp_path / "a.h5", "mean(X) rel 0.0045"
+    common = {"until": until, "output": path, "record": record}
+    with pytest.warns(UserWarning, match="not met by 5000"):
+        decay(n=5000, **common).close()
+    began = []
+    monkeypatch.setattr(growth, "run_portion", lambda s, task, *rest: (
+        began.append((task.options.portion.before, task.options.n)) or run_portion(s, task, *rest)
+    ))  # fmt: skip
+    with pytest.warns(UserWarning, match="not met by 9000"):
+        decay(n=9000, resume=True, **common).close()
+    assert began == [(5000, 3192), (8192, 808)]
+    grown = decay(n=100_000, resume=True, **common)
+    assert grown.attributes["until_met"] == 1
+    assert grown.n % 4096 == 0
+    whole = decay(n=100_000, until=until, record=common["record"])
+    assert lines(grown) == lines(whole)
+    began.clear()
+    with decay(n=10**6, resume=True, **common) as again:
+        assert (again.n, began) == (whole.n, [])
+    left = {"a.h5", "a.h5.parts"} if large else {"a.h5"}
+    assert {p.name for p in tmp_path.iterdir()} <= left
+
+
+def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
+    """And no test is made at its end, where a run with the higher limit has none."""
+    path, until = tmp_path / "a.h5", "mean(X) rel 0.0045"
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    options = Options(
+        np.array([0.0, 1.0, 2.0]), n=9000, seed=2, method="ssa", device="cpu", threads=1,
+        until=until, record=Record.parse("final"), output=path,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        run_network(network, options, ranks(), lambda: len(portions_of(path)) > 1)
+    begun = ts.open(tmp_path / "a.h5.until-4096")
+    assert begun.n == 9000 - 4096
+    begun.close()
+    common = {"n": 100_000, "until": until, "record": "final"}
+    assert lines(decay(resume=True, output=path, **common)) == lines(decay(**common))
+
+
 def stopped_until(path):
     """Leave the portions of a run that was stopped: two whole ones and a bit of the next."""
     network = ts.Network("decay")
@@ -222,10 +272,11 @@ def portions_of(path):
     return [p for p in path.parent.iterdir() if p.suffix.removeprefix(".until-").isdigit()]
 
 
-def test_overwriting_removes_portions_of_a_longer_run(tmp_path):
+@pytest.mark.parametrize("until", [{}, {"until": "mean(X) rel 0.1", "record": "final"}])
+def test_overwriting_removes_portions_of_a_longer_run(tmp_path, until):
     path = tmp_path / "a.h5"
     stopped_until(path)
-    decay(n=5000, until="mean(X) rel 0.1", record="final", output=path, overwrite=True).close()
+    decay(n=5000, output=path, overwrite=True, **until).close()
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
@@ -281,12 +332,13 @@ def test_the_bin_of_a_probability(relation, low):
 
 
 def test_portions_depend_on_the_sums_alone():
-    tests = Convergence(Until.parse("mean(X) ci 0.12"))
-    assert tests.next_end(10**6) == 4096
+    tests = Convergence(Until.parse("mean(X) ci 0.12"), 10**6)
+    assert tests.next_end() == 4096
     tests.test(np.array([[4096, 4096 * 10, 4096 * 200]], object), 4096)  # variance 100
     wanted = (1.96 * 10 / 0.12) ** 2 * 1.05
-    assert wanted <= tests.next_end(10**6) <= wanted + 2 * 4096
-    assert tests.next_end(5000) == 5000
+    assert wanted <= tests.next_end() <= wanted + 2 * 4096
+    tests.limit = 5000
+    assert tests.next_end() == 5000
 
 
 def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):

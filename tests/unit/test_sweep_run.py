@@ -363,3 +363,27 @@ def test_the_default_counts_the_samples_of_all_points(points, kept):
     )
     record = prepare(pairs(), options).record
     assert record == Record(trajectories=kept, statistics=not kept, final=not kept)
+
+
+@pytest.mark.parametrize("name", ["X", "half"])
+def test_points_read_together_are_those_read_one_by_one(monkeypatch, name):
+    """Also where trajectories ended early, and blocks are missing."""
+    network = ts.Network("n")
+    network.add_species("X", 5)
+    network.add_parameter("k", 1.0)
+    network.add_reaction("-> X", rate="k")
+    network.add_rule("half", "X / 2")
+    result = ts.run(
+        network, n=9, times=[0, 1, 2, 4], sweep={"k": np.linspace(1, 30, 40)}, seed=2, device="cpu",
+        record="trajectories", block=12, max_steps=60,
+    )  # fmt: skip
+    assert 20 < (result.status == 3).sum() < 300
+    result.data["progress/blocks"][[0, 7, 8, 20]] = 0
+    result.data["progress/complete"] = np.uint8(0)
+    together = result.quantile(name, [0, 0.3, 1]), result.mean(name), result.variance(name)
+    monkeypatch.setattr("tauslab.runner.columns.READ_BYTES", 1)
+    one_by_one = result.quantile(name, [0, 0.3, 1]), result.mean(name), result.variance(name)
+    assert np.isnan(together[0]).any()
+    assert np.isfinite(together[1]).any()
+    for one, other in zip(together, one_by_one, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)

@@ -8,6 +8,7 @@ the N-th placement that gives positions.
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,13 @@ def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
         raise ModelError(f"{path}: a model file of a lattice is called .h5")
     lattice.validate()
     unfinished = path.with_name(path.name + ".tauslab-tmp")
+    image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
+    with h5py.File(image, "w") as file:
+        file.attrs["format"] = FORMAT
+        file.attrs["kind"] = KIND
+        write_model_group(file.create_group(GROUP), lattice)
     try:
-        with h5py.File(unfinished, "w") as file:
-            file.attrs["format"] = FORMAT
-            file.attrs["kind"] = KIND
-            write_model_group(file.create_group(GROUP), lattice)
+        unfinished.write_bytes(image.getbuffer())
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)

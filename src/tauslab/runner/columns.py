@@ -144,17 +144,21 @@ def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:
     """
     n, mean, square = (np.zeros(column.n_times) for _ in range(3))
     for piece in column.pieces():
-        valid = np.isfinite(piece)
-        m = valid.sum(0).astype(np.float64)
-        values = np.where(valid, piece, 0.0)
-        own = values.sum(0) / np.maximum(m, 1)
-        own_square = (np.where(valid, values - own, 0.0) ** 2).sum(0)
+        m, own, own_square = spread(piece)
         both, shift = np.maximum(n + m, 1), own - mean
         mean = mean + shift * m / both
         square = square + own_square + shift**2 * n * m / both
         n = n + m
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(n > 0, mean, np.nan), np.where(n > 1, square / (n - 1), np.nan)
+
+
+def spread(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Number, mean and sum of squares around it of finite values ``[..., trajectory, time]``."""
+    valid = np.isfinite(values)
+    n = valid.sum(-2).astype(np.float64)
+    mean = np.where(valid, values, 0.0).sum(-2) / np.maximum(n, 1)
+    return n, mean, (np.where(valid, values - mean[..., None, :], 0.0) ** 2).sum(-2)
 
 
 def extremes(column: Column) -> tuple[float, float]:
@@ -207,13 +211,17 @@ def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
         if (high - low + 1) * column.n_times <= _TABLE_CELLS:
             counted = np.cumsum(table(column, whole_edges(low, high, _TABLE_CELLS)), axis=1)
             return np.array([_table_quantile(counted, low, level) for level in levels])
-    samples = np.concatenate(list(column.pieces()))
+    return sorted_quantiles(np.concatenate(list(column.pieces())), levels)
+
+
+def sorted_quantiles(samples: npt.NDArray[Any], levels: Sequence[float]) -> FloatArray:
+    """Quantiles ``[..., level, time]`` of samples ``[..., trajectory, time]``."""
     values = np.where(_valid(samples), samples, np.inf)
-    values.sort(axis=0)
-    n = np.isfinite(values).sum(0)
-    times = np.arange(column.n_times)
+    values.sort(axis=-2)
+    n = np.isfinite(values).sum(-2)
     ranks = [np.maximum(_rank(n, level), 1) - 1 for level in levels]
-    return np.array([np.where(n > 0, values[rank, times], np.nan) for rank in ranks])
+    found = np.take_along_axis(values, np.stack(ranks, axis=-2), axis=-2)
+    return np.where(n[..., None, :] > 0, found, np.nan)
 
 
 def _table_quantile(counted: UintArray, low: float, level: float) -> FloatArray:

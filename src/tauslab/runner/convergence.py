@@ -118,6 +118,8 @@ class Convergence:
 
     Attributes
     ----------
+    limit
+        Trajectories at most; the last test is there.
     done
         Trajectories that were tested.
     sums
@@ -128,26 +130,32 @@ class Convergence:
     """
 
     until: Until
+    limit: int
     done: int = 0
     sums: tuple[int, int, int] = (0, 0, 0)
     met: bool = False
 
     def test(self, groups: npt.NDArray[np.object_], rows: int) -> None:
-        """Test after each of the next groups, sums ``[group, 3]`` of `rows` trajectories."""
+        """Test after each of the next groups, sums ``[group, 3]`` of `rows` trajectories.
+
+        Not where an earlier limit cut a group: a run with this limit alone has no test there.
+        """
         end = self.done + rows
         for group in groups.tolist():
             self.done = min(self.done + GROUP, end)
             a, b, c = self.sums
             self.sums = a + int(group[0]), b + int(group[1]), c + int(group[2])
+            if self.done % GROUP and self.done < self.limit:
+                continue
             self.met = self.until.half_width(self.sums) <= self.until.goal
             if self.met:
                 return
 
-    def next_end(self, most: int) -> int:
+    def next_end(self) -> int:
         """Trajectories after the next portion; a function of the tests so far alone."""
-        if not self.done:
-            return min(GROUP, most)
+        if not self.done or self.done % GROUP:
+            return min((self.done // GROUP + 1) * GROUP, self.limit)
         ratio = self.until.half_width(self.sums) / self.until.goal
         wanted = self.done * min(_MOST_GROWTH, _MARGIN * ratio * ratio)
         groups = max(self.done // GROUP + 1, math.ceil(wanted / GROUP))
-        return min(groups * GROUP, most)
+        return min(groups * GROUP, self.limit)

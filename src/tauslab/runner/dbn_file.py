@@ -15,6 +15,7 @@ from tauslab.model.errors import InputFileError
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
 from tauslab.runner.digest import begin_digest, canonical_bytes, text_digest
+from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
 
@@ -51,14 +52,13 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
     OutputError
         The file cannot be written.
     """
+    disk = Disk()
 
     def build(temporary: Path) -> None:
-        import h5py
+        with Hdf5OnDisk(temporary, disk) as opened:
+            _write(opened.file, network, blocks)
 
-        with h5py.File(temporary, "w") as file:
-            _write(file, network, blocks)
-
-    publish(path, Disk(), build)
+    publish(path, disk, build)
 
 
 def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:

@@ -6,7 +6,6 @@ trajectories have the numbers that follow. In the end all are joined, by a renam
 
 from __future__ import annotations
 
-import glob
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,9 +26,9 @@ from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.join import Piece, join_files, join_memory, stored_accumulators
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_text, require_same_run
+from tauslab.runner.output.resume import existing_attribute, existing_text, require_same_run
 from tauslab.runner.output.schema import root_attributes
-from tauslab.runner.output.single import remove_parts
+from tauslab.runner.output.single import portions, remove_parts, remove_portions
 from tauslab.runner.result import Result
 from tauslab.runner.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.task import Task
@@ -172,22 +171,28 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
+    if done and options.method == "auto":
+        limited = replace(limited, method=done.method)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
         if path is not None and done:
-            same = replace(layout, n=done)
+            same = replace(layout, n=done.n)
             on_root(comm, lambda: require_same_run(path, same, "--resume"))
-            return agree(comm, lambda: open_result(path))
+            if done.met or options.n <= done.n:
+                return agree(comm, lambda: open_result(path))
         fixed = agree(comm, lambda: _with_sums(wanted, until))
-        tests = Convergence(until)
+        tests = Convergence(until, options.n)
         index = agree(comm, lambda: _time_index(until, fixed.task))
     with opened(network, fixed.task.options, comm) as setup:
         pieces: list[Result] = []
         try:
+            if path is not None and done:  # with fewer trajectories than are allowed now
+                pieces.append(agree(comm, lambda: open_result(path)))
+                tests.done, tests.sums = done.n, done.sums
             while not tests.met and tests.done < options.n:
                 run = str(pieces[0].attributes["run"]) if pieces else None
-                task = _next_task(setup.task, tests, path, run)
+                task = _next_task(setup.task, tests, path, run, comm)
                 n, how = task.options.n, "" if path is None else f": --resume completes {path}"
                 with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
@@ -198,15 +203,24 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
                 piece.close()
 
 
-def _finished(path: Path, options: Options) -> int | None:
-    """Trajectories of the result, if it is there; refuses to replace one that is not asked for."""
-    portions = [p for p in path.parent.glob(f"{glob.escape(path.name)}.until-*") if p.is_file()]
+@dataclass(frozen=True)
+class _Finished:
+    """A result that there is, and what its last test was: see `Convergence`."""
+
+    n: int
+    method: str
+    met: bool
+    sums: tuple[int, int, int]
+
+
+def _finished(path: Path, options: Options) -> _Finished | None:
+    """The result, if it is there; refuses to replace one that is not asked for."""
     if options.overwrite and not options.resume:
-        for portion in portions:  # of an earlier run, which may have come further
-            _remove(portion)
+        remove_portions(path, Disk())  # of an earlier run, which may have come further
         return None
-    if not options.resume and (path.exists() or portions):
-        what = "exists" if path.exists() else f"was begun ({portions[0].name} is a portion of it)"
+    begun = portions(path)
+    if not options.resume and (path.exists() or begun):
+        what = "exists" if path.exists() else f"was begun ({begun[0].name} is a portion of it)"
         raise ConfigError(f"{path} {what}; use --overwrite, --resume or another -o")
     if not path.exists():
         return None
@@ -217,7 +231,10 @@ def _finished(path: Path, options: Options) -> int | None:
                 f"{path} holds another run: its --until is {found}, not {options.until}; "
                 "--resume needs the same job"
             )
-        return result.n
+        words = str(result.attributes.get("until_sums", "")).split()
+        met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
+        a, b, c = map(int, words or "000")
+        return _Finished(result.n, result.method, met, (a, b, c))
 
 
 def _portion_path(path: Path, before: int) -> Path:
@@ -263,12 +280,18 @@ def _time_index(until: Until, task: Task) -> int:
     return nearest
 
 
-def _next_task(task: Task, tests: Convergence, path: Path | None, run: str | None) -> Task:
-    """The next trajectories to run."""
-    before = tests.done
-    output = None if path is None else _portion_path(path, before)
+def _next_task(
+    task: Task, tests: Convergence, path: Path | None, run: str | None, comm: Communicator
+) -> Task:
+    """The next trajectories to run. Collective."""
+    before, n = tests.done, tests.next_end() - tests.done
     portion = replace(task.options.portion, before=before, run=run)
-    n = tests.next_end(task.options.n) - before
+    output: Path | None = None
+    if path is not None:
+        output = beside = _portion_path(path, before)
+        begun = on_root(comm, lambda: existing_attribute(beside, "n"))
+        if begun is not None and begun <= tests.limit - before:
+            n = begun  # where another limit may have cut it
     return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
 
 
@@ -289,6 +312,22 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
     return np.stack([n, total, high * (1 << 64) + low], axis=1)
 
 
+def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
+    """What is taken of each portion, and the sums of that."""
+    pieces, left = [], whole.n
+    totals: Accumulators = {}
+    for result in results:
+        rows = min(result.n, left)
+        pieces.append(_piece(result, rows))
+        sums = stored_accumulators(whole, result.data)
+        apart = "group" in result.attributes  # not in a result that a higher limit goes on from
+        for name, values in sums.items():
+            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64) if apart else values
+            totals[name] = totals[name] + more if name in totals else more
+        left -= rows
+    return pieces, totals
+
+
 def _joined(
     layout: Layout,
     results: Sequence[Result],
@@ -305,18 +344,10 @@ def _joined(
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     attributes["n_limit"] = options.n
+    attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)
     whole = replace(whole, block=min(layout.block, whole.n))
-    pieces, before = [], 0
-    totals: Accumulators = {}
-    for result in results:
-        rows = min(result.n, tests.done - before)
-        pieces.append(_piece(result, rows))
-        sums = stored_accumulators(whole, result.data)
-        for name, values in sums.items():
-            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64)
-            totals[name] = totals[name] + more if name in totals else more
-        before += rows
+    pieces, totals = _added(whole, results)
     run = str(results[0].attributes["run"])
     path = options.output
     if path is None:
@@ -327,7 +358,7 @@ def _joined(
     def join() -> None:
         join_files(place, whole, pieces, totals, run, Disk(), options.compress)
         for result in results:
-            if result.path is not None:
+            if result.path not in (None, place):
                 _remove(result.path)
 
     on_root(comm, join)

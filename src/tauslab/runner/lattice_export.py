@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
 from tauslab.runner.lattice_result import LatticeResult
+from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.disk import Disk, publish
 
 if TYPE_CHECKING:
     import h5py
@@ -40,16 +42,8 @@ def export_lattice(result: LatticeResult, path: Path, species: Sequence[str] | N
     for name in names:
         result.number(name)
     shape = result.shape
-    unfinished = path.with_name(path.name + ".tauslab-tmp")
-    try:
-        if suffix == ".npy":
-            _write_npy(result, unfinished, names, shape)
-        else:
-            _write_vtkhdf(result, unfinished, names, shape)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+    write = _write_npy if suffix == ".npy" else _write_vtkhdf
+    publish(path, Disk(), lambda unfinished: write(result, unfinished, names, shape))
 
 
 def _write_npy(
@@ -69,10 +63,8 @@ def _write_npy(
 def _write_vtkhdf(
     result: LatticeResult, path: Path, names: list[str], shape: tuple[int, int, int]
 ) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        root = file.create_group("VTKHDF")
+    with Hdf5OnDisk(path, Disk()) as opened:
+        root = opened.file.create_group("VTKHDF")
         _describe(root, shape, result.spacing * 1e6)
         steps = root.create_group("Steps")
         times = result.frame_times
@@ -89,9 +81,10 @@ def _write_vtkhdf(
             for frame in range(len(times)):
                 if name == _SITES:
                     data[frame] = result.sites(frame)
-                    continue
-                for at, slab in result.slabs(name, frame):
-                    data[frame, at : at + len(slab)] = slab
+                else:
+                    for at, slab in result.slabs(name, frame):
+                        data[frame, at : at + len(slab)] = slab
+                opened.check()
 
 
 def _describe(root: h5py.Group, shape: tuple[int, int, int], spacing: float) -> None:

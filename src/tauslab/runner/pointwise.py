@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,39 @@ def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
         return mean, variance
     if result.is_whole(name):
         return _count_moments(result, name)
-    each = [columns.real_moments(result.column(name, point)) for point in range(result.n_points)]
-    return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
+    mean, variance = np.empty((2, result.n_points, len(result.times)))
+    for points, values in _points(result, name):
+        if values is None:
+            column = result.column(name, points.start)
+            mean[points], variance[points] = columns.real_moments(column)
+            continue
+        n, own, squares = columns.spread(values)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean[points] = np.where(n > 0, own, np.nan)
+            variance[points] = np.where(n > 1, squares / (n - 1), np.nan)
+    return mean, variance
+
+
+def quantiles(result: Result, name: str, levels: Sequence[float]) -> FloatArray:
+    """Quantiles ``[point, level, time]`` from samples."""
+    found = np.empty((result.n_points, len(levels), len(result.times)))
+    for points, values in _points(result, name):
+        if values is None:
+            found[points] = columns.quantiles(result.column(name, points.start), levels)
+        else:
+            found[points] = columns.sorted_quantiles(values, levels)
+    return found
+
+
+def _points(result: Result, name: str) -> Iterator[tuple[slice, npt.NDArray[Any] | None]]:
+    """All points, as many at a time as are read at once, and samples ``[point, trajectory, time]``.
+
+    None in place of the samples of a point that are too many to be read at once.
+    """
+    at_once = columns.READ_BYTES // max(1, result.row_bytes(name) * result.n)
+    for first in range(0, result.n_points, max(1, at_once)):
+        points = slice(first, min(first + max(1, at_once), result.n_points))
+        yield points, result.samples_at_points(name, points) if at_once else None
 
 
 def _count_moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:

@@ -163,6 +163,21 @@ class Recorded:
         """
         yield from self._numbered(*self._samples(name), slice(None))
 
+    def row_bytes(self, name: str) -> int:
+        """Bytes of a trajectory's samples of all species, or all observables."""
+        dataset, _ = self._samples(name)
+        return int(dataset.dtype.itemsize * math.prod(dataset.shape[1:]))
+
+    def samples_at_points(self, name: str, points: slice) -> npt.NDArray[Any]:
+        """Samples ``[point, trajectory, time]``; -1 or NaN where a block is not complete."""
+        dataset, index = self._samples(name)
+        first, end = points.start * self.n, points.stop * self.n
+        samples = np.array(dataset[first:end][:, :, index])
+        if not self.completed_blocks.all():
+            done = self.completed_blocks[np.arange(first, end) // self.block]
+            samples[~done] = -1 if samples.dtype.kind == "i" else math.nan
+        return samples.reshape(-1, self.n, len(self.times))
+
     def has_samples(self, name: str) -> bool:
         """Whether every sample of a species or observable was recorded."""
         self._check(name)

@@ -189,8 +189,8 @@ class Result(Recorded):
         levels = [q] if isinstance(q, (int, float)) else list(q)
         if not all(0 <= level <= 1 for level in levels):
             raise ConfigError(f"quantile levels must lie between 0 and 1, not {q}")
-        each = [columns.quantiles(self.column(name, p), levels) for p in range(self.n_points)]
-        values = np.array(each) if self.swept else each[0]
+        values = pointwise.quantiles(self, name, levels)
+        values = values if self.swept else values[0]
         return values[..., 0, :] if isinstance(q, (int, float)) else values
 
     def histogram(

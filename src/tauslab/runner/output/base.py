@@ -19,7 +19,7 @@ from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.mpio import MpioWriter, why_not
 from tauslab.runner.output.parts import PartsOptions, PartsWriter
 from tauslab.runner.output.resume import Existing, examine, parts_folder
-from tauslab.runner.output.single import SingleWriter, remove_parts
+from tauslab.runner.output.single import SingleWriter, remove_parts, remove_portions
 
 if TYPE_CHECKING:
     from tauslab.runner.mpi import Communicator
@@ -150,6 +150,8 @@ def open_writer(
     existing: Existing | None = on_root(
         comm, lambda: examine(place, layout, overwrite=overwrite, resume=resume)
     )
+    if overwrite:
+        on_root(comm, lambda: remove_portions(place, disk))
     if existing is not None and existing.complete:
         if existing.storage == "plain" and comm.rank == 0:
             remove_parts(path, disk)  # left by a run that was killed after it had merged them

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
@@ -24,11 +23,9 @@ from tauslab.runner.output.merge import create_compressed
 from tauslab.runner.output.mpio import Selection, write_together
 from tauslab.runner.output.parts import PartsOptions, PartsWriter
 from tauslab.runner.output.resume import Existing
-from tauslab.runner.output.rows import MARKS
-from tauslab.runner.output.schema import profile_contents, root_attributes
-from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
-from tauslab.runner.output.sources import Run, Source, find_runs, marked_blocks, read_cells
-from tauslab.runner.output.statistics import statistics_contents
+from tauslab.runner.output.schema import root_attributes
+from tauslab.runner.output.single import remove_parts
+from tauslab.runner.output.sources import Run, Source, find_runs, read_cells
 
 if TYPE_CHECKING:
     from tauslab.runner.mpi import Communicator
@@ -62,17 +59,8 @@ class CompressedWriter(PartsWriter):
         super().__init__(path, layout, comm, disk, existing, run, options)
         self._ranks = comm.for_files()
 
-    def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
-        """Close this rank's parts; all ranks then make the final file of all. Collective.
-
-        Raises
-        ------
-        OutputError
-            Some block was never written, or a file cannot be written or read.
-        """
-        self._close_segment()
-        self.abort()
-        self._comm.barrier()
+    def _join(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        """All ranks make the final file."""
         temporary = self._path.with_name(f"{self._path.name}.tauslab-tmp")
         sources = on_root(self._comm, lambda: self._create(temporary, totals, profile))
         try:
@@ -88,14 +76,15 @@ class CompressedWriter(PartsWriter):
         self, temporary: Path, totals: Accumulators, profile: list[dict[str, float | str]]
     ) -> list[Source]:
         """On rank 0: a file that lacks nothing but the rows."""
-        layout = self._layout
-        sources = self._sources(self._run)
-        require_all(self._path, marked_blocks(layout, sources))
-        contents = statistics_contents(layout, totals) | profile_contents(profile)
-        contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
-        contents[COMPLETE] = np.ones((), np.uint8)
+        layout, disk, level = self._layout, self._disk, self._options.compress
+        sources, contents = self._whole(totals, profile)
         attributes = root_attributes(layout, "plain", self._run)
-        create_compressed(temporary, layout, contents, attributes, self._options.compress)
+        try:
+            disk.create(temporary)
+            create_compressed(temporary, layout, contents, attributes, disk, level)
+        except OSError as error:
+            disk.remove(temporary)
+            raise write_error(self._path, error) from error
         return sources
 
     def _write_all(self, temporary: Path, sources: list[Source]) -> None:

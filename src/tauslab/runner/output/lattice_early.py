@@ -7,20 +7,15 @@ the parts stay until the end, and a run that is resumed joins them all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tauslab.runner.lattice_job import LatticeTask
+from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.lattice_frames import make_frames
 from tauslab.runner.output.lattice_layout import lead_of
 from tauslab.runner.output.lattice_parts import CHECKPOINT, Piece
-
-if TYPE_CHECKING:
-    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 
 def early_path(path: Path) -> Path:
@@ -42,7 +37,7 @@ class EarlyFrames:
     def __init__(self, path: Path, task: LatticeTask, chunk: int, disk: Disk) -> None:
         self._path = early_path(path)
         self._task, self._chunk, self._disk = task, chunk, disk
-        self._file: h5py.File | None = None
+        self._open: Hdf5OnDisk | None = None
         self.done: set[tuple[int, ...]] = set()
         self.changed = False
 
@@ -52,36 +47,32 @@ class EarlyFrames:
         if piece.number == CHECKPOINT or (piece.begin, piece.end) != (0, planes):
             return
         where = (piece.replica, piece.number) if lead_of(self._task) else (piece.number,)
-        particles = self._opened()["lattice/particles"]
+        opened = self._opened()
+        particles = opened.file["lattice/particles"]
         for index, data in enumerate(chunks):
             particles.id.write_direct_chunk((*where, index * self._chunk, 0, 0, 0), data)
-        fd = os.open(self._path, os.O_RDONLY)
-        try:
-            self._disk.sync(fd)  # now and not all at the end
-        finally:
-            os.close(fd)
+        opened.sync()  # now and not all at the end
         self.done.add(where)
         self.changed |= piece.hooks.sites is not None
 
-    def _opened(self) -> h5py.File:
-        import h5py
-
-        if self._file is None:
-            self._file = h5py.File(self._path, "w", libver=("v110", "v110"))
-            make_frames(self._file, self._task, self._chunk)
-        return self._file
+    def _opened(self) -> Hdf5OnDisk:
+        if self._open is None:
+            self._disk.create(self._path)
+            self._open = Hdf5OnDisk(self._path, self._disk, libver=("v110", "v110"))
+            make_frames(self._open.file, self._task, self._chunk)
+        return self._open
 
     def become(self, path: Path) -> None:
         """Close, and take the place of another file; not if there is nothing in it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._open is not None:
+            self._open.close()
+            self._open.check()
+            self._open = None
             self._disk.replace(self._path, path)
 
     def drop(self) -> None:
         """Close, and remove what did not become anything."""
-        if self._file is not None:
-            with suppress(OSError, RuntimeError):  # of a full disk, which was told of before
-                self._file.close()
-            self._file = None
+        if self._open is not None:
+            self._open.close()
+            self._open = None
         self._disk.remove(self._path)

@@ -11,6 +11,7 @@ import numpy as np
 from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.model.errors import OutputError
 from tauslab.runner.lattice_job import LatticeTask
+from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.lattice_layout import lead_of
 from tauslab.runner.output.lattice_parts import LEVEL, PartName, covering, packed
 
@@ -34,7 +35,7 @@ def make_frames(file: h5py.File, task: LatticeTask, chunk: int) -> None:
 
 
 def join_frames(
-    file: h5py.File,
+    opened: Hdf5OnDisk,
     task: LatticeTask,
     parts: Sequence[PartName],
     chunk: int,
@@ -51,7 +52,10 @@ def join_frames(
     ------
     OutputError
         A frame lacks planes.
+    OSError
+        A write failed.
     """
+    file = opened.file
     lattice, lead, (done, changed) = task.lattice, lead_of(task), early
     times, shape = task.frame_times, lattice.shape
     covers = _covers(task, parts)
@@ -62,6 +66,7 @@ def join_frames(
     for where, cover in covers.items():
         if where not in done:
             changed |= _join_frame(particles, where, cover, chunk)
+            opened.check()
     layouts = len(times) if changed else 1
     sites = file.create_dataset(
         "lattice/sites", (*lead, layouts, *lattice.shape), "u1",
@@ -70,6 +75,7 @@ def join_frames(
     for where, cover in covers.items():
         if where[-1] < layouts:
             _join_sites(sites, where, cover if changed else (), lattice, chunk)
+            opened.check()
     _attach_axes(file, particles, sites, time if changed else None)
 
 

@@ -24,6 +24,8 @@ import numpy.typing as npt
 from tauslab.kernels.lattice_state import LatticeState
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import InputFileError
+from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.schema import FORMAT
 
 if TYPE_CHECKING:
@@ -180,13 +182,17 @@ def chunks_of(piece: Piece, planes: int) -> list[Array]:
 
 
 def write_part(
-    path: Path, piece: Piece, planes: int, chunks: Sequence[bytes], identity: Mapping[str, Any]
+    path: Path,
+    disk: Disk,
+    piece: Piece,
+    planes: int,
+    chunks: Sequence[bytes],
+    identity: Mapping[str, Any],
 ) -> None:
     """Write a piece whose chunks of `planes` planes are compressed; `identity` tells its run."""
-    import h5py
-
     state = piece.state
-    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+    with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
+        file = opened.file
         shape = state.particles.shape[1:]
         dataset = file.create_dataset(
             "particles", (len(chunks) * planes, *shape), state.particles.dtype,

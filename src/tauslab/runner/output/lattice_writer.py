@@ -21,6 +21,7 @@ from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.lattice_file import write_model_group
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.blockfile import RawFile
+from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish, write_error
 from tauslab.runner.output.lattice_early import EarlyFrames, early_path
 from tauslab.runner.output.lattice_frames import join_frames
@@ -177,7 +178,9 @@ class LatticeWriter:
         chunks = list(self._pool.map(lambda c: packed(c, planes), chunks_of(piece, planes)))
         try:
             publish(
-                path, self._disk, lambda p: write_part(p, piece, planes, chunks, self._identity)
+                path,
+                self._disk,
+                lambda p: write_part(p, self._disk, piece, planes, chunks, self._identity),
             )
             if self._early is not None:
                 self._early.add(piece, chunks)
@@ -213,15 +216,13 @@ class LatticeWriter:
             self._file.close()
 
         def build(path: Path) -> None:
-            import h5py
-
             if not self._task.options.frame_every:
                 shutil.copyfile(self.path, path)
             else:
                 self._join(path)
-            with h5py.File(path, "r+") as file:
-                _write_profile(file, profile)
-                file[COMPLETE][()] = 1
+            with Hdf5OnDisk(path, self._disk, "r+") as opened:
+                _write_profile(opened.file, profile)
+                opened.file[COMPLETE][()] = 1
 
         publish(self.path, self._disk, build)
         self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
@@ -238,11 +239,12 @@ class LatticeWriter:
             early = (self._early.done, self._early.changed)
             self._early.become(path)
         mode = "r+" if early[0] else "w"
-        with h5py.File(path, mode, libver=("v110", "v110")) as file:
+        with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
+            file = opened.file
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
             file.attrs.update(lattice_attributes(self._task, self._seed))
             write_model_group(file.create_group("model"), self._task.model)
-            join_frames(file, self._task, self._parts(), self._chunk, early)
+            join_frames(opened, self._task, self._parts(), self._chunk, early)
 
     def close(self) -> None:
         """Close; what is complete stays."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.runner.output.blockfile import RawFile, locate
+from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Layout, RowArray
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 _COPY_BYTES = 32 << 20
-_SPARE_BYTES = 64 << 20
 
 
 def publish_merged(
@@ -66,41 +64,41 @@ def publish_compressed(
 ) -> None:
     """Put one file with compressed chunks in place of `path`.
 
-    `rows` are those of all arrays in any order, each with the flat number of the first. HDF5 itself
-    writes the file, so space is asked for before each of its writes.
+    `rows` are those of all arrays in any order, each with the flat number of the first.
 
     Raises
     ------
     OutputError
         It cannot be written; `path` is what it was.
     """
-    import h5py
 
     def build(temporary: Path) -> None:
-        create_compressed(temporary, layout, contents, attributes, level)
-        with h5py.File(temporary, "r+") as file:
+        create_compressed(temporary, layout, contents, attributes, disk, level)
+        with Hdf5OnDisk(temporary, disk, "r+") as opened:
             for array, start, values in rows:
-                if disk.free_bytes(path.parent) < values.nbytes + _SPARE_BYTES:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                put_rows(file[array.name], layout, start, values)
+                put_rows(opened.file[array.name], layout, start, values)
+                opened.check()
 
     publish(path, disk, build)
 
 
 def create_compressed(
-    path: Path, layout: Layout, contents: Contents, attributes: dict[str, Any], level: int
+    path: Path,
+    layout: Layout,
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+    level: int,
 ) -> None:
-    """Make a file that lacks nothing but the rows."""
-    import h5py
-
+    """Make an empty file one that lacks nothing but the rows."""
     names = row_names(layout)
     specs = [
         replace(spec, compress=level) if spec.name in names and spec.chunks is not None else spec
         for spec in file_specs(layout, len(contents["profile/device"]), contents=contents)
     ]
-    with h5py.File(path, "w", libver=("v110", "v110")) as file:
-        attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
-        file.attrs.update(attributes)
+    with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
+        attach_scales({spec.name: create_dataset(opened.file, spec) for spec in specs}, specs)
+        opened.file.attrs.update(attributes)
 
 
 def put_rows(dataset: Any, layout: Layout, start: int, values: npt.NDArray[Any]) -> None:
@@ -134,11 +132,12 @@ def read_run(layout: Layout, run: Run, rows: int) -> Iterator[tuple[RowArray, np
     """The `rows` rows of consecutive blocks, array by array, as they lie in their file."""
     import h5py
 
-    with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
+    with h5py.File(run.source.path, "r") as file:  # and not while the caller writes
+        places = {array.name: locate(file[array.name]) for array in layout.row_arrays()}
+    with run.source.path.open("rb") as raw:
         for array in layout.row_arrays():
             first = run.slot * layout.block * array.row_bytes
-            place = locate(file[array.name])
-            data = read_cells(raw, place, first, rows * array.row_bytes)
+            data = read_cells(raw, places[array.name], first, rows * array.row_bytes)
             yield array, data.view(array.dtype).reshape(rows, *array.inner)
 
 

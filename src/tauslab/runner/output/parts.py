@@ -242,7 +242,7 @@ class PartsWriter:
         self._slots[1].write(totals, done)
 
     def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
-        """Close this rank's parts; rank 0 then makes the final file of all parts. Collective.
+        """Close this rank's parts; the final file is then made of all parts. Collective.
 
         Raises
         ------
@@ -252,15 +252,26 @@ class PartsWriter:
         self._close_segment()
         self.abort()
         self._comm.barrier()
-        on_root(self._comm, lambda: self._assemble(totals, profile))
+        self._join(totals, profile)
 
-    def _assemble(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+    def _join(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        """Rank 0 makes the final file."""
+        on_root(self._comm, lambda: self._assemble(*self._whole(totals, profile)))
+
+    def _whole(
+        self, totals: Accumulators, profile: list[dict[str, float | str]]
+    ) -> tuple[list[Source], dict[str, npt.NDArray[Any]]]:
+        """On rank 0: all parts, and what the final file holds besides their rows."""
         layout = self._layout
         sources = self._sources(self._run)
         require_all(self._path, marked_blocks(layout, sources))
         contents = statistics_contents(layout, totals) | profile_contents(profile)
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[COMPLETE] = np.ones((), np.uint8)
+        return sources, contents
+
+    def _assemble(self, sources: list[Source], contents: dict[str, npt.NDArray[Any]]) -> None:
+        layout = self._layout
         room = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
         compress = self._options.compress
         merged = compress > 0 or layout.payload_bytes < room

@@ -109,17 +109,15 @@ def _require_same(file: h5py.File, path: Path, layout: Layout, option: str) -> N
 
 
 def existing_attribute(path: Path, name: str) -> int | None:
-    """A whole number among the root attributes of the result at `path`; None without a file.
+    """A whole number among the root attributes of the result at `path`; None without it or a file.
 
     Raises
     ------
     ConfigError
         The file is not a result of tauslab.
     """
-    if not path.exists():
-        return None
-    with _open(path) as file:
-        return int(file.attrs[name])
+    text = existing_text(path, name)
+    return None if text is None else int(text)
 
 
 def existing_text(path: Path, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,19 @@ def remove_parts(path: Path, disk: Disk) -> None:
         disk.remove(part)
     if not any(folder.iterdir()):
         folder.rmdir()
+
+
+def portions(path: Path) -> list[Path]:
+    """Files beside a result that hold the beginning of what is to be added to it."""
+    name = re.compile(rf"{re.escape(path.name)}\.(append|until-\d+)")
+    return sorted(p for p in path.parent.glob("*") if name.fullmatch(p.name) and p.is_file())
+
+
+def remove_portions(path: Path, disk: Disk) -> None:
+    """Remove what an earlier run was to add to a result that is replaced."""
+    for portion in portions(path):
+        remove_parts(portion, disk)
+        disk.remove(portion)
 
 
 class SingleWriter:

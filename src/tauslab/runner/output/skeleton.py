@@ -2,20 +2,22 @@
 
 HDF5 cannot recover from a failed write: its library state is damaged, and the process may crash at
 exit. So HDF5 never writes to a disk here. It lays a file out in memory, where the large arrays are
-holes, and a full disk or a used-up quota shows as a plain error of our own writes.
+holes, and a full disk or a used-up quota shows as a plain error of our own writes. What is too
+large for that is written by HDF5 through `buffers.Hdf5OnDisk`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.runner.output.blockfile import RawFile
+from tauslab.runner.output.buffers import PAGE, SparseBuffer
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 
@@ -23,72 +25,10 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 _METADATA_BYTES = 1 << 20
-_PAGE = 1 << 16
 _ALIGNED = 1 << 20
 _FILL_BYTES = 8 << 20
 # netCDF's name for a scale that is an axis without coordinates; the length follows.
 _NO_COORDINATES = "This is a netCDF dimension but not a netCDF variable. {:10d}"
-
-
-class SparseBuffer:
-    """A file in memory that stores only the pages which were written."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.pages: dict[int, bytearray] = {}
-        self._position = 0
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position, as `io.IOBase.seek`."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def tell(self) -> int:
-        """The position."""
-        return self._position
-
-    def read(self, count: int) -> bytes:
-        """Read up to `count` bytes; holes are zero."""
-        data = bytearray(count)
-        return bytes(data[: self.readinto(data)])
-
-    def readinto(self, target: bytearray | memoryview) -> int:
-        """Read into a buffer; returns how many bytes."""
-        view = memoryview(target).cast("B")
-        count = max(0, min(len(view), self.size - self._position))
-        for number, start, stop, place in self._spans(count):
-            page = self.pages.get(number)
-            view[place : place + stop - start] = page[start:stop] if page else bytes(stop - start)
-        self._position += count
-        return count
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Write; returns how many bytes."""
-        view = memoryview(data).cast("B")
-        for number, start, stop, place in self._spans(len(view)):
-            page = self.pages.setdefault(number, bytearray(_PAGE))
-            page[start:stop] = view[place : place + stop - start]
-        self._position += len(view)
-        self.size = max(self.size, self._position)
-        return len(view)
-
-    def truncate(self, size: int) -> int:
-        """Set the length; HDF5 cuts off nothing that it wrote."""
-        self.size = size
-        return size
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def _spans(self, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Page, start and stop in it, and distance from the position, of the next bytes."""
-        done = 0
-        while done < count:
-            number, start = divmod(self._position + done, _PAGE)
-            stop = min(_PAGE, start + count - done)
-            yield number, start, stop, done
-            done += stop - start
 
 
 def build_file(
@@ -139,7 +79,7 @@ def _store(image: SparseBuffer, path: Path, disk: Disk) -> None:
     try:
         os.ftruncate(fd, image.size)
         for number, page in sorted(image.pages.items()):
-            offset = number * _PAGE
+            offset = number * PAGE
             view = memoryview(page)[: max(0, image.size - offset)]
             while len(view):
                 written = disk.write(fd, view, offset)
