@@ -72,7 +72,6 @@ class LatticeEngine:
         many = sites <= backend.sites_together if together is None else together
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        # Blocks of few threads, as a CPU's, lose by small tiles.
         small = self._together and backend.style.warps
         header = lattice_header(lattice, reactions, small=small, together=self._together)
         self.header = {"model.h": header}
@@ -109,9 +108,9 @@ class LatticeEngine:
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
         bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
-        together = self._together
-        self._z_moves = backend.empty((*shape[:3], 2), bits) if together else None
-        self._listed = backend.empty((6, planes, self.tiles), np.int32) if together else None
+        if self._together:
+            self._z_moves = backend.empty((*shape[:3], 2), bits)
+            self._listed = backend.empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -299,9 +298,7 @@ class LatticeEngine:
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""
-        if steps <= 0:
-            return
-        if self._together:
+        if self._together and steps > 0:
             self._run_together(steps)
             return
         for _ in range(steps):
