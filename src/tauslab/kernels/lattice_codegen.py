@@ -256,6 +256,7 @@ def lattice_header(
     """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small)
+    blocks = 768 // tile.threads if small else 7 if particle_bytes * lattice.slots <= 16 else 6
     sizes = {
         "N_SPECIES": len(lattice.species),
         "N_TYPES": len(lattice.site_types),
@@ -269,8 +270,8 @@ def lattice_header(
         "TILE_THREADS": tile.threads,
         # Blocks that find room on a processor; with more, registers would go to local memory.
         # An H200 takes 1.10 ms a step of 256^3 sites so, 1.15 ms with half as many of 256 threads.
-        "TILE_BLOCKS": 7 if particle_bytes * lattice.slots <= 16 else 6,
-        "COLUMN_BLOCKS": 7 if particle_bytes * lattice.slots <= 16 else 6,
+        "TILE_BLOCKS": blocks,
+        "COLUMN_BLOCKS": blocks,
         "TOGETHER_BLOCKS": 768 // tile.threads,
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
