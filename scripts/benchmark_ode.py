@@ -3,6 +3,7 @@
     python scripts/benchmark_ode.py all -o docs/benchmarks/h200-ode --figures docs/figures
     python scripts/benchmark_ode.py models synthetic --scale 0.05
     python scripts/benchmark_ode.py table7 --case thrombin
+    python scripts/benchmark_ode.py all --merge a.json --merge b.json -o docs/benchmarks/h200-ode
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), on three published models and five synthetic systems, of
 as many trajectories and with as many parameters unknown as there, in single precision; samples of
@@ -18,11 +19,14 @@ trajectories are run, so the device is as full as in the whole run, whose second
 | table6 | memory warps on and off |
 | table7 | equations placed by cost, and as many to each warp |
 | choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
+| others | the same for systems that the paper has not |
+| unfitted | and for systems that no constant of a prediction was fitted to |
 | peak | counted operations per second against what the device can do |
 
 All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are
 told: a table with any measures less than it says. Writes one JSON file with every measurement, a
-Markdown table a mode, and figures.
+Markdown table a mode, and figures. With `--merge` it measures nothing, but takes what such files
+hold, as parts of one run may have measured several systems on several devices.
 """
 
 from __future__ import annotations
@@ -36,19 +40,36 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ode_cases import CASES, MODELS, SYNTHETIC_CASES, Case, equations, work_of_a_step
+from ode_cases import (
+    CASES,
+    MODELS,
+    OTHERS,
+    PAPER,
+    SYNTHETIC_CASES,
+    UNFITTED,
+    Case,
+    equations,
+    work_of_a_step,
+)
 from ode_measure import Bench, Layout, Measured, Run, compile_all
 from ode_tables import TABLES, draw_choice, draw_figure5
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.model.errors import TauslabError
 
-MODES = ("models", "synthetic", "figure5", "table3", "table6", "table7", "choice", "peak")
+OF_MODES = {
+    "models": MODELS, "synthetic": SYNTHETIC_CASES, "others": OTHERS, "unfitted": UNFITTED,
+}  # fmt: skip
+SEARCHES = ("choice", "others", "unfitted")
+MODES = (
+    "models", "synthetic", "figure5", "table3", "table6", "table7", *SEARCHES, "peak",
+)  # fmt: skip
 WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 THREAD, GLOBAL = Layout("thread"), Layout("global")
 MEMORY = [
     Layout(layout, memory_warps=word) for layout in ("thread", "warps") for word in ("off", "on")
 ]
+SETTINGS = ("scale", "precision", "device", "peak_flops", "unknown")
 SEARCH_SCALE = 1 / 50  # of the exhaustive search: as much work as a fiftieth of the trajectories
 
 
@@ -57,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     modes = MODES if "all" in arguments.modes else tuple(arguments.modes)
     began = time.perf_counter()
-    measured = measure(modes, arguments)
+    measured = merged(arguments) if arguments.merge else measure(modes, arguments)
     texts = []
     for mode in modes:
         rows = TABLES[mode](measured, arguments.peak_flops)
@@ -89,6 +110,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--precision", choices=("single", "double"), default="single")
     made.add_argument("--warps", type=int, nargs="+", default=WARPS, help="C of figure5 and choice")
     made.add_argument("--peak-flops", type=float, help="of the device, if it is not a CUDA one")
+    made.add_argument(
+        "--merge", type=Path, action="append", help="JSON of an earlier run, in place of measuring"
+    )
     made.add_argument("-o", "--output", type=Path, help="stem of the JSON file and the tables")
     made.add_argument("--figures", type=Path, help="folder of the figures")
     return made
@@ -100,6 +124,8 @@ def layouts(mode: str, warps: Iterable[int]) -> list[Layout]:
     return {
         "figure5": [Layout(), THREAD, *spread, GLOBAL],
         "choice": [Layout(), THREAD, *spread, GLOBAL],
+        "others": [Layout(), THREAD, *spread],
+        "unfitted": [Layout(), THREAD, *spread],
         "table3": [GLOBAL, *MEMORY],
         "table6": MEMORY,
         "table7": [GLOBAL, Layout("warps"), Layout("warps", balance="equal")],
@@ -110,11 +136,8 @@ def wanted(modes: Sequence[str], arguments: argparse.Namespace) -> list[tuple[Ca
     """Every measurement that the modes need, once."""
     found: dict[tuple[Case, Layout, Run], None] = {}
     for mode in modes:
-        cases: Sequence[Case] = tuple(CASES.values())
-        if mode in ("models", "synthetic"):
-            cases = MODELS if mode == "models" else SYNTHETIC_CASES
-        scale = SEARCH_SCALE if mode == "choice" else arguments.scale
-        for case in cases:
+        scale = SEARCH_SCALE if mode in SEARCHES else arguments.scale
+        for case in OF_MODES.get(mode, PAPER):
             if arguments.case and case.name not in arguments.case:
                 continue
             run = Run.of(case, scale, arguments.trajectories)
@@ -147,6 +170,32 @@ def measure(modes: Sequence[str], arguments: argparse.Namespace) -> list[Measure
     return found
 
 
+def merged(arguments: argparse.Namespace) -> list[Measured]:
+    """What files hold; of what was measured twice, the later file's. They set the peak too.
+
+    Raises
+    ------
+    SystemExit
+        Files are of different settings: their seconds cannot stand in one table.
+    """
+    found: dict[tuple[str, Layout, Run], Measured] = {}
+    settings: dict[str, Any] = {}
+    for path in arguments.merge:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        own = {name: told["settings"][name] for name in SETTINGS}
+        if settings and own != settings:
+            raise SystemExit(f"{path} was measured with {own}, not {settings}")
+        settings = own
+        for row in told["measured"]:
+            del row["work"]
+            row |= {"asked": Layout(**row["asked"]), "run": Run(**row["run"])}
+            one = Measured(**row)
+            found[one.case, one.asked, one.run] = one
+    for name, value in settings.items():
+        setattr(arguments, name, value)
+    return list(found.values())
+
+
 def of_different_bits(measured: Iterable[Measured]) -> list[str]:
     """Systems whose layouts do not agree."""
     digests: dict[tuple[str, Run], set[str]] = {}
@@ -172,10 +221,7 @@ def write(
     for one in measured:
         work = work_of_a_step(equations(one.case, arguments.unknown)[0])
         rows.append({**asdict(one), "work": asdict(work)})
-    settings = {
-        "scale": arguments.scale, "precision": arguments.precision, "device": arguments.device,
-        "peak_flops": arguments.peak_flops, "unknown": arguments.unknown,
-    }  # fmt: skip
+    settings = {name: getattr(arguments, name) for name in SETTINGS}
     found = json.dumps({"settings": settings, "measured": rows}, indent=1)
     arguments.output.with_suffix(".json").write_text(found + "\n", encoding="utf-8")
     arguments.output.with_suffix(".md").write_text("\n".join(texts), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rdme_period import LEFT_OUT, swings
+from rdme_period import LEFT_OUT, exact_swings, pooled_period, swings_of_planes
 
 import tauslab as ts
 from tauslab.model.lattice import Lattice
@@ -99,19 +99,22 @@ def minde(settings: Settings) -> Outcome:
     with settings.run(lattice_of("minde.toml"), outcome, points, seconds, frames=True) as result:
         bound = result.kymograph("minDm", "z") + result.kymograph("minDEm", "z")
         times, height = result.frame_times, result.shape[0] * result.spacing * 1e6
-    middle = bound.shape[1] // 2
-    found = swings(times, bound[:, :middle].sum(axis=1), bound[:, middle:].sum(axis=1))
+    found = swings_of_planes(times, bound)
     outcome.arrays = {
         "bound": bound, "times": times, "height": np.array(height), "turns": found.turns,
         "bias_times": found.times, "bias": found.bias,
     }  # fmt: skip
     if found.period:
+        exact = exact_swings()
+        expected, error = pooled_period(exact)
         outcome.add(
             f"period (s): twice the mean of {len(found.turns) - 1} times between changes of sides "
-            f"after {LEFT_OUT:g} s; a minute in the source", found.period, 60.0, found.error,
+            f"after {LEFT_OUT:g} s; expected: the exact program's",
+            found.period, expected, float(np.hypot(found.error, error)),
         )  # fmt: skip
-        late = np.abs(found.bias[found.times >= LEFT_OUT])
-        outcome.add("largest share of bound MinD in one half", 0.5 + late.max() / 2, 1.0, 0.0)
+        shares = [one.largest_share() for one in exact]
+        outcome.add("largest share of bound MinD in one half", found.largest_share(),
+                    float(np.mean(shares)), 0.0)  # fmt: skip
     return outcome
 
 

@@ -2,11 +2,13 @@
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), tables II to VII: three published models, and five
 synthetic systems, here those of `tauslab.synthetic_equations`, of the same sizes. Figures of the
-paper are of a Tesla S2050.
+paper are of a Tesla S2050. Beside them systems of other sizes: some to which the constants of
+predictions were fitted too, and some to which they were not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,12 @@ from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.model.expression import Call, symbols
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
-from tauslab.model.synthetic import SYNTHETIC, synthetic_equations
+from tauslab.model.synthetic import (
+    SYNTHETIC,
+    SyntheticSize,
+    equations_of_size,
+    synthetic_equations,
+)
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "sbml"
 _STAGES = 4
@@ -36,7 +43,7 @@ class Case:
     """
 
     name: str
-    source: str | int
+    source: str | int | SyntheticSize
     unknown: int
     trajectories: int
     points: int
@@ -58,6 +65,9 @@ class Case:
         """The model."""
         if isinstance(self.source, int):
             return synthetic_equations(self.source)
+        if isinstance(self.source, SyntheticSize):
+            decays = self.source.equations
+            return equations_of_size(self.name, self.source, decays, (0, self.source.equations))
         found = read_sbml(DATA / f"{self.source}.xml")
         assert isinstance(found, Network)
         return found
@@ -78,7 +88,46 @@ SYNTHETIC_CASES = tuple(
          size.substeps, size.step, size.homogeneous, size.heterogeneous, *_GAINS[number])
     for number, size in SYNTHETIC.items()
 )  # fmt: skip
-CASES = {case.name: case for case in (*MODELS, *SYNTHETIC_CASES)}
+PAPER = (*MODELS, *SYNTHETIC_CASES)
+# Equations, parameters, additions, multiplications, divisions, lengths, trajectories.
+_OTHER_SIZES = (
+    SyntheticSize(30, 24, 96, 84, 4, "unbalanced", 100_000, 100, 60.0, 500, 0, 0),
+    SyntheticSize(60, 40, 240, 280, 0, "equal", 50_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(80, 60, 420, 560, 0, "mostly long", 20_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(130, 100, 600, 1380, 0, "shared", 5_000, 100, 2.0, 500, 0, 0),
+    SyntheticSize(150, 80, 450, 500, 0, "disparate", 10_000, 100, 300.0, 500, 0, 0),
+)
+_UNFITTED_SIZES = (
+    SyntheticSize(24, 20, 120, 130, 0, "equal", 2_000, 100, 60.0, 500, 0, 0),
+    SyntheticSize(45, 30, 150, 170, 0, "disparate", 200_000, 100, 60.0, 500, 0, 0),
+    SyntheticSize(70, 50, 250, 260, 6, "unbalanced", 30_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(100, 70, 500, 1180, 0, "shared", 20_000, 100, 2.0, 500, 0, 0),
+    SyntheticSize(120, 90, 400, 480, 0, "equal", 15_000, 100, 300.0, 500, 0, 0),
+    SyntheticSize(180, 110, 620, 700, 0, "mostly long", 8_000, 100, 300.0, 500, 0, 0),
+)
+
+
+def _of_sizes(sizes: Sequence[SyntheticSize]) -> tuple[Case, ...]:
+    return tuple(
+        Case(f"other{size.equations}", size, size.parameters, size.trajectories, size.points,
+             size.substeps, size.step, 0, 0, 0, 0, 0)
+        for size in sizes
+    )  # fmt: skip
+
+
+# Systems that the paper has not.
+OTHERS = (
+    Case("MAPK cascade", "BIOMD0000000010", 10, 1_000_000, 100, 100, 0.1, 0, 0, 0, 0, 0),
+    Case("Vilar oscillator", "BIOMD0000000035", 10, 1_000_000, 100, 100, 0.001, 0, 0, 0, 0, 0),
+    Case("p53", "BIOMD0000000188", 15, 300_000, 100, 100, 0.5, 0, 0, 0, 0, 0),
+    *_of_sizes(_OTHER_SIZES),
+)
+# And systems that no constant of a prediction was fitted to.
+UNFITTED = (
+    Case("repressilator", "BIOMD0000000012", 5, 50_000, 100, 100, 0.01, 0, 0, 0, 0, 0),
+    *_of_sizes(_UNFITTED_SIZES),
+)
+CASES = {case.name: case for case in (*PAPER, *OTHERS, *UNFITTED)}
 
 
 @cache

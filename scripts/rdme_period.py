@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+EXACT = Path(__file__).resolve().parent.parent / "docs" / "figures" / "minde-exact.npz"
 LEFT_OUT = 60.0  # seconds at the start: proteins that were spread evenly find their rhythm
 WINDOW = 9.0  # seconds of the running mean
 
@@ -31,6 +33,10 @@ class Swings:
     turns: FloatArray
     period: float
     error: float
+
+    def largest_share(self) -> float:
+        """Largest share of the particles in one half, after `LEFT_OUT`."""
+        return float(0.5 + np.abs(self.bias[self.times >= LEFT_OUT]).max() / 2)
 
 
 def swings(times: FloatArray, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Swings:
@@ -58,3 +64,22 @@ def swings(times: FloatArray, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Swi
         return Swings(at, bias, turns, 0.0, 0.0)
     error = 2 * halves.std(ddof=1) / np.sqrt(len(halves))
     return Swings(at, bias, turns, float(2 * halves.mean()), float(error))
+
+
+def swings_of_planes(times: FloatArray, bound: npt.NDArray[np.integer]) -> Swings:
+    """Of particles in each plane ``[sample, plane]``, between lower and upper half."""
+    middle = bound.shape[1] // 2
+    return swings(times, bound[:, :middle].sum(axis=1), bound[:, middle:].sum(axis=1))
+
+
+def exact_swings() -> list[Swings]:
+    """Of the stored exact runs of the Min proteins, which `exact_rdme.py` made."""
+    with np.load(EXACT) as stored:
+        planes, times = stored["planes"], stored["times"]
+    return [swings_of_planes(times, run[:, 2] + run[:, 4]) for run in planes]
+
+
+def pooled_period(found: list[Swings]) -> tuple[float, float]:
+    """Period and standard error from the times between turns of several runs."""
+    halves = np.concatenate([np.diff(one.turns) for one in found])
+    return float(2 * halves.mean()), float(2 * halves.std(ddof=1) / np.sqrt(len(halves)))

@@ -94,8 +94,10 @@ def mpirun(tmp_path: Path) -> Mpirun:
         if launcher is None:
             pytest.skip("no MPI (pip install tauslab[mpi])")
         command = [launcher, "-n", str(n), sys.executable, *map(str, arguments)]
-        # The ranks start elsewhere: they must find the package that this session tests.
-        package = {"PYTHONPATH": str(Path(tauslab.__file__).parents[1])}
+        # The ranks start elsewhere: they must find the package that this session tests, and what
+        # this session finds in other folders.
+        folders = [str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
         environment = {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
         done = _run(command, tmp_path, environment, timeout)
         if check and done.returncode != 0:

@@ -35,15 +35,6 @@ static inline bool any_thread(bool condition) {
     return any;
 }
 
-static inline u32 select_bytes(u32 word, u32 selector) {
-    u32 found = 0;
-    for (int i = 0; i < 4; ++i) {
-        const u32 byte = selector >> (4 * i) & 7;
-        found |= (byte < 4 ? word >> (8 * byte) & 0xff : 0) << (8 * i);
-    }
-    return found;
-}
-
 #define BLOCK_ID 0
 #define BLOCKS 1
 #define THREAD_ID block_thread
@@ -57,4 +48,4 @@ static inline u32 select_bytes(u32 word, u32 selector) {
 #define any_in_block(condition) any_thread(condition)
 #define add_in_block(cell, value) __atomic_fetch_add((cell), (value), __ATOMIC_RELAXED)
 #define grid_barrier(cell, blocks) ((void)(cell), (void)(blocks), block_barrier())
-#define SELECT_BYTES(word, selector) select_bytes((word), (selector))
+#define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))

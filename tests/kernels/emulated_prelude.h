@@ -156,14 +156,7 @@ static void atomic_least(u64 *cell, u64 value) {
     if (value < *cell) *cell = value;
 }
 
-static u32 select_bytes(u32 word, u32 selector) {
-    u32 found = 0;
-    for (int i = 0; i < 4; ++i) {
-        const u32 byte = selector >> (4 * i) & 7;
-        found |= (byte < 4 ? word >> (8 * byte) & 0xff : 0) << (8 * i);
-    }
-    return found;
-}
+#include "csrc_bytes.h"
 
 // For a loop that waits for another block.
 static void wait_a_little() {
@@ -197,7 +190,7 @@ static void wait_a_little() {
 #define LANES_SIDE_BY_SIDE
 #define any_in_block(condition) block_any(condition)
 #define grid_barrier(cell, blocks) ((void)(cell), (void)(blocks), block_operation())
-#define SELECT_BYTES(word, selector) select_bytes((word), (selector))
+#define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS

@@ -15,6 +15,7 @@ from tauslab.kernels.cache import csrc_texts
 from tauslab.kernels.codegen import Style
 
 PRELUDE = Path(__file__).with_name("emulated_prelude.h")
+BYTES = Path(__file__).with_name("csrc_bytes.h")
 FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psabi")
 
 
@@ -76,7 +77,8 @@ class EmulatedBackend(CpuBackend):
 
     def compile(self, source: KernelSource) -> Any:
         """Compile with the prelude of the emulation in place of the device's."""
-        texts = csrc_texts() | dict(source.generated) | {"prelude.h": PRELUDE.read_text()}
+        texts = csrc_texts() | dict(source.generated)
+        texts |= {"prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
         for name, text in texts.items():
             (self._folder / name).write_text(text)
         out = self._folder / f"kernel{self._block}{self._order}.so"

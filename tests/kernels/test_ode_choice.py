@@ -35,7 +35,7 @@ def test_as_many_equations_for_each_warp():
     assert [len(group) for group in groups] == [5, 5, 6]
     assert sum(groups, ()) == tuple(range(16))
     by_cost = warps_choice(system, 3, Wishes("single"))
-    assert by_cost.cost < warps_choice(system, 3, Wishes("single", balance="equal")).cost
+    assert by_cost.cost <= warps_choice(system, 3, Wishes("single", balance="equal")).cost
 
 
 def test_a_cheap_equation_does_not_join_an_expensive_one():

@@ -66,6 +66,19 @@ def test_warps_that_write_cost_no_local_memory(memory):
         assert registers * max(128, choice.threads_of_a_block) <= 65536
 
 
+@pytest.mark.parametrize("memory", ["off", "on"])
+def test_counting_spills_nothing_of_what_integrates(memory):
+    system = system_of(CLOCK, recorded=CLOCK.species)
+    wishes = Wishes("single", memory_warps=memory, planes=2 * len(system.quantities) + 10)
+    found = [thread_choice(system, wishes)]
+    found += [warps_choice(system, 4, wishes)] if memory == "on" else []
+    for choice in found:
+        header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
+        stack, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
+        assert (stack, stores, loads) == (0, 0, 0)
+        assert registers * max(128, choice.threads_of_a_block) <= 65536
+
+
 def test_operations_are_counted_in_what_the_compiler_makes_of_them():
     for precision, real in (("single", "float"), ("double", "double")):
         texts = csrc_texts() | {"model.h": f"#pragma once\ntypedef {real} Real;\n"}

@@ -30,7 +30,7 @@ from lattice_factory import (
 )
 
 SHAPE = (6, 21, 37)
-BLOCK_THREADS = Path(__file__).with_name("csrc_block_threads.h")
+BLOCK_THREADS = ("csrc_bytes.h", "csrc_block_threads.h")
 
 
 def held(shape=(7, 9, 40)):
@@ -99,7 +99,8 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
 @pytest.fixture
 def block_of_threads(monkeypatch):
     """A CPU device whose threads are those of one block, as a GPU runs them."""
-    prelude = (CSRC / "cpu.h").read_text() + BLOCK_THREADS.read_text()
+    here = Path(__file__).parent
+    prelude = "".join(f.read_text() for f in (CSRC / "cpu.h", *(here / n for n in BLOCK_THREADS)))
     monkeypatch.setattr(cpu_backend, "csrc_texts", lambda: csrc_texts() | {"cpu.h": prelude})
     opened = get_backend("cpu", BackendOptions(threads=5))
     opened.sites_of_a_block = 1

@@ -62,7 +62,8 @@ def test_cases_are_those_of_the_paper(scripts):
     cases = scripts["ode_cases"]
     assert [c.unknown for c in cases.MODELS] == [20, 40, 164]
     assert [c.steps for c in cases.MODELS] == [10_000, 50_000, 2_000_000]
-    assert len(cases.CASES) == 8
+    assert len(cases.PAPER) == 8
+    assert not {case.name for case in cases.PAPER} & {case.name for case in cases.OTHERS}
     clock = cases.CASES["segmentation clock"]
     powers = cases.exponents(clock.network())
     assert powers
@@ -111,7 +112,7 @@ def test_tables_compare_layouts(scripts):
     assert row[-1] == "0.0 %"
     slower = [measured(scripts, "EGF-NGF", layout(), 0.22), *found[1:]]
     slower[0] = slower[0].__class__(**{**vars(slower[0]), "told": "another"})
-    assert cells(tables.choice_table(slower, None), "EGF-NGF")[-1] == "10.0 %"
+    assert cells(tables.TABLES["choice"](slower, None), "EGF-NGF")[-1] == "10.0 %"
     assert cells(text["peak"], "EGF-NGF")[-1].endswith(" %")
 
 
@@ -123,7 +124,7 @@ def test_runs_of_unlike_length_are_not_compared(scripts):
     ]
     run = scripts["ode_measure"].Run(3_000_000, 100, 100)
     found.append(found[0].__class__(**{**vars(found[0]), "seconds": 2.5, "run": run}))
-    assert cells(tables.choice_table(found, None), "EGF-NGF")[4:6] == ["0.3", "0.3"]
+    assert cells(tables.TABLES["choice"](found, None), "EGF-NGF")[4:6] == ["0.3", "0.3"]
     assert cells(tables.TABLES["models"](found, None), "EGF-NGF")[6] == "2.5"
 
 
@@ -178,3 +179,27 @@ def test_a_benchmark_runs_and_is_written(scripts, tmp_path, capsys):
     assert (one["case"], one["failed"], one["seconds"] > 0) == ("EGF-NGF", 0, True)
     assert one["run"] == {"trajectories": 4, "points": 2, "substeps": 10}
     assert (tmp_path / "x.md").read_text().startswith("## models")
+
+
+def test_parts_of_a_benchmark_become_one(scripts, tmp_path, monkeypatch):
+    """Each device measured other systems; tables are those of one run."""
+    run, modes = scripts["benchmark_ode"].main, ["models", "others", "peak"]
+    of = ["--device", "cpu", "--threads", "1", "--scale", "0.002", "--trajectories", "4",
+          "--peak-flops", "1e11", "--warps", "2"]  # fmt: skip
+    cases, parts, rows = ("EGF-NGF", "p53"), [], []
+    for case in cases:
+        assert run([*modes, *of, "--case", case, "-o", str(tmp_path / case)]) == 0
+        parts += ["--merge", str(tmp_path / f"{case}.json")]
+        rows += json.loads((tmp_path / f"{case}.json").read_text())["measured"]
+    monkeypatch.setattr(scripts["benchmark_ode"], "get_backend", None)  # nothing is measured
+    assert run([*modes, *parts, "-o", str(tmp_path / "all")]) == 0
+    assert json.loads((tmp_path / "all.json").read_text())["measured"] == rows
+    for case in cases:
+        texts = [(tmp_path / f"{name}.md").read_text() for name in (case, "all")]
+        shown = [[line for line in text.splitlines() if f"| {case} |" in line] for text in texts]
+        assert shown[0] == shown[1] != []
+    part = json.loads((tmp_path / "p53.json").read_text())
+    part["settings"]["precision"] = "double"
+    (tmp_path / "p53.json").write_text(json.dumps(part))
+    with pytest.raises(SystemExit, match="'double'"):
+        run([*modes, *parts])

@@ -37,6 +37,18 @@ def test_a_view_becomes_one_file(tmp_path, compress, capsys):
     assert merge(path).endswith("is one file already")
 
 
+def test_a_result_of_an_earlier_version_lacks_columns(tmp_path):
+    path = tmp_path / "a.h5"
+    sample_job().run(path, 3, parts=VIEW)
+    before = lines(path)
+    with h5py.File(path, "r+") as file:
+        del file["profile/layout"]
+    merge(path)
+    assert lines(path) == before
+    with h5py.File(path) as file:
+        assert file["profile/layout"][()].tolist() == [b""] * 3
+
+
 def test_damage_is_noticed(tmp_path):
     path = tmp_path / "a.h5"
     sample_job().run(path, 2, parts=VIEW)

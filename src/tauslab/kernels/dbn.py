@@ -119,6 +119,34 @@ class CountTables:
         if self._sparse:
             self._counted = stream.record()
 
+    @property
+    def planes(self) -> int:
+        """Of bins of the variables of two time points and of the parameters."""
+        return len(self.bins) + self._variables
+
+    def arguments(self, planes: Any | None) -> list[Any]:
+        """What a kernel that integrates needs to count (COUNT_ARGUMENTS in csrc/dbn_samples.h).
+
+        It bins, and counts the small tables; `planes` u8 ``[parameters + times * variables, rows]``
+        take the bins for `add_binned`, where tables grow.
+        """
+        variables, parameters = self._edges
+        stride = 0 if planes is None else int(planes.shape[1])
+        return [
+            variables.edges, variables.first, self._cells[0], parameters.quantities,
+            parameters.edges, parameters.first, self._cells[1],
+            *self._dense.arguments(), planes, stride,
+        ]  # fmt: skip
+
+    def add_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+        """Count the step that leads to a time point in the tables that grow.
+
+        `planes` are those of `arguments`, of a launch that has ended on the stream.
+        """
+        for table in self._sparse:
+            table.count_binned(planes, time, rows, stream)
+        self._counted = stream.record()
+
     def counted(self) -> bool:
         """Whether `make_room` would not wait."""
         return self._counted is None or self._counted.done()
@@ -186,16 +214,21 @@ class _Where:
     shares: tuple[int, int]
 
     def digits(self, family: Family) -> list[tuple[int, int, int]]:
-        """For each digit its plane before an even step, before an odd one, and its bins."""
-        found = []
+        """For each digit its plane at even times, how much further at odd ones, and its bins."""
+        variables, found = self.variables, []
         for parent in family.parents:
-            if parent < self.variables:  # before an odd step lies an even time
-                planes = (parent + self.variables, parent)
-            else:
-                planes = (parent + self.variables,) * 2
-            found.append((*planes, self.bins[parent]))
-        own = (family.node, family.node + self.variables, self.bins[family.node])
-        return [*found, own]
+            # Before an odd time lies an even one; parameters lie behind both.
+            turns = (variables, -variables) if parent < variables else (variables, 0)
+            found.append((parent + turns[0], turns[1], self.bins[parent]))
+        return [*found, (family.node, variables, self.bins[family.node])]
+
+    def digits_of_all_times(self, family: Family) -> list[tuple[int, int, int]]:
+        """The same for planes of the parameters and behind them the variables of all times."""
+        variables, parameters, found = self.variables, len(self.bins) - self.variables, []
+        for parent in family.parents:
+            place = (parameters - variables, variables) if parent < variables else (-variables, 0)
+            found.append((parent + place[0], place[1], self.bins[parent]))
+        return [*found, (parameters + family.node, variables, self.bins[family.node])]
 
 
 class _Dense:
@@ -237,15 +270,19 @@ class _Dense:
     def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
         if self._counts is None:
             return
-        tables = len(self._names)
-        what = [tables, self._digits, self._first_digit, self._first_cell]
+        *what, _ = self.arguments()
         self._program.launch(
             "count_dense",
-            tables * -(-rows // _MANY),
+            len(self._names) * -(-rows // _MANY),
             [planes, self._where.rows, rows, time % 2, *what, *self._where.shares,
              self._counts[time - 1]],
             stream,
         )  # fmt: skip
+
+    def arguments(self) -> list[Any]:
+        """How many tables, their digits, where those and their cells begin, and the cells."""
+        where = [self._digits, self._first_digit, self._first_cell]
+        return [len(self._names), *where, self._counts]
 
     def results(self, stream: Stream) -> dict[str, Entries]:
         if self._counts is None:
@@ -277,7 +314,10 @@ class _Sparse:
         self._backend, self._program, self._where = backend, program, where
         self._split, self._most = keys.split, keys.entries * (times - 1)
         self._n_digits = len(keys.sizes)
-        self._digits = backend.upload(np.array(where.digits(family), np.int64).ravel())
+        self._digits = [
+            backend.upload(np.array(digits, np.int64).ravel())
+            for digits in (where.digits(family), where.digits_of_all_times(family))
+        ]
         self._used = backend.empty((1,), np.uint64)
         self._mirror = backend.mirror(self._used)
         self._take(_capacity_for(min(where.rows, self._most)))
@@ -293,14 +333,22 @@ class _Sparse:
             self._backend.clear(buffer, stream)
 
     def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
-        what = [time % 2, time - 1, self._digits, self._split, self._n_digits]
+        where = [self._where.rows, rows, time % 2, time - 1, self._digits[0]]
+        self._count([planes, *where], rows, stream)
+
+    def count_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+        """From the planes of all times."""
+        where = [int(planes.shape[1]), rows, time, time - 1, self._digits[1]]
+        self._count([planes, *where], rows, stream)
+
+    def _count(self, what: list[Any], rows: int, stream: Stream) -> None:
+        own = [*self._slots, self._used, self._capacity]
         self._program.launch(
             "count_sparse",
             -(-rows // _MANY),
-            [planes, self._where.rows, rows, *what, *self._where.shares, *self._slots,
-             self._used, self._capacity],
+            [*what, self._split, self._n_digits, *self._where.shares, *own],
             stream,
-        )  # fmt: skip
+        )
         self._backend.download(self._used, self._mirror, 1, stream)
 
     def make_room(self, rows: int, stream: Stream) -> None:

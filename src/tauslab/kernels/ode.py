@@ -12,6 +12,7 @@ from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, 
 from tauslab.kernels.ode_choice import MOST_SPLIT, Choice, Wishes, chosen
 from tauslab.kernels.ode_codegen import PRECISIONS, Writer, count_constants, ode_header
 from tauslab.kernels.ode_costs import compiled_costs
+from tauslab.kernels.ode_counting import Counting, chosen_to_count
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import OdeSystem, spans
 from tauslab.kernels.ode_parts_codegen import group_functions, jacobian_functions
@@ -32,6 +33,8 @@ LAYOUTS = ("auto", "thread", "warps", "global")
 MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
+# Arguments COUNT_ARGUMENTS of csrc/dbn_samples.h.
+NOTHING_COUNTED = (None, None, None, 0, None, None, None, 0, None, None, None, None, None, 0)
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,11 @@ class Ode:
         A layout in place of the predicted one, on a device with warps.
     trajectories
         How many there will be about, for the prediction; 0 for very many.
+    counting
+        What may be counted in launches, on a device with warps: `counts` tells whether it is.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         backend: Backend,
         system: OdeSystem,
@@ -146,6 +151,7 @@ class Ode:
         wide: bool = True,
         choice: Choice | None = None,
         trajectories: int = 0,
+        counting: Counting | None = None,
     ) -> None:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
@@ -172,9 +178,13 @@ class Ode:
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
             wishes = settings.wishes(-(-trajectories // backend.processors))
-            self.choice = choice or chosen(
-                system, wishes, compiled_costs(backend, settings.precision)
-            )
+            costs = compiled_costs(backend, settings.precision)
+            if choice is not None:
+                self.choice = choice
+            elif counting is not None:
+                self.choice = chosen_to_count(system, wishes, counting, costs)
+            else:
+                self.choice = chosen(system, wishes, costs)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:
@@ -242,14 +252,24 @@ class Ode:
         *,
         seed: int,
         max_steps: int = MAX_STEPS,
+        counting: Sequence[Any] | None = None,
     ) -> None:
         """The same with samples of all rows side by side: ``[time, quantity, row]``.
 
         ``buffers.observables`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
-        ``buffers.drawn`` the shape ``[prior, row]``.
+        ``buffers.drawn`` the shape ``[prior, row]``. Without ``observables`` samples are counted
+        as the arguments `counting` say (`CountTables.arguments`), where `counts`.
         """
+        assert buffers.observables is not None or (counting is not None and self.counts)
         strides = (1, len(self.system.quantities) * launch.rows, launch.rows, 1, launch.rows)
-        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+        self._launch(
+            launch, buffers, strides, stream, seed=seed, max_steps=max_steps, counting=counting
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether launches can count their samples."""
+        return self.choice is not None and self.choice.planes > 0
 
     def _launch(
         self,
@@ -260,6 +280,7 @@ class Ode:
         *,
         seed: int,
         max_steps: int,
+        counting: Sequence[Any] | None = None,
     ) -> None:
         backend = self.backend
         backend.clear(buffers.row_counter, stream)
@@ -274,6 +295,7 @@ class Ode:
         ]  # fmt: skip
         choice = self.choice
         if choice is not None and choice.in_blocks:
+            arguments += counting or NOTHING_COUNTED
             wanted = -(-launch.rows // choice.trajectories_of_a_block)
             grid = Grid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
@@ -304,6 +326,7 @@ def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
         f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
         f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
+        f"constexpr int BIN_PLANES = {choice.planes};\n"
     )
     placement = choice.placement
     if placement is not None:

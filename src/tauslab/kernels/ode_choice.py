@@ -26,17 +26,18 @@ _STAGES = 4
 # and for values of expressions, of which more live at a time where they come from shared memory.
 # So ptxas (13.5, sm_90) needs them, within a tenth for three models of 16 to 28 variables.
 SYSTEM_REGISTERS = 24
-TEMPORARIES, SHARED_TEMPORARIES = 8, 32
-# What follows is fitted to seconds of eight systems on an H200 (docs/benchmarks/ode.md), clocks.
+TEMPORARIES, SHARED_TEMPORARIES = 8, 28
+# What follows is fitted to seconds of sixteen systems on an H200 (docs/benchmarks/ode.md), clocks.
+USED = 0.7  # of a pipe's slots, where enough warps wait for it
 BARRIER = 20.0  # of a stage's barrier, for each warp of the trajectory
-ALONE = 2.2  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
+ALONE = 2.0  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
 # Instructions that the cache near the schedulers does not hold come from the next one: a warp waits
 # so long for each, and a multiprocessor gets no more of them in a time.
 INSTRUCTION_CACHE, INSTRUCTION_BYTES = 32 * 1024, 16
-LATE, FETCH = 6.8, 3.5
+LATE, FETCH = 4.6, 3.75
 WARP_BYTES = 2048  # of the text around a step that each warp of a trajectory has for itself
 # Loads and stores of a spilled register in a stage, and their slots in the pipe of shared memory.
-SPILLED_ACCESSES, LOCAL_ACCESS = 3.0, 4.0
+SPILLED_ACCESSES, LOCAL_ACCESS = 4.8, 1.9
 # Where one thread's variables and constants are more than so many, ptxas (13.5) used 32
 # registers and kept them all in local memory: a stage then loses so many clocks for each of them.
 # And slots of a number in global memory.
@@ -51,7 +52,8 @@ class Choice:
     `warps` of a trajectory (1: a thread has it alone), `groups` of them in a block, and how many
     trajectories a multiprocessor runs at the same time; `memory`: one more warp writes samples, of
     a group, or of the `compute_threads` of a block; `shared_constants`: those of a thread's
-    trajectory are in shared memory.
+    trajectory are in shared memory; `planes` of bins that a block keeps to count samples, 0 where
+    none are counted.
     """
 
     warps: int
@@ -65,6 +67,7 @@ class Choice:
     compute_threads: int = 0
     in_global: bool = False
     costs: str = ""
+    planes: int = 0
 
     @property
     def name(self) -> str:
@@ -76,7 +79,8 @@ class Choice:
     @property
     def entry(self) -> str:
         """The kernel, which is alone in a file of its name."""
-        thread = "ode_threads" if self.memory or self.shared_constants else "ode_rk4"
+        blocks = self.memory or self.shared_constants or self.planes
+        thread = "ode_threads" if blocks else "ode_rk4"
         return {"global": "ode_global", "thread": thread, "warps": "ode_warps"}[self.name]
 
     @property
@@ -106,6 +110,7 @@ class Choice:
         """Layout, where costs come from and the prediction, in few words."""
         what = self.name if self.placement is None else f"{self.name} {self.warps}"
         what += "+memory" if self.memory else ""
+        what += "+counts" if self.planes else ""
         return f"{what} by {self.costs}: predicted {self.cost:.3g} slots a step"
 
     def __str__(self) -> str:
@@ -114,6 +119,8 @@ class Choice:
         what += "" if self.placement is None else f", {self.warps} warps a trajectory"
         what += ", constants in shared memory" if self.shared_constants else ""
         what += ", and warps for memory" if self.memory else ""
+        what += ", which count" if self.memory and self.planes else ""
+        what += ", which counts its own" if self.planes and not self.memory else ""
         more = "" if self.placement is None else f", balance {self.placement.balance:.2f}"
         return (
             f"{what}: predicted {self.cost:.4g} slots a step ({self.costs}), {self.trajectories} "
@@ -125,7 +132,8 @@ class Choice:
 class Wishes:
     """What was asked for: names as in `OdeSettings`; `warps` is 0 for any number.
 
-    `crowd` is how many trajectories a multiprocessor gets, 0 for more than it runs at a time.
+    `crowd` is how many trajectories a multiprocessor gets, 0 for more than it runs at a time, and
+    `planes` of bins are what a block needs to count samples, 0 if they are written.
     """
 
     precision: str
@@ -134,6 +142,7 @@ class Wishes:
     memory_warps: str = "auto"
     balance: str = "cost"
     crowd: int = 0
+    planes: int = 0
 
     @property
     def memory(self) -> bool:
@@ -149,8 +158,8 @@ def thread_choice(
     wanted = _wanted(prices, shared=shared)
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
     found = Choice(1, 1, warps * LANES, 0.0, costs=prices.source)
-    if wishes.memory or shared:
-        found = _in_blocks(system, prices, warps, memory=wishes.memory, shared=shared)
+    if wishes.memory or shared or wishes.planes:
+        found = _in_blocks(system, prices, warps, wishes, shared=shared)
     total = prices.all_equations(shared_constants=shared)
     more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
     instructions = float(total[PIPES.index("issue")]) + more
@@ -174,17 +183,22 @@ def _wanted(prices: Prices, *, shared: bool) -> int:
 
 
 def _in_blocks(
-    system: OdeSystem, prices: Prices, warps: int, *, memory: bool, shared: bool
+    system: OdeSystem, prices: Prices, warps: int, wishes: Wishes, *, shared: bool
 ) -> Choice:
     """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
-    Of `warps` that a multiprocessor's registers are enough for.
+    Of `warps` that a multiprocessor's registers are enough for: nearly, since each scheduler has a
+    quarter of them, and ptxas keeps to what is left for the warps of the fullest.
     """
-    words = prices.words
-    best = Choice(1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source)
-    for computing in range(1, 16):
+    warps = min(MOST_WARPS, SCHEDULERS * round(warps / SCHEDULERS))
+    words, memory, planes = prices.words, wishes.memory, wishes.planes
+    best = Choice(
+        1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source, planes=planes
+    )
+    # A warp that counts is slow: half as many as a block may have are enough for it.
+    for computing in range(1, 8 if memory and planes else 16):
         width = LANES * computing
-        n_bytes = handover_bytes(system, words, width) if memory else 0
+        n_bytes = sample_bytes(system, words, width, memory=memory, planes=planes)
         n_bytes += 4 * words * count_constants(system) * width if shared else 0
         blocks = min(
             warps // (computing + memory),
@@ -215,8 +229,7 @@ def warps_choice(
     placement = place(system, warps, wishes.precision, costs, wishes.balance)
     prices = Prices(system, wishes.precision, costs)
     block = group_bytes(system, prices.words)
-    if wishes.memory:
-        block += handover_bytes(system, prices.words, LANES)
+    block += sample_bytes(system, prices.words, LANES, memory=wishes.memory, planes=wishes.planes)
     own = max(len(group) for group in placement.groups)
     wanted = 3 * own * prices.words + SHARED_TEMPORARIES + SYSTEM_REGISTERS
     all_warps = warps + wishes.memory
@@ -224,12 +237,14 @@ def warps_choice(
     by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)
     groups = min(MOST_BLOCKS, MOST_WARPS // all_warps, by_registers, by_memory)
     found = Choice(
-        warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source
-    )
+        warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source,
+        planes=wishes.planes,
+    )  # fmt: skip
     more = SPILLED_ACCESSES * max(0, wanted - MOST_REGISTERS)
     instructions = sum(placement.instructions) + warps * more
+    busiest = sum(float(prices.group(own).max()) for own in placement.groups)
     work = _Work(
-        slots=sum(placement.costs) + warps * more * LOCAL_ACCESS,
+        slots=busiest + warps * more * LOCAL_ACCESS,
         longest=max(placement.instructions) + more,
         instructions=instructions,
         text=instructions * _STAGES * INSTRUCTION_BYTES + warps * WARP_BYTES,
@@ -269,7 +284,7 @@ def _cost(work: _Work, trajectories: int, crowd: int) -> float:
     missed = 1 - INSTRUCTION_CACHE / max(INSTRUCTION_CACHE, work.text)
     slowest = work.longest * (ALONE + LATE * missed) + work.lost
     fetched = work.instructions * FETCH * missed
-    stage = max(work.slots * groups / SCHEDULERS, slowest, fetched)
+    stage = max(work.slots * groups / (SCHEDULERS * USED), slowest, fetched)
     return _STAGES * turns * stage / (crowd or LANES * in_flight)
 
 
@@ -283,10 +298,20 @@ def handover_bytes(system: OdeSystem, words: int, width: int) -> int:
     return 2 * (len(system.quantities) + 1) * (width | 1) * 4 * words
 
 
+def sample_bytes(system: OdeSystem, words: int, width: int, *, memory: bool, planes: int) -> int:
+    """Shared memory for samples of `width` trajectories, and for bins."""
+    if memory:
+        return handover_bytes(system, words, width) + planes * width
+    own = (len(system.quantities) + 1) * 4 * words
+    return (own + planes) * width if planes else 0
+
+
 def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> list[Choice]:
     """Layouts with a thread or several warps with their predictions, the best first."""
     found = [_best_thread(system, wishes, costs)]
     able = [warps for warps in SPLITS if warps <= len(system.variables)]
+    if wishes.planes and not wishes.memory:
+        able = []  # only a warp of its own counts what several have
     found += [warps_choice(system, warps, wishes, costs) for warps in able]
     return sorted(found, key=lambda choice: choice.cost)
 

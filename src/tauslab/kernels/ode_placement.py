@@ -20,9 +20,12 @@ from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem
 
 BALANCES = ("cost", "equal")
-# Slots that a read or write of shared memory takes in its pipe, by words of a number. This was set
-# by seconds on an H200 (docs/benchmarks/ode.md); the documented rate is half of it.
-_SHARED_ACCESS = 8.0
+# Slots that a read or write of shared memory takes in its pipe, by words of a number: 32 lanes over
+# the 8 words a clock that a scheduler's share of 32 banks gives.
+SHARED_ACCESS = 4.0
+# The same where equations are placed. Twice as much keeps those together that share what they read,
+# which was faster on an H200 (docs/benchmarks/ode.md).
+_PLACED_ACCESS = 8.0
 _BISECTIONS = 12
 _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean of the four stages
 
@@ -31,7 +34,8 @@ _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean 
 class Placement:
     """Variables of each group of equations, and what a stage costs each group.
 
-    `costs` are slots of the busiest pipe, `instructions` those that are issued.
+    `costs` are slots of the busiest pipe as equations are placed by, `instructions` those that are
+    issued.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -51,9 +55,17 @@ class Prices:
     ----------
     costs
         What operations cost in this precision; the tabulated ones by default.
+    access
+        Slots of a word of shared memory.
     """
 
-    def __init__(self, system: OdeSystem, precision: str, costs: CostTable | None = None) -> None:
+    def __init__(
+        self,
+        system: OdeSystem,
+        precision: str,
+        costs: CostTable | None = None,
+        access: float = SHARED_ACCESS,
+    ) -> None:
         self.system, self.words = system, 1 if precision == "single" else 2
         self._costs = costs or tabulated(precision)
         graph = system.graph
@@ -71,7 +83,7 @@ class Prices:
         ]
         self._access = np.zeros(len(PIPES))
         self._access[PIPES.index("issue")] = self.words
-        self._access[PIPES.index("shared")] = self.words * _SHARED_ACCESS
+        self._access[PIPES.index("shared")] = self.words * access
         nodes = range(len(graph.nodes))
         tables = [[self._node(n, shared=shared) for n in nodes] for shared in (False, True)]
         self._of_nodes = np.array(tables).reshape(2, -1, len(PIPES))
@@ -110,6 +122,12 @@ class Prices:
             total = total + self.count_constants() * self._access
         return total
 
+    def group(self, equations: Iterable[int]) -> Cost:
+        """Slots of a stage in each pipe of a warp that has some equations and shares the state."""
+        own = list(equations)
+        every = frozenset[int]().union(*(self.needs[i] | self.constants[i] for i in own))
+        return self.nodes(every, shared=True) + len(own) * self.own(shared=True)
+
     def count_constants(self) -> int:
         """Constants of a trajectory that equations read."""
         return len(frozenset[int]().union(*self.constants)) if self.constants else 0
@@ -128,27 +146,23 @@ def place(
     equations first, or cut in the model's order, where neighbours share more, whichever is better.
     With ``equal`` every group has as many equations, in the model's order.
     """
-    prices = Prices(system, precision, costs)
+    prices = Prices(system, precision, costs, _PLACED_ACCESS)
     needs = [n | c for n, c in zip(prices.needs, prices.constants, strict=True)]
     if balance == "equal":
         bounds = [len(needs) * g // groups for g in range(groups + 1)]
-        return _placed(prices, needs, [list(range(*ends)) for ends in pairwise(bounds)])
+        return _placed(prices, [list(range(*ends)) for ends in pairwise(bounds)])
     found = [
-        _placed(prices, needs, members)
+        _placed(prices, members)
         for members in (_greedy(prices, needs, groups), _cut(prices, needs, groups))
     ]
     return min(found, key=lambda placement: (max(placement.costs), sum(placement.costs)))
 
 
-def _placed(prices: Prices, needs: list[frozenset[int]], members: list[list[int]]) -> Placement:
-    totals, instructions = [], []
-    for own in members:
-        every = frozenset[int]().union(*(needs[i] for i in own))
-        total = prices.nodes(every, shared=True) + len(own) * prices.own(shared=True)
-        totals.append(float(total.max()))
-        instructions.append(float(total[PIPES.index("issue")]))
+def _placed(prices: Prices, members: list[list[int]]) -> Placement:
+    totals = [prices.group(own) for own in members]
+    instructions = tuple(float(total[PIPES.index("issue")]) for total in totals)
     groups = tuple(tuple(sorted(own)) for own in members)
-    return Placement(groups, tuple(totals), tuple(instructions))
+    return Placement(groups, tuple(float(total.max()) for total in totals), instructions)
 
 
 def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:

@@ -106,11 +106,22 @@ def synthetic_equations(number: int, *, seed: int = 0) -> Network:
         raise ConfigError(f"synthetic system {number} is not known: 1 to {len(SYNTHETIC)}")
     if not 0 <= seed < 2**64:
         raise ConfigError(f"seed {seed} is not allowed: a whole number from 0 to 2^64 - 1")
-    size = SYNTHETIC[number]
+    size, decays = SYNTHETIC[number], _DECAYS.get(number, 0)
+    return equations_of_size(f"synthetic{number}", size, decays, (seed, number))
+
+
+def equations_of_size(
+    name: str, size: SyntheticSize, decays: int, draws: tuple[int, int]
+) -> Network:
+    """Make a system of any size, of which so many terms are decays unless it is ``shared``.
+
+    `draws` are a seed and a number that tells systems of one seed apart.
+    """
+    seed, number = draws
     shape, values = (RandomWords(seed, 2 * number + stream) for stream in (_SHAPE, _VALUES))
-    terms = _reactions(size, shape) if size.lengths == "shared" else _pulls(size, number, shape)
+    terms = _reactions(size, shape) if size.lengths == "shared" else _pulls(size, decays, shape)
     duration = size.points * size.interval
-    network = Network(f"synthetic{number}", t_end=duration)
+    network = Network(name, t_end=duration)
     constants = values.log_uniform(_SLOWEST / duration, _FASTEST / duration, size.parameters)
     for i, value in enumerate(constants.tolist()):
         network.add_parameter(f"k{i + 1}", value)
@@ -142,9 +153,9 @@ def _x(index: int) -> str:
     return f"x{index + 1}"
 
 
-def _pulls(size: SyntheticSize, number: int, words: RandomWords) -> list[list[str]]:
+def _pulls(size: SyntheticSize, decays: int, words: RandomWords) -> list[list[str]]:
     """Terms of all equations: a pull first, then pulls and decays as they come."""
-    n, decays = size.equations, _DECAYS[number]
+    n = size.equations
     # Each pull has a difference inside, each term but an equation's first a sign before it, and
     # a quotient a sum below.
     pulls = (size.additions + n - decays - size.divisions) // 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode_codegen import PRECISIONS
+from tauslab.kernels.ode_counting import COUNTINGS
 from tauslab.kernels.ode_placement import BALANCES
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.model.errors import ConfigError, TauslabError
@@ -246,6 +247,12 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
     _integration(dbn)
     dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
+    dbn.add_argument(
+        "--counting",
+        choices=COUNTINGS,
+        default="auto",
+        help="on a GPU: in the blocks that integrate",
+    )
     dbn.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
     dbn.add_argument("--device", choices=("auto", *sorted(backend_names())), default="auto")
     dbn.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")

@@ -78,7 +78,8 @@ def build_network(
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
         each = -(-options.samples // comm.size)
-        engine = in_turn(comm, lambda: engine_of(task, backend, each))
+        engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
+        agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
         plan = on_root(comm, lambda: plan_of(task, engine, held[0]))
@@ -101,6 +102,14 @@ def build_network(
     return built
 
 
+def _require_counting(options: DbnOptions, engine: Ode) -> None:
+    if options.counting == "inside" and not engine.counts:
+        raise ConfigError(
+            "--counting inside needs a GPU and --ode-solver rk4; here "
+            f"{engine.backend.describe()} runs {engine.settings.solver}"
+        )
+
+
 def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
     families = task.structure.families()
     rows = _largest(task, plan, engine)
@@ -110,7 +119,9 @@ def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
 
 def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
-    room = lane_room(task, engine.backend, engine.sample_dtype.itemsize)
+    # Of what is counted where it is integrated, bins are left.
+    itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
+    room = lane_room(task, engine.backend, itemsize)
     wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
     most = min(room, max(wanted, PILOT), task.options.samples)
     return min(max(1, most // plan.block) * plan.block, task.options.samples)
@@ -119,7 +130,8 @@ def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
 class _Counting:
     """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
 
-    While the trajectories of one launch are counted, those of the next are integrated.
+    While the trajectories of one launch are counted, those of the next are integrated, unless they
+    are counted by what integrates them.
     """
 
     def __init__(
@@ -136,7 +148,8 @@ class _Counting:
         self._parts, self._done = parts, np.zeros(plan.blocks, bool)
         self.tables, self.backend = tables, engine.backend
         self._rows = _largest(task, plan, engine)
-        self._lanes = [DbnLane(task, engine, self._rows) for _ in range(LANES)]
+        own = tables if engine.counts else None
+        self._lanes = [DbnLane(task, engine, self._rows, own) for _ in range(LANES)]
         self.stream = self.backend.stream()
         self._todo = np.flatnonzero(~plan.counted)
         fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
@@ -148,6 +161,7 @@ class _Counting:
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
         self.tables.clear(self.stream)
+        self._wait(self.stream.record().done)  # lanes may count in streams of their own
         counter = self.comm.counter()
         waiting: tuple[DbnLane, int, int] | None = None
         turn, began = 0, time.perf_counter()
@@ -158,12 +172,13 @@ class _Counting:
                     turn += 1
                     self._wait(lane.freed)
                     lane.start(*self._trajectories(first, end))
+                    started: tuple[DbnLane, int, int] | None = (lane, first, end)
                     if waiting is not None:
                         self._count(*waiting)
                         progress.update(self._shown(), 0)
                         self._adapt(time.perf_counter() - began)
-                        self._parts.offer(self._network, self._done)
-                    waiting = lane, first, end
+                        started = self._write_part(lane, first, end)
+                    waiting = started
             if waiting is not None:
                 self._count(*waiting)
             self._wait(self.stream.record().done)
@@ -171,6 +186,15 @@ class _Counting:
         counter.free()
         self._seconds = time.perf_counter() - began
         return self._done
+
+    def _write_part(self, *started: *tuple[DbnLane, int, int]) -> tuple[DbnLane, int, int] | None:
+        """Write what is counted, if it is time to; returns what is `started` if it is not in it."""
+        if not self._parts.due:
+            return started
+        if inside := started[0].counts:  # what a lane counts itself is in the tables half done
+            self._count(*started)
+        self._parts.offer(self._network, self._done)
+        return None if inside else started
 
     def told(self) -> dict[str, str | int | float]:
         """What the file tells of the work of all ranks. Collective."""

@@ -72,6 +72,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
+        counting=arguments.counting,
         output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
         overwrite=arguments.overwrite,
         resume=arguments.resume,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.kernels.dbn import MOST_BINS
 from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode_counting import COUNTINGS
 from tauslab.model.errors import ConfigError
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 
@@ -47,6 +48,10 @@ class DbnOptions:
         Edges of the intervals of some nodes, given.
     block
         Trajectories in a block, the unit that ranks take; None decides by number.
+    counting
+        Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; ``after``,
+        kernels of their own, while the next trajectories are integrated; ``auto`` chooses. It
+        changes no count.
 
     Raises
     ------
@@ -69,6 +74,7 @@ class DbnOptions:
     device: str = "auto"
     threads: int = 0
     block: int | None = None
+    counting: str = "auto"
     output: Path | None = None
     overwrite: bool = False
     resume: bool = False
@@ -88,6 +94,10 @@ class DbnOptions:
             _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
         if self.spacing not in SPACINGS:
             raise ConfigError(f"--spacing {self.spacing!r} is not known: {' or '.join(SPACINGS)}")
+        if self.counting not in COUNTINGS:
+            raise ConfigError(
+                f"--counting {self.counting!r} is not known: {' or '.join(COUNTINGS)}"
+            )
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
         for name, (low, high) in self.ranges.items():

@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.ode import Ode
+from tauslab.kernels.ode_counting import Counting
 from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_task import DbnTask
@@ -18,25 +19,39 @@ LANES = 2
 _LANE_BYTES = 8 << 30  # samples of a lane on the device
 
 
-def engine_of(task: DbnTask, backend: Backend, trajectories: int = 0) -> Ode:
-    """The compiled equations on this rank's device, for so many trajectories, 0 for very many."""
+def engine_of(
+    task: DbnTask, backend: Backend, trajectories: int = 0, counting: Counting | None = None
+) -> Ode:
+    """The compiled equations on this rank's device, for so many trajectories, 0 for very many.
+
+    With `counting` it may count samples too.
+    """
     settings, times = task.options.integration, task.options.times.tolist()
     return Ode(
         backend, task.system, times, settings, priors=task.sampling.priors, wide=False,
-        trajectories=trajectories,
+        trajectories=trajectories, counting=counting,
     )  # fmt: skip
 
 
 class DbnLane:
-    """Buffers for the samples of up to `rows` trajectories at all time points."""
+    """Buffers for the samples of up to `rows` trajectories at all time points.
 
-    def __init__(self, task: DbnTask, engine: Ode, rows: int) -> None:
+    With `tables` the engine counts them there, and leaves bins for those tables that grow.
+    """
+
+    def __init__(
+        self, task: DbnTask, engine: Ode, rows: int, tables: CountTables | None = None
+    ) -> None:
         self._engine, backend = engine, engine.backend
         self._times, self._variables = len(task.options.times), len(task.structure.variables)
         self._parameters, self._seed = len(task.structure.parameters), task.options.seed
         self._inputs = backend.upload(task.inputs)
-        samples = self._times * self._variables
-        self._samples = backend.empty((samples * rows,), engine.sample_dtype)
+        samples, self._tables, self.planes = self._times * self._variables, tables, None
+        self._samples: Any = None
+        if tables is None:
+            self._samples = backend.empty((samples * rows,), engine.sample_dtype)
+        elif tables.grows:
+            self.planes = backend.empty((self._parameters + samples, rows), np.uint8)
         self._drawn = backend.empty((max(1, len(task.sampling.names)) * rows,), np.float64)
         self._buffers = SampleBuffers(
             counts=None,
@@ -57,8 +72,16 @@ class DbnLane:
         self.rows = end - first
         self._stream.wait_for(self._freed)
         launch = Launch(first, self.rows, None, self._inputs)
-        self._engine.start_columns(launch, self._buffers, self._stream, seed=self._seed)
+        counting = None if self._tables is None else self._tables.arguments(self.planes)
+        self._engine.start_columns(
+            launch, self._buffers, self._stream, seed=self._seed, counting=counting
+        )
         self._integrated = self._stream.record()
+
+    @property
+    def counts(self) -> bool:
+        """Whether trajectories are in tables when they are integrated."""
+        return self._tables is not None
 
     def integrated(self) -> Event:
         """When the samples are there."""
@@ -136,8 +159,13 @@ def nominal_course(task: DbnTask, backend: Backend) -> FloatArray:
 
 
 def count_lane(lane: DbnLane, tables: CountTables, time: int, stream: Stream) -> None:
-    """Count one time point of a lane, its parameters before the first."""
+    """Count one time point of a lane, its parameters before the first; or what is left of it."""
     if time == 0:
         stream.wait_for(lane.integrated())
+    if lane.counts:
+        if time and tables.grows:
+            tables.add_binned(lane.planes, time, lane.rows, stream)
+        return
+    if time == 0:
         tables.begin(lane.parameters(), lane.rows, stream)
     tables.add(lane.values(time), time, lane.rows, stream)

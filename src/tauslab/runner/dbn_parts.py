@@ -37,11 +37,16 @@ class PartWriter:
             self._path = parts_folder(output) / f"dbn-{attempt:04}-{rank:05}.h5"
         self._due = time.monotonic() + SECONDS
 
+    @property
+    def due(self) -> bool:
+        """Whether `offer` would write."""
+        return self._path is not None and time.monotonic() >= self._due
+
     def offer(self, counted: Callable[[], DynamicNetwork], blocks: BlockArray) -> None:
         """Write what is `counted` of `blocks`, if it is time to."""
-        began = time.monotonic()
-        if self._path is None or began < self._due:
+        if self._path is None or not self.due:
             return
+        began = time.monotonic()
         self._path.parent.mkdir(exist_ok=True)
         save(counted(), self._path, blocks)
         now = time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode_counting import Counting
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior
 from tauslab.model.canonical import canonical_text
@@ -38,6 +39,17 @@ class DbnTask:
     inputs: FloatArray
     sampling: Sampling
     sha256: str
+
+    @property
+    def counting(self) -> Counting:
+        """What is counted of each sample, and where."""
+        variables, parameters = len(self.structure.variables), len(self.structure.parameters)
+        digits = sum(len(family.parents) + 1 for family in self.structure.families())
+        given = self.options
+        return Counting(
+            given.counting, 2 * variables + parameters, variables + digits,
+            given.integration.substeps,
+        )  # fmt: skip
 
     @property
     def settings(self) -> dict[str, Any]:

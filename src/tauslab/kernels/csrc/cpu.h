@@ -176,6 +176,11 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 
+// Adds 1 to the cell of each lane that has one.
+DEVICE void add_together(u64 *cell) {
+    if (cell) atomic_add(cell, 1);
+}
+
 // Blocks: threads that share memory and wait for each other. Here one thread is a block, so that
 // loops over a block's items, `for (int i = THREAD_ID; i < n; i += BLOCK_THREADS)`, do them all.
 #define BLOCK_KERNEL(threads, blocks, name, ...) KERNEL(name, __VA_ARGS__)

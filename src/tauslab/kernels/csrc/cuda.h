@@ -195,6 +195,12 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
 
+// Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
+DEVICE void add_together(u64 *cell) {
+    const u32 same = __match_any_sync(0xffffffffu, (u64)cell);
+    if (cell && __ffs((int)same) - 1 == (int)(threadIdx.x % 32)) atomicAdd(cell, (u64)__popc(same));
+}
+
 // Of numbers that are compared as such; fewer writes than threads.
 DEVICE void atomic_least(u64 *cell, u64 value) {
     if (value < *(volatile u64 *)cell) atomicMin(cell, value);
@@ -213,8 +219,9 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
 #define DRAW_AHEAD true
 // The lanes of a warp have sites side by side, and exchange what hops between them.
 #define LANES_SIDE_BY_SIDE
-// Bytes of a word in the order of the nibbles of `selector`; 4 is a zero byte.
-#define SELECT_BYTES(word, selector) select_bytes((word), (selector))
+// Bytes of two words in the order of the nibbles of `selector`: 0 to 3 of `a`, 4 to 7 of `b`; with
+// 8 more, the byte's sign eight times.
+#define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 
 #define MAY_ALIAS
 
@@ -224,10 +231,52 @@ DEVICE bool any_in_block(bool condition) {
 }
 
 // Without the mask that the intrinsic puts on its selector.
-DEVICE u32 select_bytes(u32 word, u32 selector) {
+DEVICE u32 select_bytes(u32 a, u32 b, u32 selector) {
     u32 found;
-    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(found) : "r"(word), "r"(selector));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(found) : "r"(a), "r"(b), "r"(selector));
     return found;
+}
+
+// Sum of the products of four signed bytes with four unsigned ones.
+DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
+    i32 sum;
+    asm("dp4a.s32.u32 %0, %1, %2, 0;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned));
+    return sum;
+}
+
+// Number of the highest bit that is set, -1 for none.
+DEVICE i32 highest_bit(u32 word) {
+    i32 found;
+    asm("bfind.u32 %0, %1;" : "=r"(found) : "r"(word));
+    return found;
+}
+
+// `bits` up; by 64 and more, everything is out.
+DEVICE u64 moved_up(u64 word, u32 bits) {
+    u64 moved;
+    asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
+    return moved;
+}
+
+// What stays in a register: the compiler would work it out again at every use. It cannot know that a
+// lane of a whole warp reads its own value.
+DEVICE u32 kept(u32 value) {
+    return __shfl_sync(0xffffffffu, value, (int)threadIdx.x);
+}
+
+DEVICE u64 kept(u64 value) {
+    return (u64)kept((u32)(value >> 32)) << 32 | kept((u32)value);
+}
+
+template <class T>
+DEVICE T *kept(T *pointer) {
+    return (T *)__cvta_global_to_generic(kept((u64)__cvta_generic_to_global(pointer)));
+}
+
+// A pointer into the block's memory.
+template <class T>
+DEVICE T *kept_in_block(T *pointer) {
+    return (T *)__cvta_shared_to_generic(kept((u32)__cvta_generic_to_shared(pointer)));
 }
 
 DEVICE int leading_zeros(u32 word) {

@@ -4,11 +4,11 @@
 // count for each trajectory, in the entry that the bins of its parents before a step and its own
 // bin after the step name. Counts are whole numbers: no order of adding can change them.
 //
-// Bins lie in planes of `stride` trajectories: the variables of even steps, of odd steps, and the
-// parameters, which have one bin for the whole trajectory. Values of a quantity lie side by side.
-#include "prelude.h"
-
-constexpr u8 NO_BIN = 255;  // of a value that is not finite: its trajectory is not counted here
+// Bins lie in planes of `stride` trajectories (dbn_tables.h): the variables of even time points, of
+// odd ones, and the parameters, which have one bin for the whole trajectory; or, where an ODE kernel
+// has binned (dbn_samples.h), the parameters and then the variables of each time point. Values of a
+// quantity lie side by side.
+#include "dbn_tables.h"
 
 // Trajectories of a work item: `first`, `first` + `apart` and so on, `many` of them. On a CPU they
 // are neighbours; on a GPU neighbouring threads take neighbouring trajectories.
@@ -62,8 +62,7 @@ DEVICE void bin_values(i64 id, i64 size, const Real *values, i64 stride, i64 row
                 out.add(own + inner + 3);
                 continue;
             }
-            i64 bin = 0;
-            for (i64 b = 1; b <= inner; ++b) bin += edge[b] <= x;
+            const i64 bin = interval_of(x, edge, inner);
             bins[q * stride + row] = (u8)bin;
             in.add(own + bin);
             if (x < edge[0]) out.add(own + inner + 1);
@@ -86,27 +85,8 @@ KERNEL(bin_single, const float *values, i64 stride, i64 rows, i64 quantities, co
                side_by_side, bins, cells);
 }
 
-// Tables: for table d the digits digits[first_digit[d]] .. digits[first_digit[d + 1] - 1], each a
-// plane at an even step, a plane at an odd step, and how many bins there are; the node's own bin is
-// the last digit.
-struct Tables {
-    const i64 *digits;
-    const u8 *bins;
-    i64 stride, odd, row;
-
-    // `number` with the digits `begin` .. `end` - 1 of the trajectory behind it; false without one.
-    DEVICE_MEMBER bool append(u64 &number, i64 begin, i64 end) const {
-        for (i64 d = begin; d < end; ++d) {
-            const u8 bin = bins[digits[3 * d + odd] * stride + row];
-            if (bin == NO_BIN) return false;
-            number = number * (u64)digits[3 * d + 2] + bin;
-        }
-        return true;
-    }
-};
-
 // Tables with a cell for every entry: table d of this step begins at counts[first_cell[d]].
-KERNEL(count_dense, const u8 *bins, i64 stride, i64 rows, i64 odd, i64 tables, const i64 *digits,
+KERNEL(count_dense, const u8 *bins, i64 stride, i64 rows, i64 turn, i64 tables, const i64 *digits,
        const i64 *first_digit, const i64 *first_cell, i64 many, i64 side_by_side, u64 *counts) {
     const i64 lanes = (rows + many - 1) / many;
     for (i64 item = GLOBAL_ID; item < tables * lanes; item += GLOBAL_SIZE) {
@@ -115,7 +95,7 @@ KERNEL(count_dense, const u8 *bins, i64 stride, i64 rows, i64 odd, i64 tables, c
         u64 *own = counts + first_cell[table];
         Tally tally = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
-            const Tables at = {digits, bins, stride, odd, row};
+            const Tables at = {digits, bins, stride, turn, row};
             u64 entry = 0;
             if (at.append(entry, first_digit[table], first_digit[table + 1]))
                 tally.add(own + entry);
@@ -160,7 +140,7 @@ struct Slots {
 
 // One table. The high word of a key is the step with the digits up to `split` behind it, the low
 // word the other digits.
-KERNEL(count_sparse, const u8 *bins, i64 stride, i64 rows, i64 odd, i64 step, const i64 *digits,
+KERNEL(count_sparse, const u8 *bins, i64 stride, i64 rows, i64 turn, i64 step, const i64 *digits,
        i64 split, i64 n_digits, i64 many, i64 side_by_side, u64 *high, u64 *low, u64 *counts,
        u64 *used, i64 capacity) {
     const Slots slots = {high, low, counts, used, (u64)capacity - 1};
@@ -169,7 +149,7 @@ KERNEL(count_sparse, const u8 *bins, i64 stride, i64 rows, i64 odd, i64 step, co
         const Share share = share_of(lane, lanes, many, rows, side_by_side != 0);
         Tally tally = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
-            const Tables at = {digits, bins, stride, odd, row};
+            const Tables at = {digits, bins, stride, turn, row};
             u64 key_high = (u64)step, key_low = 0;
             if (!at.append(key_high, 0, split) || !at.append(key_low, split, n_digits)) continue;
             tally.add(slots.cell(key_high, key_low));

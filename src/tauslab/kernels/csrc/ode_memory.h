@@ -8,9 +8,7 @@
 // quantity share a bank. One more row says whose samples are missing.
 #pragma once
 
-#include "ode.h"
-
-constexpr int LANES = 32;
+#include "dbn_samples.h"
 
 template <int WIDTH>  // trajectories of a sample
 struct Handover {
@@ -93,15 +91,28 @@ DEVICE void write_sample(const OdeJob &job, const Real *values, i64 first, i64 k
     }
 }
 
-// Samples of the trajectories from row `first` on, every `stride` rows.
+// Samples of the trajectories from row `first` on, every `stride` rows: written, or counted, with
+// BIN_PLANES planes of bins, where there is nowhere to write to.
 template <int WIDTH>
-DEVICE void write_samples(const OdeJob &job, Handover<WIDTH> &samples, i64 first, i64 stride,
-                          int lane) {
+DEVICE void write_samples(const OdeJob &job, [[maybe_unused]] const CountJob &count,
+                          [[maybe_unused]] u8 *bins, Handover<WIDTH> &samples, i64 first,
+                          i64 stride, int lane) {
+    constexpr int ROWS = WIDTH / LANES, PITCH = Handover<WIDTH>::PITCH;
     for (; first < job.rows; first += stride)
         for (i64 span = 0; span < job.n_spans; ++span) {
-            if (job.sample[span] < 0) continue;
-            write_sample<WIDTH>(job, samples.take(), first, job.sample[span], lane);
-            samples.taken();
+            const i64 k = job.sample[span];
+            if (k < 0) continue;
+            const Real *values = samples.take();
+            if (!COUNTS || job.samples.at) {
+                write_sample<WIDTH>(job, values, first, k, lane);
+                samples.taken();
+                continue;
+            }
+            if constexpr (COUNTS) {
+                bin_sample<ROWS, WIDTH>(job, count, values, PITCH, bins, first, k, lane);
+                samples.taken();  // those that integrate need not wait for tables
+                if (k > 0) count_step<ROWS, WIDTH>(count, bins, k, lane);
+            }
         }
 }
 

@@ -7,7 +7,7 @@
 // 32 trajectories of a group run through the same spans together, and a barrier is that of a group,
 // not of the block. The operations on a variable and their order are those of ode_rk4.cc.
 //
-// With WRITER each group has one more warp, which writes samples (ode_memory.h).
+// With WRITER each group has one more warp, which writes samples or counts them (ode_memory.h).
 #include "ode_memory.h"
 #include "ode_rk4.h"
 
@@ -17,7 +17,10 @@ constexpr int GROUP_THREADS = LANES * WARPS;  // that integrate
 constexpr int ALL_THREADS = GROUP_THREADS + (WRITER ? LANES : 0);
 constexpr int BARRIERS = 1 + (WRITER ? Samplers::BARRIERS : 0);
 constexpr int STATE_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
-constexpr int GROUP_NUMBERS = STATE_NUMBERS + (WRITER ? Samplers::NUMBERS : 0);
+constexpr int HANDED_NUMBERS = WRITER ? Samplers::NUMBERS : 0;
+constexpr int BIN_NUMBERS = BIN_PLANES * LANES / (int)sizeof(Real);
+constexpr int GROUP_NUMBERS = STATE_NUMBERS + HANDED_NUMBERS + BIN_NUMBERS;
+static_assert(WRITER || !COUNTS, "a warp of its own counts");
 static_assert(GROUPS * GROUP_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES,
               "a block's memory holds its groups");
 static_assert(GROUPS * BARRIERS < 16, "a block has barriers for its groups");
@@ -176,7 +179,7 @@ DEVICE_MEMBER void GroupWork::run() {
         trajectories<G>(first);
 }
 
-BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps) {
+BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps, COUNT_ARGUMENTS) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
     const OdeJob job = ODE_JOB;
     // Known before it runs where there is one: a block that may use any barrier takes them all, of
@@ -189,7 +192,9 @@ BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 su
     Samplers handed = {own + STATE_NUMBERS, 2 + group * BARRIERS, ALL_THREADS,
                         WRITER ? samples_of(job, first_row, row_step) : 0, 0};
     if (WRITER && warp == WARPS) {
-        write_samples(job, handed, first_row, row_step, lane);
+        const CountJob count = COUNT_JOB;
+        u8 *bins = (u8 *)(own + STATE_NUMBERS + HANDED_NUMBERS);
+        write_samples(job, count, bins, handed, first_row, row_step, lane);
         return;
     }
     GroupWork work = {job, substeps, own, warp, lane, group, handed, 0};

@@ -33,6 +33,11 @@ enum WorkWord {
     LISTED_1 = 9,
 };
 
+// Upper and lower bytes of numbers of particles 0 to 7.
+struct alignas(16) Levels {
+    u32 low[2], high[2];
+};
+
 struct Lattice {
     Site *state, *moved;  // after a step; after its hops along x and y
     // Tiles that hold particles are stamped: after n steps those of `state` with n + 1; with the
@@ -56,7 +61,8 @@ struct Lattice {
     i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
     u64 seed, step;
     i64 replica;
-    const u32 *packing;  // see rdme_site.h
+    const u32 *packing;               // see rdme_site.h
+    const struct BlockTables *block;  // tables in the block's memory, or null
     SlotMoves *z_moves;  // after the hops along x and y: who hops along z; see rdme_together.h
 };
 
@@ -72,7 +78,7 @@ struct Lattice {
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
             first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
-            nullptr, nullptr \
+            nullptr, nullptr, nullptr \
     }
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
@@ -87,7 +93,45 @@ constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 2560 : 0, MOST_CHANCES_KEPT = HAS_RO
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
+// Whether sites of a lattice are kept in registers (rdme_strip.h), a word has four particles, and
+// whether their levels fit two words.
+#ifdef LANES_SIDE_BY_SIDE
+constexpr bool IN_REGISTERS = STRIPS;
+#else
+constexpr bool IN_REGISTERS = false;
+#endif
+constexpr int PARTINGS = IN_REGISTERS && PER_WORD == GROUP ? 256 : 1;
+constexpr int HOP_ROWS = N_TYPES * N_TYPES + 1;
+constexpr bool FEW_KINDS = PER_WORD == GROUP && N_SPECIES < 8 && 4 * HOP_ROWS <= MOST_KEPT;
+
 #ifdef SELECT_BYTES
+// What the kernels look up all the time.
+struct BlockTables {
+    Parting partings[PARTINGS];               // for every decision about the slots of a word
+    Levels levels[FEW_KINDS ? HOP_ROWS : 1];  // `hop_high` of few particles, [from, to], then zeros
+    u32 packing[PACKINGS];
+    u32 bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES];
+    u16 hops[FEW_KINDS || HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES];
+};
+
+// Entry `i` has slots that leave from bit 0 on, and those that do not leave above from bit 4 on.
+DEVICE void fill_partings(Parting *partings, const u32 *packing) {
+    for (u32 i = (u32)THREAD_ID; i < PARTINGS; i += (u32)BLOCK_THREADS)
+        partings[i] = parting_of(i & i >> 4, i & ~(i >> 4), packing);
+}
+
+DEVICE void fill_levels(Levels *levels, const u16 *hop_high) {
+    for (int i = THREAD_ID; i < HOP_ROWS; i += BLOCK_THREADS) {
+        Levels row = {{0, 0}, {0, 0}};
+        for (int particle = 1; particle < ROW; ++particle) {
+            const u32 level = hop_high[i * ROW + particle];
+            row.low[particle / 4] |= (level & 0xff) << particle % 4 * 8;
+            row.high[particle / 4] |= level >> 8 << particle % 4 * 8;
+        }
+        levels[i] = row;
+    }
+}
+
 template <class T>
 DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = MOST_KEPT) {
     if (entries > most) return table;
@@ -97,15 +141,20 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = M
 
 // Behind the first line of a kernel. The block has to meet before the tables are read.
 #define LATTICE_IN_BLOCK(l) \
-    SHARED u32 packing[PACKINGS]; \
-    SHARED u32 kept_bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES]; \
-    SHARED u16 kept_hops[HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES]; \
-    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
-        packing[set_] = packing_of((u32)set_); \
+    SHARED BlockTables block_tables; \
+    BlockTables &tables_ = *kept_in_block(&block_tables); \
     Lattice l = LATTICE; \
-    l.packing = packing; \
-    l.bounds = keep_in_block(kept_bounds, BOUND_ENTRIES, l.bounds); \
-    l.hop_high = keep_in_block(kept_hops, HOP_ENTRIES, l.hop_high)
+    for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
+        tables_.packing[set_] = packing_of((u32)set_); \
+    if (FEW_KINDS) \
+        fill_levels(tables_.levels, l.hop_high); \
+    else \
+        l.hop_high = keep_in_block(tables_.hops, HOP_ENTRIES, l.hop_high); \
+    l.bounds = keep_in_block(tables_.bounds, BOUND_ENTRIES, l.bounds); \
+    l.packing = tables_.packing; \
+    l.block = &tables_; \
+    BARRIER(); \
+    if (PARTINGS > 1) fill_partings(tables_.partings, tables_.packing)
 
 // What few sites read, but one after the other: where all wait for those few. As above.
 #define REACTIONS_IN_BLOCK(l) \

@@ -68,6 +68,13 @@ struct alignas(2 * sizeof(SlotBits)) SlotMoves {
     SlotBits minus, plus;
 };
 
+// How the particles of a word part along an axis: selectors as in `packing` below of those that leave to
+// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has the
+// slots that leave, below from bit 0 and above from bit 16.
+struct alignas(16) Parting {
+    u32 minus, plus, stayed, moves;
+};
+
 // Where bytes can be selected, slots of a site's first two words are moved together. `packing` has
 // for every set of a word's slots the selector that brings them to the front, and in its upper half
 // the bits that they take. A block keeps it in its memory.
@@ -83,6 +90,12 @@ DEVICE u32 packing_of(u32 set) {
     return selector | nibble << 17;
 }
 
+DEVICE Parting parting_of(u32 minus, u32 plus, const u32 *packing) {
+    constexpr u32 ALL = PACKINGS - 1;
+    return {packing[minus & ALL], packing[plus & ALL], packing[~(minus | plus) & ALL],
+            (minus & ALL) | (plus & ALL) << 16};
+}
+
 // Particles of up to two words, and how many bits they take.
 struct Packed {
     u64 particles;
@@ -92,8 +105,8 @@ struct Packed {
 // The given slots of two words of a site, the first ones by default, without gaps.
 DEVICE Packed packed(const Site &from, u32 slots, const u32 *packing, int word = 0) {
     const u32 low = packing[slots % PACKINGS], high = packing[slots / PACKINGS];
-    const u64 after = SELECT_BYTES(from.word[word + 1], high);
-    return {SELECT_BYTES(from.word[word], low) | after << (low >> 16), (low + high) >> 16};
+    const u64 after = SELECT_BYTES(from.word[word + 1], 0, high);
+    return {SELECT_BYTES(from.word[word], 0, low) | after << (low >> 16), (low + high) >> 16};
 }
 
 // Whether slots lie in the first two words.
@@ -101,9 +114,10 @@ DEVICE bool in_pair(u32 slots) {
     return slots < 1u << PAIR_SLOTS;
 }
 
-// Whether a site has no particles beyond its first two words.
+// Whether a site has no particles beyond its first two words. The third would tell; but a register
+// of a site that is being loaded must not seem free, or its next use waits for the load.
 DEVICE bool is_pair(const Site &site) {
-    return SITE_WORDS == 2 || site.word[2 % SITE_WORDS] == 0;
+    return SITE_WORDS == 2 || (site.word[2 % SITE_WORDS] | site.word[3 % SITE_WORDS]) == 0;
 }
 
 // The filled slots of such a site.

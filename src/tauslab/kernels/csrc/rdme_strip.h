@@ -7,16 +7,12 @@
 // others goes through the block's memory and `gather`.
 #pragma once
 
-#include "rdme_plane.h"
+#include "rdme_part.h"
 
-#if defined(LANES_SIDE_BY_SIDE) && STRIPS
-#define STRIPS_OF_LANES 1
+#if STRIPS_OF_LANES
 
-constexpr int STRIP = 32;  // lanes of a warp, and sites of a tile along x
 constexpr int STRIP_ROWS = TILE_Y + 2;
-constexpr int PAIR_GROUPS = PAIR_SLOTS / GROUP;
 constexpr int LAST_ROWS = 4;  // that are kept; a power of two, three are asked for
-constexpr u32 MANY = ~0u;     // in place of a word of particles: see the site itself
 
 // Memory of a warp.
 struct StripWork {
@@ -24,94 +20,50 @@ struct StripWork {
     Site row[STRIP + 2];         // a row that `gather` moves along x
     SlotMoves row_moves[STRIP + 2];
     Site after_x[LAST_ROWS][STRIP];
-    SlotMoves y_moves[LAST_ROWS][STRIP];
+    u32 y_moves[LAST_ROWS][STRIP];  // as in Parting
+};
+
+// What a lane is, and what is seldom so of a tile.
+enum StripRole : u32 {
+    INSIDE = 1,      // the plane has the lane's x
+    FIRST_LANE = 2,  // of the tile's sites
+    LAST_LANE = 4,
+    SPLIT = 8,     // upper halves of site numbers differ within the plane
+    TOP_TILE = 16  // the plane ends with it along y
 };
 
 // A tile, and the lane's part of it.
 struct Strip {
     PlaneTile t;
     int lane, x, width;
-    bool inside;  // whether the plane has the lane's x
-    bool split;   // whether upper halves of site numbers differ within the plane
+    u32 role;
     PhiloxSeries series;
+    const Site *from;  // the plane's sites
+    Site *to;
 
     // Where the site of a row lies in its plane, or -1.
     DEVICE_MEMBER int place(int row) const {
         int y = t.y0 + row - 1;
-        if (!brought_inside(y, t.ny, face_kind(2) == PERIODIC)) return -1;
-        return inside ? y * t.nx + x : -1;
+        if (face_kind(2) == PERIODIC) {
+            y += y < 0 ? t.ny : 0;
+            y -= y == t.ny ? t.ny : 0;
+        }
+        return role & INSIDE && (u32)y < (u32)t.ny ? y * t.nx + x : -1;
     }
+
+    // Whether a lane has a site in a row.
+    DEVICE_MEMBER bool has(int in_plane) const { return in_plane >= 0 && role & INSIDE; }
 
     DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
 };
 
 // The draw that serves the first group along x and y.
 DEVICE Philox4 strip_draw(const LatticeStream &s, const Strip &strip, u64 site) {
-    PhiloxSeries series = strip.series;
-    if (strip.split)
-        series = philox_series(s.keys, lattice_c1((u32)(site >> 32), PURPOSE_XY, 0, 0), s.c2, s.c3);
-    return philox_draw(series, s.keys, (u32)site);
+    if (LIKELY(!(strip.role & SPLIT))) return philox_draw(strip.series, s.keys, (u32)site);
+    return lattice_draw(s, site, PURPOSE_XY, 0, 0);
 }
 
-// Bits that the particles of a word take; there are no gaps.
-DEVICE u32 bits_of(u32 particles) {
-    constexpr u32 LAST = SLOT_BITS - 1;
-    return (32 - (u32)leading_zeros(particles) + LAST) & ~LAST;
-}
-
-// What leaves a site of up to PAIR_SLOTS particles, each side without gaps or MANY; what stays.
-struct Parted {
-    u32 minus, plus;
-    u64 stayed;
-    u32 bits;  // that `stayed` takes
-};
-
-// The given slots of a site's first two words, where they fit into one.
-DEVICE u32 word_of(const Site &site, u32 slots, const u32 *packing) {
-    const Packed found = packed(site, slots, packing);
-    return found.bits > 32 ? MANY : (u32)found.particles;
-}
-
-// `more`: whether any site of the warp has particles beyond the first word.
-DEVICE Parted part(const Site &site, const Moves &moves, bool more, const u32 *packing) {
-    constexpr u32 FIRST = PACKINGS - 1, PAIR = (1u << PAIR_SLOTS) - 1;
-    const u32 staying = ~(moves.minus | moves.plus);
-    Parted p;
-    // Empty slots are packed with those that stay, as zeros behind them.
-    if (!more) {
-        const u32 stayed = SELECT_BYTES(site.word[0], packing[staying & FIRST]);
-        p.minus = SELECT_BYTES(site.word[0], packing[moves.minus & FIRST]);
-        p.plus = SELECT_BYTES(site.word[0], packing[moves.plus & FIRST]);
-        p.stayed = stayed;
-        p.bits = bits_of(stayed);
-        return p;
-    }
-    p.minus = word_of(site, moves.minus & PAIR, packing);
-    p.plus = word_of(site, moves.plus & PAIR, packing);
-    p.stayed = packed(site, staying & PAIR, packing).particles;
-    const u32 low = (u32)p.stayed, high = (u32)(p.stayed >> 32);
-    p.bits = high ? 32 + bits_of(high) : bits_of(low);
-    return p;
-}
-
-// Puts together what stayed and what came; false where that is more than a pair holds.
-DEVICE bool put_together(u64 stayed, u32 bits, u32 from_below, u32 from_above, u64 &to) {
-    const u32 two = bits + bits_of(from_below), all = two + bits_of(from_above);
-    to = stayed | (u64)from_below << (bits & 63) | (u64)from_above << (two & 63);
-    return all <= 64 && from_below != MANY && from_above != MANY;
-}
-
-DEVICE void make_pair(Site &site, u64 particles) {
-    make_empty(site);
-    site.word[0] = (u32)particles;
-    site.word[1] = (u32)(particles >> 32);
-}
-
-DEVICE bool any_in_warp(bool condition) {
-    return LANES_BALLOT(STRIP, condition) != 0;
-}
-
-// Who hops of the groups behind those of a pair. `content` lies in the block's memory.
+// Adds who hops of the groups behind those of a pair. `content` lies in the block's memory.
 DEVICE_SHARED void decide_beyond_pair(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                                       const Site &content, Sides sides, Moves &moves) {
     NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
@@ -123,12 +75,14 @@ struct SecondDraw {
     bool made;
     u64 x, y;
 
-    DEVICE_MEMBER void make(const LatticeStream &s, u64 site) {
-        if (made) return;
-        const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 1, 0);
-        x = joined(bits.x0, bits.x1);
-        y = joined(bits.x2, bits.x3);
-        made = true;
+    DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis) {
+        if (!made) {
+            const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 1, 0);
+            x = joined(bits.x0, bits.x1);
+            y = joined(bits.x2, bits.x3);
+            made = true;
+        }
+        return axis ? y : x;
     }
 };
 
@@ -165,11 +119,13 @@ DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const S
 
 // Moves a row along x that does not fit registers, into `to`. All lanes of the warp.
 DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                              int in_plane, const Site &content, const Moves &moves,
+                              int in_plane, const Site &content, Moves moves, Sides sides,
                               StripWork &work, Site &to) {
     const int at = strip.lane + 1;
     LANES_BARRIER(STRIP);
     work.row[at] = content;
+    if (!is_pair(content))
+        decide_beyond_pair(l, s, strip.site(in_plane), 0, work.row[at], sides, moves);
     work.row_moves[at] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     LANES_BARRIER(STRIP);
     if (strip.lane < 2) {
@@ -179,7 +135,7 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const St
         work.row_moves[beside] = {(SlotBits)hops.minus, (SlotBits)hops.plus};
     }
     LANES_BARRIER(STRIP);
-    if (in_plane < 0) {
+    if (!strip.has(in_plane)) {
         make_empty(to);
     } else {
         const bool mine = row > 0 && row <= TILE_Y && strip.t.y0 + row <= strip.t.ny;
@@ -193,86 +149,77 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const St
 }
 
 // Loads a row's site, or none.
-DEVICE Site load_site(const Lattice &l, const Strip &strip, int in_plane) {
+DEVICE Site load_site(const Strip &strip, int in_plane) {
     Site site;
-    if (in_plane >= 0)
-        site = l.state[strip.t.first_index + in_plane];
+    if (strip.has(in_plane))
+        site = strip.from[in_plane];
     else
         make_empty(site);
     return site;
 }
 
-// Who hops of a site's first two words. `first` are the bits of group 0, `second` has those of 1.
-DEVICE Moves decide_pair(const Lattice &l, const LatticeStream &s, const Strip &strip, int axis,
-                         int in_plane, const Site &content, u64 first, bool more,
-                         SecondDraw &second, Sides sides) {
-    Moves moves = {0, 0};
+// A row that has moved along x, and what decides about y.
+struct AlongX {
+    Site to;
+    bool gathered;  // by the block's memory; only then a site may be more than a pair
+    u64 y_bits;
+    SecondDraw second;
+};
+
+// Moves row `row` along x, and keeps it in `work` too.
+DEVICE AlongX row_along_x(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                          int in_plane, const Site &content, StripWork &work) {
     const u64 site = strip.site(in_plane);
-    decide_group(l, s, site, axis, content.word, 0, first, sides, moves);
-    if (PAIR_GROUPS > 1 && more) {
-        second.make(s, site);
-        decide_group(l, s, site, axis, content.word, PAIR_GROUPS - 1,
-                     axis ? second.y : second.x, sides, moves);
+    Sides sides = {0, 0};
+    if (N_TYPES > 1 || face_kind(4) != PERIODIC)
+        if (strip.has(in_plane))
+            sides = sides_of(l, strip.t.first_index + in_plane, strip.x, strip.t.nx, 1, 4);
+    const Philox4 bits = strip_draw(s, strip, site);
+    AlongX row_along;
+    row_along.y_bits = joined(bits.x2, bits.x3);
+    row_along.second.made = false;
+    const bool more = any_in_warp(content.word[1] != 0);
+    const Parted parted = decide_and_part(l, s, site, 0, content, joined(bits.x0, bits.x1), more,
+                                          row_along.second, sides);
+    u32 left = LANES_READ(STRIP, parted.plus, strip.lane - 1);
+    u32 right = LANES_READ(STRIP, parted.minus, strip.lane + 1);
+    if (strip.role & FIRST_LANE) left = work.beside[2 * row];
+    if (strip.role & LAST_LANE) right = work.beside[2 * row + 1];
+    u64 moved;
+    const u32 all = put_together(parted.stayed, parted.bits, left, right, moved);
+    const bool gathers = !is_complete(all, parted.plus, left, right);
+    make_pair(row_along.to, moved);
+    Site &to = work.after_x[row % LAST_ROWS][strip.lane];
+    row_along.gathered = any_in_warp(gathers && strip.role & INSIDE);
+    if (row_along.gathered) {
+        gather_row(l, s, strip, row, in_plane, content, unpacked(parted.moves), sides, work, to);
+        row_along.to = to;
+    } else {
+        to = row_along.to;
     }
-    return moves;
+    return row_along;
 }
 
-// Moves row `row` along x, and says who hops along y: in `work`, and parted.
-DEVICE Parted climb_row(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
-                        int in_plane, const Site &content, StripWork &work, bool &large) {
-    const int kept = row % LAST_ROWS;
-    const i64 index = strip.t.first_index + in_plane;
-    const bool there = in_plane >= 0;
-    Sides along_x = {0, 0}, along_y = {0, 0};
-    if (N_TYPES > 1 || face_kind(4) != PERIODIC)
-        if (there) along_x = sides_of(l, index, strip.x, strip.t.nx, 1, 4);
-    const Philox4 bits = strip_draw(s, strip, strip.site(in_plane));
-    SecondDraw second = {false, 0, 0};
-    bool more = any_in_warp(content.word[1] != 0);
-    Moves moves = decide_pair(l, s, strip, 0, in_plane, content, joined(bits.x0, bits.x1), more,
-                              second, along_x);
-    bool beyond = !is_pair(content);
-    const bool any_beyond = more && any_in_warp(beyond);
-    if (any_beyond) {
-        work.after_x[kept][strip.lane] = content;
-        if (beyond)
-            decide_beyond_pair(l, s, strip.site(in_plane), 0, work.after_x[kept][strip.lane],
-                               along_x, moves);
-    }
-    const Parted parted = part(content, moves, more, l.packing);
-    u32 left = LANES_READ(STRIP, parted.plus, (strip.lane - 1) & (STRIP - 1));
-    u32 right = LANES_READ(STRIP, parted.minus, (strip.lane + 1) & (STRIP - 1));
-    if (strip.lane == 0) left = work.beside[2 * row];
-    if (strip.lane == strip.width - 1) right = work.beside[2 * row + 1];
-    u64 moved;
-    const bool fits = put_together(parted.stayed, parted.bits, left, right, moved);
-    Site to;
-    make_pair(to, moved);
-    beyond = beyond || !fits || parted.minus == MANY || parted.plus == MANY;
-    if (any_in_warp(there && beyond)) {
-        gather_row(l, s, strip, row, in_plane, content, moves, work, work.after_x[kept][strip.lane]);
-        to = work.after_x[kept][strip.lane];
-    } else {
-        if (!there) make_empty(to);
-        work.after_x[kept][strip.lane] = to;
-    }
+// Says who hops along y: in `work`, and parted.
+DEVICE Parted row_along_y(const Lattice &l, const LatticeStream &s, const Strip &strip, int row,
+                          int in_plane, AlongX &along_x, StripWork &work) {
+    const u64 site = strip.site(in_plane);
+    Sides sides = {0, 0};
     if (N_TYPES > 1 || face_kind(2) != PERIODIC)
-        if (there) along_y = sides_of(l, index, (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny,
-                                      l.nx, 2);
-    more = any_in_warp(to.word[1] != 0);
-    moves = decide_pair(l, s, strip, 1, in_plane, to, joined(bits.x2, bits.x3), more, second,
-                        along_y);
-    large = !is_pair(to);
-    if (large)
-        decide_beyond_pair(l, s, strip.site(in_plane), 1, work.after_x[kept][strip.lane], along_y,
-                           moves);
-    work.y_moves[kept][strip.lane] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
-    Parted parts = part(to, moves, more, l.packing);
-    if (large) {
-        parts.minus = in_pair(moves.minus) ? parts.minus : MANY;
-        parts.plus = in_pair(moves.plus) ? parts.plus : MANY;
+        if (strip.has(in_plane))
+            sides = sides_of(l, strip.t.first_index + in_plane,
+                             (int)((u32)in_plane / (u32)strip.t.nx), strip.t.ny, l.nx, 2);
+    const Site &content = along_x.to;
+    const bool more = any_in_warp(content.word[1] != 0);
+    Parted parted = decide_and_part(l, s, site, 1, content, along_x.y_bits, more, along_x.second,
+                                    sides);
+    if (along_x.gathered && !is_pair(content)) {
+        Moves moves = unpacked(parted.moves);
+        decide_beyond_pair(l, s, site, 1, work.after_x[row % LAST_ROWS][strip.lane], sides, moves);
+        parted.moves = moves.minus | moves.plus << 16;
     }
-    return parts;
+    work.y_moves[row % LAST_ROWS][strip.lane] = parted.moves;
+    return parted;
 }
 
 // Moves along y what does not fit registers, into `to`: row `row` of the three last ones.
@@ -282,10 +229,11 @@ DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const
     const int i = strip.lane;
     const u64 site = strip.site(in_plane);
     const SpillHere spill = {l, strip.t.tile, site, SPILL_Y, true};
-    const SlotMoves moves = work.y_moves[own][i];
-    gather(l, s, work.after_x[own][i], (u32)(moves.minus | moves.plus), work.after_x[below][i],
-           work.y_moves[below][i].plus, work.after_x[above][i], work.y_moves[above][i].minus, site,
-           strip.t.first_index + in_plane, strip.t.y0 + row - 1, strip.t.ny, 2, spill, to);
+    const Moves moves = unpacked(work.y_moves[own][i]);
+    gather(l, s, work.after_x[own][i], moves.minus | moves.plus, work.after_x[below][i],
+           unpacked(work.y_moves[below][i]).plus, work.after_x[above][i],
+           unpacked(work.y_moves[above][i]).minus, site, strip.t.first_index + in_plane,
+           strip.t.y0 + row - 1, strip.t.ny, 2, spill, to);
 }
 
 // Whether the tile or one of the eight around it holds particles: a lane looks at one.
@@ -303,60 +251,69 @@ DEVICE bool strip_is_reached(const Lattice &l, const Strip &strip) {
 
 // Tile `number` of all planes.
 DEVICE_SHARED void hop_in_strip(const Lattice &l, const LatticeStream &s, i64 number,
-                                        StripWork &work) {
+                                StripWork &of_warp) {
     const PlaneTile t = plane_tile(l, number);
+    StripWork &work = *kept_in_block(&of_warp);
     const int lane = THREAD_ID % STRIP, x = t.x0 + lane;
     const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
     const u32 high = (u32)(t.first_site >> 32);
-    const Strip strip = {t, lane, x, t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP, x < t.nx,
-                         (u32)(last_site >> 32) != high,
-                         philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3)};
+    const int width = t.nx - t.x0 < STRIP ? t.nx - t.x0 : STRIP;
+    Strip strip = {t,
+                   lane,
+                   x,
+                   width,
+                   (x < t.nx ? INSIDE : 0) | (lane == 0 ? FIRST_LANE : 0) |
+                       (lane == width - 1 ? LAST_LANE : 0) |
+                       ((u32)(last_site >> 32) != high ? SPLIT : 0) |
+                       (t.ny - t.y0 <= TILE_Y ? TOP_TILE : 0),
+                   philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3),
+                   kept(l.state + t.first_index),
+                   kept(l.moved + t.first_index)};
     if (lane == 0) *tile_head(l, (l.step + 1) & 1, number) = -1;
     if (!strip_is_reached(l, strip)) {
         if (l.moved_stamps[number] == (u32)l.step)
             for (int row = 1; row <= TILE_Y && t.y0 + row <= t.ny; ++row)
-                if (strip.inside) make_empty(l.moved[t.first_index + strip.place(row)]);
+                if (strip.role & INSIDE) make_empty(strip.to[strip.place(row)]);
         return;
     }
     LANES_BARRIER(STRIP);
+    strip.role = kept(strip.role);
     look_beside(l, s, strip, work);
     LANES_BARRIER(STRIP);
-    bool filled = false, own_large = false;
+    u32 filled = 0;
     u32 from_below = 0, plus = 0, bits = 0;  // of rows `row - 2` and `row - 1`
     u64 stayed = 0;
-    int own_place = -1;
-    int place = strip.place(0);
-    Site next = load_site(l, strip, place);
-    NO_UNROLL for (int row = 0; row < STRIP_ROWS; ++row) {
+    const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
+    int place = strip.place(0), above_place = strip.place(1);
+    Site next = load_site(strip, place);  // a row ahead, so that nobody waits for it
+    NO_UNROLL for (int row = 0; row <= last; ++row) {
         const Site content = next;
         const int here = place;
-        place = strip.place(row + 1);
-        next = load_site(l, strip, row + 1 < STRIP_ROWS ? place : -1);
-        bool large;
-        const Parted above = climb_row(l, s, strip, row, here, content, work, large);
-        if (row >= 2 && t.y0 + row - 2 < t.ny) {
+        place = above_place;
+        above_place += t.nx;
+        if (row + 1 == last && strip.role & TOP_TILE) place = strip.place(last);
+        next = load_site(strip, row < last ? place : -1);
+        AlongX along_x = row_along_x(l, s, strip, row, here, content, work);
+        const Parted above = row_along_y(l, s, strip, row, here, along_x, work);
+        if (row >= 2 && strip.role & INSIDE) {
             u64 moved;
-            const bool fits = put_together(stayed, bits, from_below, above.minus, moved);
+            const u32 all = put_together(stayed, bits, from_below, above.minus, moved);
             Site to;
             make_pair(to, moved);
-            const bool gathers = strip.inside && (own_large || !fits);
-            if (gathers) {
+            const int own_place = above_place - 3 * t.nx;
+            if (!is_complete(all, plus, from_below, above.minus)) {
                 gather_column(l, s, strip, row - 1, own_place, work, work.row[lane + 1]);
                 to = work.row[lane + 1];
             }
-            if (strip.inside) {
-                l.moved[t.first_index + own_place] = to;
-                filled = filled || !is_empty(to);
-            }
+            strip.to[own_place] = to;
+            filled |= to.word[0];
         }
         from_below = plus;
         plus = above.plus;
         stayed = above.stayed;
         bits = above.bits;
-        own_large = large;
-        own_place = here;
     }
-    if (any_in_warp(filled) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
+    if (any_in_warp(filled != 0) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
 }
 
 #endif

@@ -96,7 +96,9 @@ def joined_contents(
     """Statistics, profile and marks of the whole; the profile is that of the last piece."""
     contents = statistics_contents(layout, totals)
     last = pieces[-1].data
-    contents |= {f"profile/{name}": last[f"profile/{name}"][()] for name in PROFILE_COLUMNS}
+    columns = [f"profile/{name}" for name in PROFILE_COLUMNS]
+    # A file of an earlier version lacks columns that came later.
+    contents |= {name: last[name][()] for name in columns if name in last}
     contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
     contents[COMPLETE] = np.ones((), np.uint8)
     return contents

@@ -276,6 +276,8 @@ class MpioWriter(PartsWriter):
         on_root(self._comm, lambda: self._complete(totals, profile))
 
     def _complete(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        import h5py
+
         layout = self._layout
         require_all(self._path, marked_blocks(layout, self._sources(self._run)))
         specs = file_specs(layout, self._comm.size)
@@ -284,12 +286,16 @@ class MpioWriter(PartsWriter):
             for spec in specs
             if spec.dtype != TEXT and spec.allocated and spec.name not in self._names()
         ]
+        # A file of an earlier attempt has a row for each of that attempt's ranks, and if an earlier
+        # version began it, not every column.
+        with h5py.File(self._path, "r") as begun:
+            names = [name for name in names if name in begun]
         file = RawFile(self._path, names, self._disk)
-        # A file of an earlier attempt has a row for each of that attempt's ranks.
         rows = file.locations["profile/rank"].group_bytes // 4
         contents = statistics_contents(layout, totals) | profile_contents(profile[:rows])
         for name, values in contents.items():
-            file.write(name, 0, values)
+            if name in file.locations:
+                file.write(name, 0, values)
         file.sync()
         file.write(COMPLETE, 0, np.ones(1, np.uint8))
         file.sync()

@@ -1,0 +1,284 @@
+"""Samples counted in the blocks that integrate are those counted after, to the last one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dbn_factory import CHAIN
+from emulation import EmulatedBackend
+from ode_probe import integrate, system_of
+from test_ode_warps import TIMES, network
+
+from tauslab.kernels import dbn
+from tauslab.kernels.backends import Backend, BackendOptions, get_backend
+from tauslab.kernels.backends.base import KernelSource
+from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.dbn import CountTables
+from tauslab.kernels.dbn_entries import Family
+from tauslab.kernels.ode import Ode, OdeSettings
+from tauslab.kernels.ode_choice import Choice, Wishes, choices, chosen, thread_choice, warps_choice
+from tauslab.kernels.ode_counting import Counting, chosen_to_count
+from tauslab.kernels.ode_lowering import OdeSystem
+from tauslab.kernels.ode_sampling import Prior, Priors
+from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.model.errors import ConfigError
+from tauslab.runner import dbn_build, dbn_parts
+from tauslab.runner.cli import main
+from tauslab.runner.dbn_file import network_digest_lines
+
+ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
+ROWS = 75  # some blocks have lanes without a trajectory
+PRIORS = Priors((Prior("k", "uniform", 0.2, 0.8), Prior("n", "uniform", 2.0, 1.0)))
+Array = npt.NDArray[Any]
+
+
+def system() -> OdeSystem:
+    return system_of(network(), varying=("k", "n"))
+
+
+def families(variables: int) -> list[Family]:
+    """Of one to four digits, of which some are parameters."""
+    parents = [
+        (v, (v + 1) % variables, variables, variables + 1)[: 1 + v % 4] for v in range(variables)
+    ]
+    return [Family(f"x{v}", v, own) for v, own in enumerate(parents)]
+
+
+def settings(precision: str) -> OdeSettings:
+    return OdeSettings("rk4", substeps=7, precision=precision)
+
+
+def samples(backend: Backend, precision: str) -> tuple[Array, Array]:
+    """Samples ``[time, variable, row]`` and what was drawn ``[prior, row]``."""
+    course = integrate(
+        backend, system(), TIMES, settings(precision), np.zeros((1, 2)), rows=ROWS, columns=True,
+        priors=PRIORS, wide=False,
+    )  # fmt: skip
+    assert np.isnan(course.samples).any()
+    return course.samples, course.drawn
+
+
+def edges(values: Array, drawn: Array) -> list[Array]:
+    """Two to four intervals of each quantity, with values outside."""
+    every = [values[:, v].astype(float) for v in range(values.shape[1])]
+    return [
+        np.unique(np.nanquantile(own, np.linspace(0.03, 0.96, 3 + i % 3)))
+        for i, own in enumerate([*every, *drawn])
+    ]
+
+
+def tables_for(backend: Backend, cuts: list[Array], rows: int = ROWS) -> CountTables:
+    variables = len(cuts) - len(PRIORS.priors)
+    made = CountTables(backend, cuts, variables, families(variables), len(TIMES), rows)
+    made.clear(stream := backend.stream())
+    stream.record().wait()
+    return made
+
+
+def after(backend: Backend, values: Array, drawn: Array, cuts: list[Array]) -> CountTables:
+    """Counted by kernels of their own."""
+    tables, stream = tables_for(backend, cuts), backend.stream()
+    kept = backend.upload(drawn)
+    tables.begin(kept, ROWS, stream)
+    for t, now in enumerate(values):
+        uploaded = backend.upload(np.ascontiguousarray(now))
+        tables.add(uploaded, t, ROWS, stream)
+        stream.record().wait()
+        tables.make_room(stream)
+    return tables
+
+
+def inside(backend: Backend, tables: CountTables, precision: str, **options: Any) -> None:
+    """Counted by the blocks that integrate, in two launches."""
+    engine = Ode(
+        backend, system(), TIMES, settings(precision), priors=PRIORS, wide=False, **options
+    )
+    assert engine.counts
+    parameters, variables = len(PRIORS.priors), len(engine.system.quantities)
+    stream, planes = backend.stream(), None
+    if tables.grows:
+        planes = backend.empty((parameters + len(TIMES) * variables, ROWS), np.uint8)
+    for first, rows in ((0, 40), (40, ROWS - 40)):
+        buffers = SampleBuffers(
+            counts=None, observables=None, final=None, status=backend.empty((rows,), np.uint8),
+            row_counter=backend.empty((1,), np.uint64),
+            work=backend.empty((len(WORK),), np.uint64), scratch=None,
+            drawn=backend.empty((parameters, rows), np.float64),
+        )  # fmt: skip
+        launch = Launch(first, rows, None, backend.upload(np.zeros((1, 2))))
+        arguments = tables.arguments(planes)
+        engine.start_columns(launch, buffers, stream, seed=1, counting=arguments)
+        stream.record().wait()
+        for time in range(1, len(TIMES) * tables.grows):
+            tables.add_binned(planes, time, rows, stream)
+            tables.make_room(stream)
+
+
+def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
+    stream = backend.stream()
+    for a, b in zip(one.cells(stream), two.cells(stream), strict=True):
+        np.testing.assert_array_equal(a, b)
+    counted = zip(one.tables(stream), two.tables(stream), strict=True)
+    for a, b in counted:
+        for name in ("high", "low", "counts"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def emulated_choice(precision: str, warps: int, groups: int, width: int, *, memory: bool) -> Choice:
+    planes = 2 * len(system().quantities) + len(PRIORS.priors)
+    wishes = Wishes(precision, memory_warps="on" if memory else "off", planes=planes)
+    if warps:
+        found = warps_choice(system(), warps, wishes)
+        return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
+    found = thread_choice(system(), wishes)
+    size = found.bytes_of_a_block // found.compute_threads * width + 1024
+    return replace(found, compute_threads=width, bytes_of_a_block=size)
+
+
+@pytest.mark.parametrize(
+    ("precision", "shape", "memory", "order", "dense"),
+    [
+        ("single", (0, 1, 64, 1), True, 1, SOME_DENSE),
+        ("double", (0, 1, 32, 2), True, -1, ALL_DENSE),
+        ("single", (0, 1, 64, 1), False, -1, SOME_DENSE),
+        ("double", (3, 1, 32, 2), True, 1, 0),
+        ("single", (2, 2, 32, 1), True, -1, SOME_DENSE),
+    ],
+)
+def test_blocks_that_integrate_count_the_same(
+    tmp_path: Path, monkeypatch, precision, shape, memory, order, dense
+):
+    """`shape`: warps of a trajectory, groups, trajectories of a block of threads, blocks."""
+    monkeypatch.setattr(dbn, "_DENSE_BYTES", dense)
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    values, drawn = samples(cpu, precision)
+    cuts = edges(values, drawn)
+    one, two = after(cpu, values, drawn, cuts), tables_for(cpu, cuts)
+    assert (len(two._sparse) > 0, len(two._sparse) < len(two.keys)) == (
+        dense < ALL_DENSE,
+        dense > 0,
+    )
+    choice = emulated_choice(precision, *shape[:3], memory=memory)
+    emulated = EmulatedBackend(tmp_path, choice.threads_of_a_block, order, shape[3])
+    inside(emulated, two, precision, choice=choice)
+    assert_equal(one, two, cpu)
+    emulated.close()
+    cpu.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dense", [ALL_DENSE, SOME_DENSE])
+@pytest.mark.parametrize(
+    ("layout", "memory"), [("thread", "off"), ("thread", "on"), ("warps", "on")]
+)
+def test_a_gpu_counts_the_same_inside(monkeypatch, layout, memory, dense):
+    monkeypatch.setattr(dbn, "_DENSE_BYTES", dense)
+    gpu = get_backend("cuda", BackendOptions())
+    values, drawn = samples(gpu, "single")
+    cuts = edges(values, drawn)
+    one, two = after(gpu, values, drawn, cuts), tables_for(gpu, cuts)
+    wishes = Wishes("single", layout=layout, memory_warps=memory, planes=two.planes)
+    inside(gpu, two, "single", choice=chosen(system(), wishes))
+    assert_equal(one, two, gpu)
+    gpu.close()
+
+
+class PartlyEmulated(CpuBackend):
+    """A CPU that runs kernels of blocks with the emulation, each in a folder of its own."""
+
+    style = EmulatedBackend.style
+    processors = 1
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(BackendOptions(threads=1))
+        self._folder, self.compiled = folder, 0
+
+    def compile(self, source: KernelSource) -> Any:
+        if source.file != "ode_threads.cc":
+            return super().compile(source)
+        header = source.generated["model.h"]
+        threads = int(re.search(r"COMPUTE_THREADS = (\d+)", header)[1])
+        own = self._folder / str(self.compiled)
+        own.mkdir()
+        self.compiled += 1
+        return EmulatedBackend(own, threads).compile(source)
+
+
+def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
+    """With parts written now and then, which must not hold what is under way."""
+    (tmp_path / "chain.toml").write_text(CHAIN)
+    monkeypatch.chdir(tmp_path)
+    written = []
+    save = dbn_parts.save
+    monkeypatch.setattr(
+        dbn_parts, "save",
+        lambda network, path, blocks: (written.append((network, blocks.copy())),
+                                       save(network, path, blocks)),
+    )  # fmt: skip
+    monkeypatch.setattr(dbn_parts, "SECONDS", 0.0)
+    monkeypatch.setattr(dbn_parts, "_RARELY", 0)
+    monkeypatch.setattr(dbn_build, "_LAUNCH_SECONDS", 0.0)
+    command = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "400", "--points", "4",
+               "--substeps", "5", "--seed", "7", "--block", "40", "--threads", "1"]  # fmt: skip
+    assert main([*command, "-o", "after.h5"]) == 0
+    written.clear()
+    monkeypatch.setattr(dbn, "_DENSE_BYTES", 8 * 3 * 200)
+    emulated = PartlyEmulated(tmp_path)
+    monkeypatch.setattr(dbn_build, "open_backend", lambda *_: emulated)
+    assert main([*command, "--counting", "inside", "-o", "inside.h5"]) == 0
+    assert "which counts its own" in capsys.readouterr().out
+    assert emulated.compiled == 1
+    assert network_digest_lines(Path("inside.h5")) == network_digest_lines(Path("after.h5"))
+    assert written
+    assert not all(blocks.all() for _, blocks in written)
+    for part, blocks in written:
+        assert part.marginals["A"].sum(axis=1).tolist() == [40 * blocks.sum()] * 4
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--counting", "inside", "--device", "cpu", "-o", "x.h5"]) == 2
+    assert "--counting inside needs a GPU and --ode-solver rk4" in capsys.readouterr().err
+
+
+def test_only_a_warp_of_its_own_counts_what_several_warps_have():
+    """Where samples are counted inside, without such warps, a thread has a trajectory."""
+    for memory, names in (("off", {"thread"}), ("on", {"thread", "warps"})):
+        found = choices(system(), Wishes("single", memory_warps=memory, planes=20))
+        assert {choice.name for choice in found} == names
+        assert all(choice.planes == 20 for choice in found)
+
+
+def counting(where: str, substeps: int = 100) -> Counting:
+    return Counting(where, planes=20, numbers=150, substeps=substeps)
+
+
+def test_what_counts_is_chosen_with_the_layout():
+    plain = Wishes("single")
+    auto = chosen_to_count(system(), plain, counting("auto"))
+    assert (auto.name, auto.memory, auto.planes) == ("thread", False, 20)
+    after = chosen_to_count(system(), plain, counting("after"))
+    assert (after.name, after.planes) == ("thread", 0)
+    assert auto.cost < after.cost
+    # Samples that are rare cost nothing wherever they are counted.
+    rare = chosen_to_count(system(), plain, counting("after", 10**6))
+    assert rare.cost == pytest.approx(chosen(system(), plain).cost, rel=1e-3)
+    spread = Wishes("single", layout="warps", memory_warps="on")
+    assert chosen_to_count(system(), spread, counting("inside")).memory
+    found = chosen_to_count(system(), replace(plain, memory_warps="on"), counting("after"))
+    assert (found.memory, found.planes) == (True, 0)
+    for wishes in (Wishes("single", "warps", memory_warps="off"), Wishes("single", "global")):
+        with pytest.raises(ConfigError, match="--counting inside needs --ode-layout thread, or"):
+            chosen_to_count(system(), wishes, counting("inside"))
+
+
+def test_a_warp_that_counts_must_keep_up():
+    """Where samples are frequent it decides how fast a block is."""
+    wishes = Wishes("single", "thread", memory_warps="on")
+    often, rare = (chosen_to_count(system(), wishes, counting("inside", n)) for n in (1, 10**6))
+    assert often.blocks >= 2
+    assert often.cost > 10 * rare.cost
