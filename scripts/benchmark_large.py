@@ -7,9 +7,10 @@
 
 Time per update is T_up = seconds / (trajectories x updates), seconds on the device without start
 and compilation (Komarov & D'Souza, PLoS ONE 7:e46693, 2012, figures 7 to 9). Of the synthetic
-networks every trajectory makes the same number of updates; `egfr` and `bcr` run to their end times,
-and one CPU core runs a few trajectories first, with the selector that a short run of each shows to
-be the fastest there; the last column is the ratio of trajectories a second.
+networks every trajectory makes the same number of updates. `egfr` and `bcr` run to their end times
+on one CPU core, a few trajectories, and on the device, each with the selector that is the fastest
+there by short runs of all, and both with presimulation; the last column is the ratio of
+trajectories a second.
 
 Two cases measure starts: `load` of four networks of files (reading, tables, compiling with an empty
 cache, memory of a trajectory), `start` of a generated network of 58,276 reactions of 3,744 species.
@@ -26,7 +27,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -39,9 +40,11 @@ import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.large import Expected
 from tauslab.kernels.lowering import lower
+from tauslab.kernels.selectors import PILOT_EVENTS
 from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa
 
-CORE_UPDATES = 300_000  # of the short runs that choose a core's selector
+# Of a trajectory of the short runs that choose a selector, on a core and on a device.
+CORE_UPDATES, DEVICE_UPDATES = 300_000, 5_000
 CORES = "cpu"
 
 
@@ -123,30 +126,32 @@ def measure(work: Work, device: str, repeats: int = 1) -> Row:
     )
 
 
-def on_one_core(work: Work) -> Iterator[Row]:
-    """Short runs of every selector on a CPU core, then trajectories by the fastest."""
-    tried = [
-        measure(
-            replace(work, case=f"{work.case}-core", trajectories=1, updates=CORE_UPDATES,
-                    selector=selector, team=0), CORES,
-        )
-        for selector in tabled()
-    ]  # fmt: skip
+def by_the_fastest(work: Work, short: Work, device: str, repeats: int = 1) -> Iterator[Row]:
+    """`short` by every selector, then `work` by the fastest; the last row is that."""
+    tried = [measure(replace(short, selector=selector), device) for selector in tabled()]
     yield from tried
     best = min(tried, key=lambda row: row.ns_per_update or 0.0).selector
-    yield measure(replace(work, trajectories=work.core, selector=best, team=0), CORES)
+    yield measure(replace(work, selector=best), device, repeats)
 
 
 def beside_a_core(work: Work, device: str, repeats: int) -> Iterator[Row]:
-    """Rows of a core, if there is to be one, and of the device."""
-    alone: Row | None = None
-    for alone in on_one_core(work) if work.core else ():
-        yield alone
-    row = measure(work, device, repeats)
-    if alone is not None and alone.trajectories_per_second and row.trajectories_per_second:
-        ratio = row.trajectories_per_second / alone.trajectories_per_second
-        row = replace(row, times_one_core=round(ratio, 1))
-    yield row
+    """Rows of a core and of the device, both with presimulation and by their fastest selectors."""
+    work = replace(work, presimulation=PILOT_EVENTS)
+    alone = replace(work, trajectories=work.core, team=0)
+    short = replace(alone, case=f"{work.case}-core", trajectories=1, updates=CORE_UPDATES)
+    core = yield from last_of(by_the_fastest(alone, short, CORES))
+    short = replace(work, case=f"{work.case}-device", updates=DEVICE_UPDATES)
+    *tried, row = by_the_fastest(work, short, device, repeats)
+    yield from tried
+    ratio = (row.trajectories_per_second or 0.0) / (core.trajectories_per_second or 1.0)
+    yield replace(row, times_one_core=round(ratio, 1))
+
+
+def last_of(rows: Iterator[Row]) -> Generator[Row, None, Row]:
+    """All rows as they come, and the last as the result."""
+    for row in rows:
+        yield row
+    return row
 
 
 def prepared(case: str, kind: str, size: int, rows: int, device: str, team: int = 0) -> Row:
@@ -207,7 +212,7 @@ def memory(device: str, *, quick: bool) -> Iterator[Row]:
 
 STARTS = {"load": (load, 15, "read, tables, compilation, memory of four networks"),
           "start": (start, 10, "58,276 reactions of 3,744 species, generated"),
-          "memory": (memory, 30, "more trajectories than fit")}  # fmt: skip
+          "memory": (memory, 20, "more trajectories than fit")}  # fmt: skip
 
 
 def rows_of(name: str, options: argparse.Namespace) -> Iterator[Row]:
@@ -218,7 +223,10 @@ def rows_of(name: str, options: argparse.Namespace) -> Iterator[Row]:
     for planned in CASES[name].works(quick=options.quick):
         scaled = max(1, round(planned.trajectories * options.scale))
         work = replace(planned, trajectories=scaled)
-        yield from beside_a_core(work, options.device, options.repeats)
+        if work.core:
+            yield from beside_a_core(work, options.device, options.repeats)
+        else:
+            yield measure(work, options.device, options.repeats)
 
 
 def listed() -> str:

@@ -7,7 +7,8 @@ written beside the CSV.  mpio needs an h5py with MPI, in TAUSLAB_PARALLEL_H5PY
 (scripts/build_parallel_h5py).  Counts are those of a noisy Schlögl-like ensemble, which gzip makes
 about half as large.  All times, dd's too, are until every file was synced to the device.  A virtual
 disk may be slow where it is written for the first time, so a file as large as all is written before
-anything is measured; then come rounds of everything, and medians count.  The last rows are
+anything is measured; then come rounds of everything, and medians count.  Ranks are compared with as
+many dd, which write zeros to a file each.  What stands below a table stays.  The last rows are
 ensembles that really run: the part of their ranks' time that was spent on writing while the device
 computed, and the part in which the device had nothing to do.
 """
@@ -114,16 +115,16 @@ def measure(arguments: argparse.Namespace, folder: Path, total: int) -> list[tup
     seconds_of_dd(folder, total, 1)
     taken: dict[str, list[float]] = {}
     for _ in range(arguments.rounds):
-        for streams in (1, n):
-            name = f"dd conv=fsync, {streams} at a time"
-            taken.setdefault(name, []).append(seconds_of_dd(folder, total, streams))
+        for streams, shared in ((1, False), (n, False), (n, True)):
+            name = f"dd conv=fsync, {streams} at a time{', one file' if shared else ''}"
+            taken.setdefault(name, []).append(seconds_of_dd(folder, total, streams, shared=shared))
         for name, storage in WRITERS.items():
             if storage.writer == "mpio" and "TAUSLAB_PARALLEL_H5PY" not in os.environ:
                 continue
             taken.setdefault(name, []).append(seconds_of_writer(arguments, name, folder))
             print(name, taken[name], flush=True)
     medians = {name: statistics.median(times) for name, times in taken.items()}
-    dd = next(iter(medians.values()))
+    dd = medians[f"dd conv=fsync, {n} at a time"]
     rows = [row(name, n, total, seconds, dd) for name, seconds in medians.items()]
     return rows + ensembles(folder, n)
 
@@ -142,18 +143,20 @@ def row(what: str, n: int, total: int, seconds: float, dd: float) -> tuple[Any, 
     return what, n, total, f"{seconds:.2f}", f"{total / seconds / 1e6:.0f}", f"{dd / seconds:.2f}"
 
 
-def seconds_of_dd(folder: Path, total: int, streams: int) -> float:
-    """Zeros to the same disk, by several processes that share them."""
-    files = [folder / f"dd{stream}" for stream in range(streams)]
-    sizes = ["bs=1M", f"count={max(1, total // streams >> 20)}", "conv=fsync"]
+def seconds_of_dd(folder: Path, total: int, streams: int, *, shared: bool = False) -> float:
+    """Zeros to the same disk, by several processes that share them, each to its file or place."""
+    count = max(1, total // streams >> 20)
+    files = [folder / f"dd{0 if shared else stream}" for stream in range(streams)]
+    places = [f"seek={stream * count if shared else 0}" for stream in range(streams)]
+    command = ["dd", "if=/dev/zero", "bs=1M", f"count={count}", "conv=fsync,notrunc"]
     began = time.perf_counter()
     copies = [
-        subprocess.Popen(["dd", "if=/dev/zero", *sizes, f"of={file}"], stderr=subprocess.DEVNULL)
-        for file in files
+        subprocess.Popen([*command, place, f"of={file}"], stderr=subprocess.DEVNULL)
+        for file, place in zip(files, places, strict=True)
     ]
     failed = max(copy.wait() for copy in copies)
     seconds = time.perf_counter() - began
-    for file in files:
+    for file in set(files):
         file.unlink()
     if failed:
         raise OSError(f"dd could not write to {folder}")
@@ -203,7 +206,9 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     lines = ["# Writing", "", f"On {machine}, by `scripts/benchmark_writing.py`; medians.", ""]
     lines += [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(map(str, cells))} |" for cells in rows]
-    path.with_suffix(".md").write_text("\n".join([*lines, ""]))
+    page = path.with_suffix(".md")
+    notes = page.read_text().rpartition("|\n")[2] if page.exists() else ""
+    page.write_text("\n".join([*lines, notes]))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ class Fault:
     def before(self, method: Any) -> Any:
         """The method, with the fault in its way."""
 
-        def instead(*arguments: Any) -> Any:
+        def instead(*arguments: Any, **options: Any) -> Any:
             self.pass_by()
-            return method(*arguments)
+            return method(*arguments, **options)
 
         return instead
 

@@ -8,7 +8,8 @@ right before, in the middle of, and right after that change; a table in Markdown
 the CSV.  Exits 1 if a file does not open, a marked block is wrong, a digest differs, or a job does
 not end within 30 s.  A library that stands before the C library counts and strikes
 (kill_at_write.cc, which needs a C++ compiler).  mpio needs TAUSLAB_PARALLEL_H5PY
-(scripts/build_parallel_h5py).  --cases N takes N kills only, spread evenly.
+(scripts/build_parallel_h5py).  --cases N takes N kills only, spread evenly; --only TEXT takes the
+jobs whose name holds it, and leaves the rows of others in a table that is there.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fault_injection import MOST_SECONDS, Case, clean_up, finish, left_on_disk, start
+import h5py
+from fault_injection import MOST_SECONDS, Case, clean_up, left_on_disk, name_whole_paths
 from fault_models import LATTICE, MODEL
+from forked_ranks import run_ranks
 
 import tauslab as ts
 from tauslab.kernels.backends.compilers import host_compiler
@@ -88,14 +91,17 @@ def main() -> None:
     parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
+    name_whole_paths()
     if "kill_at_write" in os.environ.get("LD_PRELOAD", ""):
         output = arguments.output.resolve()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             rows = list(kills(arguments.cases, arguments.only))
             os.chdir("/")
-        write_table(output, rows, arguments.machine)
+        write_table(output, [*others(output, arguments.only), *rows], arguments.machine)
         sys.exit(any(row[-1] != "pass" for row in rows))
+    if not arguments.only:
+        arguments.output.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kill_at_write.so"
         source = Path(__file__).with_suffix("").with_name("kill_at_write.cc")
@@ -103,12 +109,37 @@ def main() -> None:
         subprocess.run([*compiled, "-o", str(library), str(source), "-ldl"], check=True)
         # Threads of a numerical library do not live on in a process that is forked.
         environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
-        again = [sys.executable, *sys.argv]
-        sys.exit(subprocess.run(again, env=environment, check=False).returncode)
+        environment["MPI4PY_RC_INITIALIZE"] = "false"  # forked ranks start it, each for itself
+        places = searched()
+        counts = [arguments.cases] * len(places)
+        if arguments.cases is not None and len(places) > 1:
+            counts = [arguments.cases - arguments.cases // 3, arguments.cases // 3]
+        codes = [again(environment | p, n) for p, n in zip(places, counts, strict=True)]
+        sys.exit(any(codes))
+
+
+def again(environment: dict[str, str], cases: int | None) -> int:
+    """Run this script in another environment, for so many kills; its exit code."""
+    command = [sys.executable, *sys.argv, *(() if cases is None else ("--cases", str(cases)))]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def searched() -> list[dict[str, str]]:
+    """Where Python looks for modules: without and with an h5py that has MPI."""
+    found: list[dict[str, str]] = [{}]
+    if parallel := os.environ.get("TAUSLAB_PARALLEL_H5PY"):
+        folders = filter(None, (parallel, os.environ.get("PYTHONPATH")))
+        found.append({"PYTHONPATH": os.pathsep.join(folders)})
+    return found
 
 
 def jobs() -> Iterator[Job]:
-    """All jobs; those of several ranks once for each that is killed."""
+    """All jobs with this h5py; those of several ranks once for each that is killed."""
+    if h5py.get_config().mpi:
+        for victim in (0, 1):
+            yield Job("samples", SAMPLES, 2, victim, "mpio")
+            yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
+        return
     yield Job("samples", SAMPLES)
     yield Job("sums", SUMS)
     yield Job("samples, compressed", (*SAMPLES, "--compress", "4"))
@@ -118,9 +149,17 @@ def jobs() -> Iterator[Job]:
     for victim in (0, 1):
         yield Job("samples", SAMPLES, 2, victim, "parts")
         yield Job("lattice", BOX, 2, victim, "parts")
-        if "TAUSLAB_PARALLEL_H5PY" in os.environ:
-            yield Job("samples", SAMPLES, 2, victim, "mpio")
-            yield Job("samples, compressed", (*SAMPLES, "--compress", "4"), 2, victim, "mpio")
+
+
+def others(table: Path, only: str) -> list[tuple[Any, ...]]:
+    """What a table that was written before has of other jobs than these."""
+    if not table.exists():
+        return []
+    mine = {job.label for job in jobs() if only in job.label}
+    with table.open(newline="") as file:
+        known = [row for row in csv.reader(file) if row != list(HEADER) and row[0] not in mine]
+    numbers = {HEADER.index(name) for name in ("ranks", "killed_rank", "change", "wrong_on_disk")}
+    return [tuple(int(v) if i in numbers else v for i, v in enumerate(row)) for row in known]
 
 
 def kills(most: int | None, only: str) -> Iterator[tuple[Any, ...]]:
@@ -170,7 +209,7 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
         if again == 1:
             forked(resumed)
         else:
-            finish(start(mpirun(job, resumed), job.case))
+            ranks_of(job, resumed)
     found = digest()
     clean()
     good = found == wanted and not wrong and seconds < MOST_SECONDS
@@ -203,24 +242,21 @@ def run(job: Job, number: int, moment: str) -> bool:
     arguments = (*job.arguments, "-o", str(RESULT))
     if job.ranks == 1:
         return forked(arguments, number, moment)
-    armed = {"RANK": job.victim, "PATH": RESULT, "AT": number, "WHEN": moment[0], "LOG": COUNTED}
-    armed = {f"TAUSLAB_KILL_{name}": value for name, value in armed.items()}
-    os.environ.update({name: str(value) for name, value in armed.items()})
-    try:
-        process = start(mpirun(job, arguments), job.case)
-    finally:
-        for name in armed:
-            del os.environ[name]
-    finish(process)
-    return process.returncode != 0
+    return ranks_of(job, arguments, number, moment) != 0
 
 
-def mpirun(job: Job, arguments: tuple[str, ...]) -> list[str]:
-    """The command of a job on its ranks."""
-    launcher = str(Path(sys.executable).with_name("mpirun"))
+def ranks_of(
+    job: Job, arguments: tuple[str, ...], number: int | None = None, moment: str = "before"
+) -> int:
+    """Run a command on the job's ranks, one of which is killed if there is a number."""
     writer = () if job.case.job == "lattice" else ("--writer", job.writer)
-    python = [sys.executable, "-m", "tauslab"]
-    return [launcher, "-n", str(job.ranks), *python, *arguments, *writer]
+
+    def work(rank: int) -> int:
+        if rank == job.victim and number is not None:
+            arm(number, moment)
+        return command_line([*arguments, *writer])
+
+    return run_ranks(job.ranks, work)
 
 
 def forked(arguments: tuple[str, ...], number: int | None = None, moment: str = "before") -> bool:
@@ -233,13 +269,18 @@ def forked(arguments: tuple[str, ...], number: int | None = None, moment: str = 
         code = 1
         try:
             if number is not None:
-                arm = ctypes.CDLL(None).arm
-                texts = str(RESULT).encode(), str(COUNTED).encode()
-                arm(texts[0], ctypes.c_long(number), ctypes.c_char(moment[0].encode()), texts[1])
+                arm(number, moment)
             code = command_line(list(arguments))
         finally:
             os._exit(code)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def arm(number: int, moment: str) -> None:
+    """Make this process count its changes, and end it at one of them."""
+    texts = str(RESULT).encode(), str(COUNTED).encode()
+    when = ctypes.c_char(moment[0].encode())
+    ctypes.CDLL(None).arm(texts[0], ctypes.c_long(number), when, texts[1])
 
 
 def clean() -> None:

@@ -6,8 +6,9 @@ writes a row per fault, and a summary beside it (faults-cpu.md); exits 1 if a bl
 as complete is not right, a digest differs, or a job does not end within 30 s.  Faults: kill -9 of a
 random rank at a random moment, of ensembles and lattice runs; kill -9 at the n-th write; a full
 disk at the n-th write; a device that fails at the n-th copy; and a part cut short or changed after
-a kill.  Ensembles run on 1 to 3 ranks and are resumed on another number of them; some write through
-an h5py that was built with MPI, if TAUSLAB_PARALLEL_H5PY names one (scripts/build_parallel_h5py).
+a kill.  Ensembles run on 1 to 3 ranks, lattices on 1 or 2, and are resumed on any number of them;
+some write through an h5py that was built with MPI, if TAUSLAB_PARALLEL_H5PY names one
+(scripts/build_parallel_h5py).
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--machine", default=f"{os.cpu_count()} CPU cores")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
+    name_whole_paths()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("model.toml").write_text(MODEL)
@@ -101,6 +103,14 @@ def main() -> None:
     os.chdir(os.environ.get("PWD", "/"))
     write_table(arguments.output, rows, arguments.machine)
     sys.exit(any(row[-1] != "pass" for row in rows))
+
+
+def name_whole_paths() -> None:
+    """Let folders in which Python looks for modules be found from any folder."""
+    for name in ("PYTHONPATH", "TAUSLAB_PARALLEL_H5PY"):
+        folders = filter(None, os.environ.get(name, "").split(os.pathsep))
+        if whole := os.pathsep.join(str(Path(folder).resolve()) for folder in folders):
+            os.environ[name] = whole
 
 
 def draws(seed: int) -> random.Random:
@@ -120,7 +130,9 @@ def cases(number: int, rng: random.Random) -> Iterator[Case]:
             "copy": f"copy {rng.randrange(12)}",
         }
         if kind == "lattice":
-            yield Case(fault, moment["time"], "lattice", "single", 1, 1)
+            ranks, again = rng.choice((1, 2)), rng.choice((1, 2))
+            writer = "single" if ranks == 1 else "parts"
+            yield Case(fault, moment["time"], "lattice", writer, ranks, again)
             continue
         of_parts = "part" in fault
         ranks = rng.choice((2, 3) if of_parts else (1, 2, 3))

@@ -20,7 +20,7 @@ class Work:
     """One run: `updates` of each trajectory, or to `t_end` where it is given.
 
     `kind` names the network: a rule and `size`, or a file. With `core` one CPU core runs `core`
-    trajectories first, with the selector that is fastest there. `presimulation` None chooses.
+    trajectories first, and both run by what is fastest there. `presimulation` None chooses.
     """
 
     case: str
@@ -177,7 +177,7 @@ CASES = {
     "teams": Case(teams, 30, "figure 9: 1, 8, 32 and 128 threads a trajectory"),
     "presimulation": Case(presimulations, 25, "with and without a pilot"),
     "egfr": Case(egfr, 25, "egfr_net to t = 10, 4,096 trajectories, beside one core"),
-    "bcr20": Case(bcr20, 45, "BCR to t = 20, 1,024 trajectories, beside one core"),
+    "bcr20": Case(bcr20, 60, "BCR to t = 20, 1,024 trajectories, beside one core"),
     "bcr": Case(bcr, 200, "BCR to t = 100, 1,024 trajectories, beside one core", lot=False),
     "warps": Case(warps, 50, "8 and 32 threads a trajectory", lot=False),
     "selectors": Case(selectors, 80, "every selector of tables", lot=False),

@@ -10,7 +10,7 @@ from emulation import EmulatedBackend
 
 from tauslab.kernels import plans
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.large import TEAMS
+from tauslab.kernels.large import NOTHING_KNOWN, TEAMS, Expected
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
@@ -22,12 +22,12 @@ compiler = pytest.mark.skipif(
 )
 
 
-def simulate(backend, network, times, n, selector, team=0):
+def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOWN):
     """Counts [n, time, species], observables, status and events."""
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     lowered = lower(network, parameters=values, counts=counts)
-    engine = ExactSsa(backend, lowered, times, selector=selector, team=team)
+    engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
     empty, species = backend.empty, len(lowered.species)
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),
@@ -91,6 +91,23 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
     device = EmulatedBackend(tmp_path, max(32, team), order)  # four teams of 8 in a warp
     found = simulate(device, mixture(), times, 4, selector, team)
     for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@compiler
+@pytest.mark.parametrize("selector", ["tree", "pdm"])
+def test_sums_in_registers_give_the_same_bits(tmp_path, monkeypatch, selector):
+    """As few trajectories keep them, with a part of the whole numbers in fast memory."""
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    wanted = simulate(cpu, mixture(), [0.0, 0.2], 2, selector)
+    device = EmulatedBackend(tmp_path, 32)
+    monkeypatch.setattr(device, "fast_memory", 4 * 6_000, raising=False)
+    few = Expected(2)
+    found = simulate(device, mixture(), [0.0, 0.2], 2, selector, 32, few)
+    text = (tmp_path / "model.h").read_text()
+    assert "#define KEEPS_SUMS 1" in text
+    assert selector == "tree" or "constexpr i64 FAST_WHOLE = 0;" not in text
+    for one, other in zip(wanted, found, strict=True):
         assert np.array_equal(one, other)
 
 

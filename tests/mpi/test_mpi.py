@@ -8,7 +8,8 @@ import time
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.mpi import SerialCommunicator, check_slurm, under_launcher, world
+from tauslab.runner.launcher import check_slurm, mpich_settings, under_launcher
+from tauslab.runner.mpi import SerialCommunicator, world
 
 mpi = pytest.mark.mpi
 RANKS = (1, 2, 3)
@@ -200,7 +201,7 @@ def test_under_launcher(environment, expected):
     assert under_launcher(environment) is expected
 
 
-@pytest.mark.parametrize("tasks", [None, "2", "4(x2)"])
+@pytest.mark.parametrize("tasks", [None, "1", "2", "4(x2)"])
 def test_slurm_tasks_that_fit(tasks):
     check_slurm(2, {} if tasks is None else {"SLURM_NTASKS": tasks})
 
@@ -208,6 +209,26 @@ def test_slurm_tasks_that_fit(tasks):
 def test_slurm_tasks_that_do_not_fit():
     with pytest.raises(ConfigError, match=r"found 1 MPI rank\(s\) but SLURM_NTASKS is 8"):
         check_slurm(1, {"SLURM_NTASKS": "8"})
+
+
+WHEEL = "MPICH Version: 5.0.2\nMPICH Device:       ch4:ucx ofi\nMPICH CC: cc"
+PMI2 = {"SLURM_MPI_TYPE": "pmi2", "SLURM_STEP_NUM_NODES": "2", "SLURM_NNODES": "4"}
+
+
+@pytest.mark.parametrize(
+    ("library", "environment", "set_"),
+    [
+        (WHEEL, PMI2, True),
+        (WHEEL, PMI2 | {"SLURM_STEP_NUM_NODES": "1"}, False),
+        (WHEEL, PMI2 | {"SLURM_MPI_TYPE": "pmix"}, False),
+        (WHEEL, PMI2 | {"MPIR_CVAR_CH4_NETMOD": "ucx"}, False),
+        (WHEEL, {}, False),
+        (WHEEL.replace(" ofi", ""), PMI2, False),  # it would not know the name
+        ("Open MPI v5.0.8", PMI2, False),
+    ],
+)
+def test_short_addresses_where_slurm_would_cut_long_ones(library, environment, set_):
+    assert mpich_settings(library, environment) == ({"MPIR_CVAR_CH4_NETMOD": "ofi"} if set_ else {})
 
 
 def test_one_rank_without_mpi():

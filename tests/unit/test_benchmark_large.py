@@ -25,13 +25,20 @@ def test_the_lot_has_every_figure_and_says_its_seconds():
     assert [work.size for work in cases.colloids(quick=False)] == [16, 32, 64, 128, 252, 512]
 
 
-def test_a_device_is_compared_with_the_fastest_selector_of_a_core(monkeypatch):
+def test_device_and_core_are_compared_by_the_fastest_selector_of_each(monkeypatch):
     work = cases.Work("case", "random8", 300, 2, 200, core=2)
     monkeypatch.setattr(benchmark, "CORE_UPDATES", 100)
+    monkeypatch.setattr(benchmark, "DEVICE_UPDATES", 60)
+    monkeypatch.setattr(benchmark, "PILOT_EVENTS", 50)
     rows = list(benchmark.beside_a_core(work, "cpu", 1))
-    tried, (core, device) = rows[:-2], rows[-2:]
-    assert {row.selector for row in tried} == set(cases.tabled())
-    assert core.selector == min(tried, key=lambda row: row.ns_per_update).selector
+    assert {row.presimulation for row in rows} == {50}
+    *tried_on_core, core = rows[: len(rows) // 2]
+    *tried_on_device, device = rows[len(rows) // 2 :]
+    assert {row.events for row in tried_on_core} == {100}
+    assert {row.events for row in tried_on_device} == {2 * 60}
+    for tried, row in ((tried_on_core, core), (tried_on_device, device)):
+        assert [one.selector for one in tried] == list(cases.tabled())
+        assert row.selector == min(tried, key=lambda one: one.ns_per_update).selector
     assert core.events == device.events == 400
     ratio = device.trajectories_per_second / core.trajectories_per_second
     assert device.times_one_core == pytest.approx(ratio, abs=0.051)

@@ -12,7 +12,7 @@ import tauslab as ts
 from tauslab.kernels import plans, selectors
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.codegen import Style
-from tauslab.kernels.large import tables_of, team_of
+from tauslab.kernels.large import blocks_of_a_processor, tables_of, team_of
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.tables import Rows
@@ -141,6 +141,20 @@ def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
     assert [team_of(gpu, 132, n, 2.0) for n in (0, 4096, 4224, 4225)] == [32, 32, 32, 8]
     assert [team_of(gpu, 132, 1 << 20, x) for x in (164.0, 585.0)] == [8, 32]
     assert team_of(cpu, 2, 1 << 20, 2.0) == 1
+
+
+def test_few_teams_of_a_warp_have_twice_the_registers():
+    found = [blocks_of_a_processor(32, n, 132) for n in (0, 1, 2112, 2113)]
+    assert found == [8, 4, 4, 8]
+    assert [blocks_of_a_processor(team, 100, 132) for team in (8, 128)] == [8, 8]
+
+
+def test_numbers_of_reactions_are_not_stored():
+    """A term for each of four rates; of pairs the sum of partners, of which each owner has one."""
+    alone = [([i], [(i + 1) % 100], 1.0 + k) for i in range(100) for k in range(4)]
+    assert tables_of(mass_action(100, alone), "pdm")["N_WHOLE"] == 32  # room for eight at a time
+    pairs = [([0, i], [i], 1.0) for i in range(1, 100)]
+    assert tables_of(mass_action(100, [*alone, *pairs]), "pdm")["N_WHOLE"] <= 128
 
 
 def test_linear_is_refused_for_large_networks():

@@ -31,6 +31,7 @@ def test_the_command_line_writes_a_script(capsys):
     text = capsys.readouterr().out
     for line in ("--nodes=4", "--ntasks-per-node=8", "--gpus-per-node=8", "--time=04:00:00"):
         assert f"#SBATCH {line}\n" in text
+    assert "export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}\n" in text
     assert last_command(text) == ["${launch[@]}", "tauslab", *command]
 
 

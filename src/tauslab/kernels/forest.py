@@ -13,10 +13,19 @@ import numpy as np
 
 from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.tables import LANES, IntArray, TableBook, padded
-from tauslab.kernels.terms import PARTNERS, SAME_SPECIES, Terms, narrowest, width_of
+from tauslab.kernels.terms import (
+    FIXED,
+    LITERAL_CONSTANT,
+    PARTNERS,
+    SAME_SPECIES,
+    Terms,
+    narrowest,
+    width_of,
+)
 
 # Of whole numbers that are no sums of counts, in place of their first run: as in csrc/forest.h.
 NO_PARTNERS = -2
+OCTET = 8  # whole numbers that a CPU loads at once
 
 
 @dataclass
@@ -74,6 +83,31 @@ def cut_into_chunks(terms: Terms) -> Chunks:
     of_term = first[terms.owner] + within // LANES
     place = begin[of_term] + within % LANES
     return Chunks(owner_of, width_of_chunk, begin, place, of_term, n_terms, first, count)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Which terms have a whole number that is stored: the first `stored` of every chunk.
+
+    Those of a chunk begin at `first`; `of_term` has the place of each term's, or -1. The others are
+    numbers of reactions, which never change, times constants that all trajectories share.
+    """
+
+    first: IntArray
+    stored: IntArray
+    of_term: IntArray
+    total: int
+
+
+def number_terms(terms: Terms, chunks: Chunks) -> Numbers:
+    """Give a place to every whole number that changes, or whose constant is a trajectory's own."""
+    lane = chunks.place - chunks.term[chunks.of_term]
+    changes = (terms.kind != FIXED) | (terms.source != LITERAL_CONSTANT)
+    stored = np.zeros(len(chunks.width), np.int64)
+    np.maximum.at(stored, chunks.of_term[changes], lane[changes] + 1)
+    first = np.cumsum(stored) - stored
+    of_term = np.where(lane < stored[chunks.of_term], first[chunks.of_term] + lane, -1)
+    return Numbers(first, stored, of_term, int(stored.sum()))
 
 
 @dataclass
@@ -140,8 +174,10 @@ class ForestTables:
 
     Attributes
     ----------
-    chunks_at, leaves_at, root
-        Places of the first chunk, of the first stored leaf, and of each owner's sum of terms.
+    chunks_at, leaves_at
+        Places of the first chunk of owners with several, and of the first stored leaf.
+    root
+        Place of the sum of an owner's chunks; -1 where it has one, whose sum is not kept.
     lower
         Stages of sums below the owners.
     species_chunk, touched
@@ -161,6 +197,7 @@ class ForestTables:
         self.sums = Sums()
         self._levels = levels
         self.chunks = cut_into_chunks(terms)
+        self.numbers = number_terms(terms, self.chunks)
         self._lay_out()
         self._write_terms()
         self._write_partners()
@@ -172,8 +209,9 @@ class ForestTables:
         owners, stored = len(self.terms.owners), len(self.stored)
         top = tree_sizes(owners + (stored > 0))[:-1] if owners else []
         top_at = [sums.take(size) for size in top]
-        self.chunks_at = sums.take(padded(len(chunks.owner)))
-        self.root = self.chunks_at + chunks.first
+        alone = chunks.count == 1
+        self.chunks_at = sums.take(padded(len(chunks.owner) - int(alone.sum())))
+        self.root = np.where(alone, -1, self.chunks_at + chunks.first)
         upper_at, upper_child, self.lower = self._lay_out_wide()
         self.leaves_at = padded(sums.n_values)
         stored_at: list[int] = []
@@ -189,14 +227,15 @@ class ForestTables:
         book.places("TOP_LEVEL", top_at)
         book.places("STORED_LEVEL", stored_at)
         book.whole("UPPER_CHILD", upper_child)
-        term, place = self.chunk_records(chunks.first)
-        book.records("OWNER", [self.terms.owners, self.root, term, place % 8])
+        term, _, _, shape = self.chunk_records(chunks.first)
+        book.records("OWNER", [self.terms.owners, self.root, term, shape])
         book.whole("LEAF_REACTION", self.stored)
         for name, value in (
             ("N_OWNERS", owners), ("N_LEAVES", stored), ("N_VALUES", padded(sums.n_values)),
             ("V_TOP", 0), ("V_CHUNKS", self.chunks_at), ("V_UPPER", upper_at),
             ("V_LEAVES", self.leaves_at), ("V_ROOT", (top_at or stored_at)[-1]),
             ("HAS_UPPER", len(upper_child) > 0), ("TOP_LEVELS", len(top)),
+            ("ROOT_LANES", _lanes_of_root(owners + (stored > 0) if owners else stored)),
             ("STORED_LEVELS", len(stored_at)), ("NODE_STAGES", len(sums.node_child)),
             ("LOWER_STAGES", self.lower),
         ):  # fmt: skip
@@ -233,19 +272,30 @@ class ForestTables:
         flat = np.concatenate(children) if children else np.zeros(0, np.int64)
         return upper_at, flat, stages
 
-    def chunk_records(self, chunk: IntArray) -> tuple[IntArray, IntArray]:
-        """First term; place of the sum times 8 plus the exponent of the width."""
+    def chunk_records(self, chunk: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """First term, place, species of the owner, and the word of csrc/forest.h's `Shape`.
+
+        The only chunk of an owner has no place but the owner's, where its sum times the count of
+        the species belongs. A chunk of several has its own, and no species, -1.
+        """
         chunks = self.chunks
-        place = self.chunks_at + chunk
-        return chunks.term[chunk], place * 8 + _exponent(chunks.width)[chunk]
+        owner = chunks.owner[chunk]
+        alone = (owner >= 0) & (chunks.count[owner] == 1)
+        place = np.where(alone, owner, self.chunks_at + chunk)
+        species = np.where(alone, self.terms.owners[owner], -1)
+        numbers = self.numbers.first[chunk] * 64 + self.numbers.stored[chunk]
+        shape = numbers * 8 + _exponent(chunks.width)[chunk]
+        return chunks.term[chunk], place, species, shape
 
     # ------------------------------------------------------------------ terms and partners
 
     def _write_terms(self) -> None:
         terms, chunks, book = self.terms, self.chunks, self._book
-        literal, source = np.zeros(chunks.n_terms), np.full(chunks.n_terms, -2)
-        literal[chunks.place], source[chunks.place] = terms.literal, terms.source
-        book.real("TERM_LITERAL", literal)
+        literal, source = np.zeros((2, chunks.n_terms)), np.full(chunks.n_terms, -2)
+        literal[:, chunks.place], source[chunks.place] = terms.literal, terms.source
+        literal[1, chunks.place] *= np.where(self.numbers.of_term < 0, terms.sizes, 1)
+        book.real("TERM_RATE", literal[0])
+        book.real("TERM_LITERAL", literal[1])
         if self._network.constants:
             book.whole("TERM_SOURCE", source)
         else:
@@ -256,44 +306,48 @@ class ForestTables:
     def _write_partners(self) -> None:
         """Whole numbers of terms, then of runs of 32 partners; and which a species touches."""
         terms, chunks, book = self.terms, self.chunks, self._book
-        n = chunks.n_terms
-        begin, end, kind = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, 2)
-        begin[chunks.place], end[chunks.place] = terms.start[:-1], terms.start[1:]
-        kind[chunks.place] = terms.kind
+        number, n = self.numbers.of_term, self.numbers.total
         long = np.flatnonzero((terms.kind == PARTNERS) & (terms.sizes > LANES))
         runs = -(-terms.sizes[long] // LANES)
-        first_run = np.zeros(n, np.int64)
-        first_run[chunks.place[long]] = n + np.cumsum(runs) - runs
+        first_run = np.zeros(len(terms.kind), np.int64)
+        first_run[long] = n + np.cumsum(runs) - runs
         which = np.repeat(np.arange(len(long)), runs)
         within = np.arange(len(which)) - np.repeat(np.cumsum(runs) - runs, runs)
         run_begin = terms.start[long][which] + within * LANES
         run_end = np.minimum(run_begin + LANES, terms.start[long + 1][which])
-        first = np.zeros(n, np.int64)
-        first[chunks.place] = terms.reaction[terms.start[:-1]]
-        rest = padded(n + len(which)) - n - len(which)  # the next trajectory begins on a line
-        fixed = np.full(rest, NO_PARTNERS), np.zeros(rest)
-        book.records(
-            "WHOLE",
-            [
-                np.concatenate([begin, run_begin, fixed[1]]),
-                np.concatenate([end, run_end, fixed[1]]),
-                np.concatenate([np.where(kind == PARTNERS, first_run, -kind), 0 * which, fixed[0]]),
-                np.concatenate([first, 0 * which, fixed[1]]),
-            ],
-        )
+        kind = np.where(terms.kind == PARTNERS, first_run, -terms.kind)
+        columns = terms.start[:-1], terms.start[1:], kind, terms.reaction[terms.start[:-1]]
+        records = np.zeros((4, chunks.n_terms), np.int64)
+        records[2] = NO_PARTNERS
+        records[:, chunks.place] = columns
+        book.records("TERM", list(records))
+        # The next trajectory begins on a line, and eight numbers may be loaded at once.
+        numbers = np.zeros((4, padded(n + len(which) + OCTET)), np.int64)
+        numbers[2] = NO_PARTNERS
+        numbers[:, number[number >= 0]] = np.stack(columns)[:, number >= 0]
+        numbers[:, n : n + len(which)] = run_begin, run_end, 0 * which, 0 * which
+        book.records("NUMBER", list(numbers))
         book.records("MEMBER", [terms.reaction, terms.partner])
-        book.constant("N_WHOLE", n + len(which) + rest)
+        book.constant("N_WHOLE", numbers.shape[1])
 
         term = np.repeat(np.arange(len(terms.owner)), terms.sizes)
         moves = terms.kind[term] <= SAME_SPECIES
-        species, touched = terms.partner[moves], chunks.place[term[moves]]
-        self.species_chunk = species, chunks.of_term[term[moves]]
+        species, of = terms.partner[moves], term[moves]
+        touched = number[of]
+        self.species_chunk = species, chunks.of_term[of]
         position = np.flatnonzero(moves)
-        in_run = first_run[touched] > 0
-        run = first_run[touched] + (position - terms.start[term[moves]]) // LANES
+        in_run = first_run[of] > 0
+        run = first_run[of] + (position - terms.start[of]) // LANES
         self.touched = (
             np.concatenate([species, species[in_run]]), np.concatenate([touched, run[in_run]]),
         )  # fmt: skip
+
+
+def _lanes_of_root(leaves: int) -> int:
+    """The power of two that holds the sums below the root of a tree of so many leaves."""
+    while leaves > LANES:
+        leaves = -(-leaves // LANES)
+    return max(2, width_of(leaves))
 
 
 def _exponent(width: IntArray) -> IntArray:

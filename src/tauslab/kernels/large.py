@@ -11,12 +11,12 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.bounds import narrow
 from tauslab.kernels.codegen import Style, table_header, weighted_sums
-from tauslab.kernels.composition import write_groups
+from tauslab.kernels.composition import highest_exponent, write_groups
 from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
-from tauslab.kernels.tables import IntArray, Rows, TableBook, padded
+from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import (
     build_terms,
     can_be_owned,
@@ -36,6 +36,9 @@ WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team.h gives a thre
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
+# Of a team of a warp: blocks of a processor, in place of 8, where those do for all trajectories, so
+# that a thread has 128 registers and keeps partial sums in them.
+FEW_BLOCKS, MOST_BLOCKS = 4, 8
 # Threads of a team from which on its state may stand in fast memory, and threads of a processor.
 FEWEST_FAST = 32
 THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
@@ -76,8 +79,17 @@ def fast_parts(
 ) -> int:
     """How many of the parts of a state, of so many bytes, stand in fast memory; the first first.
 
+    There must be room for them as `fast_room` has it. No result depends on it.
+    """
+    room = fast_room(team, trajectories, backend, least)
+    return int((np.cumsum(parts) <= room).sum()) if room else 0
+
+
+def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+    """Bytes of fast memory for a trajectory.
+
     There must be room in every processor for all `trajectories` that run at the same time, 0 for as
-    many as can, or for `least` of them. No result depends on it.
+    many as can, or for `least` of them.
     """
     if team < FEWEST_FAST or not backend.fast_memory:
         return 0
@@ -85,9 +97,13 @@ def fast_parts(
     if trajectories:
         together = min(together, -(-trajectories // backend.processors))
     together = min(together, least or together)
-    room = backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
-    taken = np.cumsum(parts)
-    return int((taken <= room).sum())
+    return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
+
+
+def blocks_of_a_processor(team: int, trajectories: int, processors: int) -> int:
+    """Blocks of teams for which registers have to do."""
+    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * processors // team
+    return FEW_BLOCKS if team == LANES and 0 < trajectories <= most else MOST_BLOCKS
 
 
 class LargeNetwork:
@@ -129,16 +145,35 @@ class LargeNetwork:
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
-        if book["IS_DENSE"]:  # counts by species are for records alone
-            fast = fast_parts(parts[:1], team, expected.trajectories, backend, FEWEST_DENSE)
-        else:
-            fast = fast_parts(parts, team, expected.trajectories, backend)
-        book.constant("FAST_PARTS", fast)
-        self.lane_bytes = -(-sum(parts[:fast]) // team)
+        taken = self._lay_out(book, parts, team, expected.trajectories)
+        self.lane_bytes = -(-taken // team)
         self.header = table_header(network, book.header(), team, pilot=pilot)
         counts = np.zeros(max(1, len(network.reactions)), np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
+
+    def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
+        """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
+        processors = self._backend.processors
+        blocks = blocks_of_a_processor(team, trajectories, processors)
+        keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
+        book.macro("TEAM_BLOCKS", blocks)
+        book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
+        if book["IS_DENSE"]:  # counts by species are for records alone
+            fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
+            book.constant("FAST_PARTS", fast)
+            return sum(parts[:fast])
+        fast = fast_parts(parts, team, trajectories, self._backend)
+        book.constant("FAST_PARTS", fast)
+        taken = sum(parts[:fast])
+        if fast == len(parts) - 1:  # of whole numbers those that change most stand first
+            size = np.dtype(self._types[-1]).itemsize
+            room = fast_room(team, trajectories, self._backend) - taken
+            whole = room // (LANES * size) * LANES
+            book.constant("FAST_WHOLE", whole)
+            return taken + whole * size
+        book.constant("FAST_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)
+        return taken
 
     @property
     def bytes_per_trajectory(self) -> int:
@@ -185,9 +220,13 @@ def tables_of(
         write_plans(book, network, forest)
     else:
         write_dense(book, network, forest, dense)
-    write_groups(book, len(network.species), len(stored) if grouped else None)
+    items = len(stored) if grouped else None
+    write_groups(book, len(network.species), items, highest_exponent(reactions))
     book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
-    book.constant("FAST_PARTS", 0)
+    for name in ("FAST_PARTS", "FAST_WHOLE"):
+        book.constant(name, 0)
+    book.macro("KEEPS_SUMS", value=False)
+    book.macro("TEAM_BLOCKS", MOST_BLOCKS)
     return book
 
 

@@ -103,8 +103,9 @@ def _touches_of_lists(pairs: Pairs, touch: Rows, times: IntArray, n_whole: int) 
 def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> list[Columns]:
     """What is computed again after changes of a list's species: leaves, chunks, owners, nodes.
 
-    Of a leaf its reaction and place, of a chunk its record, of an owner its number and the place of
-    the sum of its terms, of a node its first child and its place.
+    Of a leaf its reaction and place, of a chunk its record in two entries, of an owner of several
+    chunks its number and the place of their sum, of a node its first child and its place. An
+    owner's only chunk is made again with the owner's count as well: its sum need not be kept.
     """
     parent, stage_of, value = forest.sums.parents()
     child, _ = forest.sums.nodes()
@@ -114,9 +115,16 @@ def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> li
     stages = [(in_list, forest.stored[leaf], forest.leaves_at + leaf)]
     updated = [(in_list, forest.leaves_at + leaf)]
     pair, chunk = chunks.expand(species)
-    in_list, chunk = _distinct(which[pair], chunk)
-    stages.append((in_list, *forest.chunk_records(chunk)))
-    updated.append((in_list, forest.chunks_at + chunk))
+    changed, own = _owners_among(forest, species, wide=False)
+    in_list, chunk = _distinct(
+        np.concatenate([which[pair], which[changed]]),
+        np.concatenate([chunk, forest.chunks.first[own]]),
+    )
+    term, place, owner_species, shape = forest.chunk_records(chunk)
+    columns = (in_list, in_list), (term, owner_species), (place, shape)
+    first, second, third = (np.stack(two, axis=1).ravel() for two in columns)
+    stages.append((first, second, third))
+    updated.append((in_list, place))
     nodes: list[Columns] = []
     for stage in range(max(forest.lower, len(forest.sums.node_child)) + 1):
         if stage == forest.lower:
@@ -139,18 +147,29 @@ def _owners(
     species: IntArray,
     updated: list[tuple[IntArray, IntArray]],
 ) -> tuple[IntArray, IntArray]:
-    """Owners whose count or sum of terms is among what was made again."""
+    """Owners of several chunks whose count or sum of chunks is among what was made again."""
+    wide = np.flatnonzero(forest.root >= 0)
     of_place = np.full(forest.sums.n_values, -1, np.int64)
-    of_place[forest.root] = np.arange(len(forest.root))
-    owners = forest.terms.owners
-    of_species = np.full(1 + max(species.max(initial=-1), owners.max(initial=-1)), -1, np.int64)
-    of_species[owners] = np.arange(len(owners))
+    of_place[forest.root[wide]] = wide
     in_list, place = _joined(updated)
-    met, own = of_place[place], of_species[species]
+    met = of_place[place]
+    changed, own = _owners_among(forest, species, wide=True)
     return _distinct(
-        np.concatenate([in_list[met >= 0], which[own >= 0]]),
-        np.concatenate([met[met >= 0], own[own >= 0]]),
+        np.concatenate([in_list[met >= 0], which[changed]]),
+        np.concatenate([met[met >= 0], own]),
     )
+
+
+def _owners_among(
+    forest: ForestTables, species: IntArray, *, wide: bool
+) -> tuple[IntArray, IntArray]:
+    """Which of the species are owners of several chunks, or of one; and the owners they are."""
+    owners = forest.terms.owners
+    chosen = np.flatnonzero((forest.root >= 0) == wide)
+    of_species = np.full(1 + max(species.max(initial=-1), owners.max(initial=-1)), -1, np.int64)
+    of_species[owners[chosen]] = chosen
+    found = of_species[species]
+    return np.flatnonzero(found >= 0), found[found >= 0]
 
 
 def _lists(sections: list[Columns], n_lists: int) -> tuple[IntArray, IntArray]:

@@ -152,7 +152,7 @@ class TableBook:
         lines = [f"#define {name} {value}\n" for name, value in self._macros.items()]
         lines += [f"constexpr i64 {k} = {v};\n" for k, v in self._constants.items()]
         for name, values in self._places.items():
-            lines.append(f"TABLE i64 {name}[] = {{{', '.join(map(str, values))}}};\n")
+            lines.append(f"constexpr i64 {name}[] = {{{', '.join(map(str, values))}}};\n")
         return "".join(lines)
 
     def arrays(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:

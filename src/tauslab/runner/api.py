@@ -24,7 +24,8 @@ from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
-from tauslab.runner.mpi import Communicator, SerialCommunicator, under_launcher, world
+from tauslab.runner.launcher import under_launcher
+from tauslab.runner.mpi import Communicator, SerialCommunicator, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result

@@ -181,10 +181,16 @@ def summary(result: Result) -> list[str]:
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:
-            lines.append(
-                f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
-            )
+            early = f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
+            lines.append(early + _why(name, result))
     return lines + _last_values(result) + _summaries(result)
+
+
+def _why(status: str, result: Result) -> str:
+    """What may have ended trajectories, where the selector has a limit of its own."""
+    if status != "nan" or result.attributes.get("selector") != "cr":
+        return ""
+    return " (or a propensity of 2^128 or more, which --selector tree and pdm take and cr does not)"
 
 
 def _summaries(result: Result, most: int = 8) -> list[str]:

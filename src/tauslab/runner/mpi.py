@@ -19,13 +19,10 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.file_ranks import FileRanks
+from tauslab.runner.launcher import check_slurm, mpich_settings, under_launcher
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
-
-# Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
-_LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
-
 
 # What a launcher shows to a rank; SLURM numbers GPUs of the node in the second, whatever the first.
 _SHOWN_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS")
@@ -322,13 +319,6 @@ class MpiCommunicator:
         self._comm.Abort(code)
 
 
-def under_launcher(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether mpirun or srun started this process as one of several ranks."""
-    if any(name in environment for name in _LAUNCHER_VARIABLES):
-        return True
-    return "SLURM_STEP_ID" in environment and "SLURM_PROCID" in environment
-
-
 def world() -> Communicator:
     """All ranks of this launch; starts MPI if a launcher started this process.
 
@@ -344,16 +334,30 @@ def world() -> Communicator:
                 "this process was started by an MPI launcher but mpi4py is not installed: "
                 "pip install tauslab[mpi]"
             )
-        import mpi4py
-
-        mpi4py.rc.recv_mprobe = False  # matched probes hang on some fabrics
-        from mpi4py import MPI
-
-        comm = MpiCommunicator(MPI.COMM_WORLD)
+        comm = MpiCommunicator(start_mpi().COMM_WORLD)
     check_slurm(comm.size)
     if comm.size > 1:
         sys.excepthook = ending_all(comm, sys.excepthook)
     return comm
+
+
+def start_mpi() -> Any:
+    """Return mpi4py's MPI, started with the settings that its library needs under this launcher."""
+    import mpi4py
+
+    rc = mpi4py.rc
+    rc.recv_mprobe = False  # matched probes hang on some fabrics
+    usual = rc.initialize, rc.finalize
+    rc.initialize, rc.finalize = False, rc.finalize is not False
+    try:
+        from mpi4py import MPI
+    finally:
+        rc.initialize, rc.finalize = usual
+    if not MPI.Is_initialized():
+        os.environ.update(mpich_settings(MPI.Get_library_version()))
+        level = rc.thread_level if rc.threads else "single"
+        MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
+    return MPI
 
 
 def ending_all(comm: Communicator, usual: ExceptionHook) -> ExceptionHook:
@@ -364,19 +368,6 @@ def ending_all(comm: Communicator, usual: ExceptionHook) -> ExceptionHook:
         comm.abort(error.exit_code if isinstance(error, TauslabError) else 1)
 
     return hook
-
-
-def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse a world that is not the one SLURM was asked for.
-
-    A wrong ``srun --mpi=...`` starts N lone ranks that each do all the work, in silence.
-    """
-    tasks = environment.get("SLURM_NTASKS")
-    if tasks is not None and tasks.isdigit() and int(tasks) != size:
-        raise ConfigError(
-            f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
-            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun"
-        )
 
 
 def gpu_index(count: int, gpu_rank: int, environment: Mapping[str, str] = os.environ) -> int:

@@ -46,6 +46,7 @@ from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.settling import settled
+from tauslab.runner.stopping import stopped_early
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
@@ -360,7 +361,8 @@ def _simulate(
         if blocks < layout.n_blocks:
             ensemble.checkpoint()
             writer.abort()
-            stopped = _stopped(blocks, layout.n_blocks, task.options.output)
+            comm.barrier()  # a launcher may end all ranks as soon as one has left
+            stopped = stopped_early(blocks, layout.n_blocks, task.options.output)
         else:
             totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
             row = with_measured({**describe(), **tally.seconds()})
@@ -393,8 +395,3 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
                 f"not finite or not below {limit:g} in size; record trajectories to have them all",
                 stacklevel=2,
             )
-
-
-def _stopped(done: int, blocks: int, output: Path | None) -> StoppedEarly:
-    how = f": --resume completes {output}" if output is not None else ""
-    return StoppedEarly(f"stopped on request with {done} of {blocks} blocks done{how}")

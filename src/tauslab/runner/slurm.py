@@ -158,8 +158,9 @@ def _directives(job: BatchJob) -> list[str]:
         lines += [
             *_comment(
                 "Ranks and GPUs of a node: keep these two numbers equal. All its GPUs are "
-                "visible to all its ranks, and each takes the one of its node-local rank; "
-                "with --gpus-per-task=1 instead, each takes the only one that it sees."
+                "visible to all its ranks, and each takes the one of its node-local rank, so that "
+                "halos of a lattice can go from GPU to GPU. With --gpus-per-task=1 instead, each "
+                "takes the only one that it sees."
             ),
         ]
     lines.append(f"#SBATCH --ntasks-per-node={job.ranks}")
@@ -172,9 +173,11 @@ def _directives(job: BatchJob) -> list[str]:
     if job.nodes > 1:
         lines += [
             *_comment(
-                "Whole nodes: a neighbour that fills the memory bus or a GPU would slow every rank."
+                "Whole nodes, with all their memory: a neighbour that fills the memory bus or a "
+                "GPU would slow every rank."
             ),
             "#SBATCH --exclusive",
+            "#SBATCH --mem=0",
         ]
     lines.append(f"#SBATCH --time={job.time}")
     if job.array:
@@ -195,7 +198,9 @@ def _directives(job: BatchJob) -> list[str]:
 
 def _comment(text: str) -> list[str]:
     """Lines of a comment."""
-    return textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")
+    return textwrap.wrap(
+        text, 110, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
 
 
 _SETUP = [
@@ -207,12 +212,14 @@ _SETUP = [
         "beside the result."
     ),
     'cd "$SLURM_SUBMIT_DIR"',
+    *_comment(
+        "On a cluster the site's MPI is the right one; load what mpi4py was built with here:"
+    ),
+    "# module load cuda openmpi",
     "if [ -f .venv/bin/activate ]; then",
     "    # shellcheck disable=SC1091",
     "    source .venv/bin/activate",
     "fi",
-    *_comment("On a cluster the site's MPI is the right one; load it here, for instance:"),
-    "# module load openmpi",
     "",
     *_comment(
         "One cache for all nodes; its keys hold the processor's features, so unlike nodes "
@@ -223,14 +230,23 @@ _SETUP = [
 
 
 def _launch(job: BatchJob) -> list[str]:
-    ends = " --kill-on-bad-exit=1" if job.nodes > 1 else ""
     lines = [
+        *_comment(
+            "Since SLURM 22.05 srun does not take the cores of a rank from sbatch; without this "
+            "line each might be bound to one."
+        ),
+        "export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}",
         *_comment(
             "srun must speak the language of the MPI that mpi4py loads: pmix for Open MPI, pmi2 "
             "for MPICH and the mpich wheel; `srun --mpi=list` shows what there is. tauslab stops "
             "if ranks do not find each other."
         ),
-        f'launch=(srun --mpi="${{TAUSLAB_SRUN_MPI:-{job.mpi}}}" --cpu-bind=cores{ends})',
+        *_comment(
+            "Neighbouring ranks on neighbouring cores, as their GPUs are; a rank that dies ends "
+            "all."
+        ),
+        f'launch=(srun --mpi="${{TAUSLAB_SRUN_MPI:-{job.mpi}}}" --cpu-bind=cores',
+        "    --distribution=block:block --kill-on-bad-exit=1)",
         *_comment("In a container that has an MPI of the same kind:"),
         '# launch+=(apptainer exec --nv --bind "$PWD" tauslab.sif)',
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.runner.command_tools import stop_on_signals
 
 
@@ -26,3 +27,9 @@ def stop_in_order(max_time: str | None) -> Callable[[], bool]:
         raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
     end = time.monotonic() + sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
     return lambda: signalled() or time.monotonic() > end
+
+
+def stopped_early(done: int, blocks: int, output: Path | None) -> StoppedEarly:
+    """Say how far a run came, and how to go on."""
+    how = f": --resume completes {output}" if output is not None else ""
+    return StoppedEarly(f"stopped on request with {done} of {blocks} blocks done{how}")

@@ -28,9 +28,11 @@
 #include "team_draws.h"
 #include "team_votes.h"
 
-// Groups 0 .. 255 have propensities of 2^(127 - group) and above, below twice that. Then come those
-// that are 0 or below 2^-128, and those that are no number or 2^128 and more.
-constexpr i32 GROUPS = 256, NOTHING = GROUPS, UNUSABLE = GROUPS + 1;
+// Group 0 has propensities of 2^HIGHEST and above, below twice that, the next half of it, and so on
+// down to 2^-128. Then come those that are 0 or less than that, and those that are no number or more
+// than the first group's (`kernels/composition.py`).
+constexpr i32 GROUPS = (i32)C_GROUPS, NOTHING = GROUPS, UNUSABLE = GROUPS + 1;
+constexpr i32 HIGHEST = GROUPS - 129;
 constexpr i32 FILLED_WORDS = UNUSABLE / 32 + 1;
 
 // Exponents below the first that have a bound of their own.
@@ -43,7 +45,7 @@ constexpr int CANDIDATES_AT_ONCE = 4;
 DEVICE i32 group_of(double propensity) {
     if (propensity == 0) return NOTHING;
     const i32 exponent = (i32)(high_word(propensity) >> 20) - 1023;
-    return exponent > 127 ? UNUSABLE : exponent < -128 ? NOTHING : 127 - exponent;
+    return exponent > HIGHEST ? UNUSABLE : exponent < -128 ? NOTHING : HIGHEST - exponent;
 }
 
 // The groups of a trajectory.
@@ -62,7 +64,7 @@ struct Groups {
     // are whole multiples of the least, and doubles add them without rounding.
     DEVICE_MEMBER static double bound(i32 group, i32 top) {
         if (group >= GROUPS) return 0;
-        return power_of_two(128 - (group < top + RANGE ? group : top + RANGE));
+        return power_of_two(HIGHEST + 1 - (group < top + RANGE ? group : top + RANGE));
     }
 
     // The first group after `group` that has items, or `none`.
@@ -186,7 +188,7 @@ struct Composition {
         DEVICE_MEMBER double total() const { return s_.v[V_TOTAL]; }
 
         // Draws candidates until one is accepted.
-        DEVICE_MEMBER double waiting() {
+        DEVICE_MEMBER double waiting(const Tables &) {
             double sum = 0;
             for (;;) {
                 const i32 used = (i32)(draws_.number % DRAWS_OF_TEAM);
@@ -205,7 +207,7 @@ struct Composition {
             }
         }
 
-        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &) const {
+        DEVICE_MEMBER i32 reaction(const Tables &tables) const {
             return tables.at(AT_LEAF_REACTION, item_);
         }
 
@@ -215,7 +217,8 @@ struct Composition {
             const Groups groups = {s_};
             i32 group = s_.x[C_TOP], begin = 0;
             const i32 last = group + RANGE < GROUPS ? group + RANGE : GROUPS - 1;
-            double left = target * power_of_two(group - 128);  // in bounds of the group, exactly
+            double left =
+                target * power_of_two(group - HIGHEST - 1);  // in bounds of the group, exactly
             for (; group < last; ++group) {
                 const i32 size = groups.size(group);
                 if (left < size) break;
@@ -224,7 +227,7 @@ struct Composition {
             }
             const i32 whole = (i32)left;
             item_ = groups.item(begin + whole);
-            return (left - whole) * power_of_two(128 - group) < groups.propensity(item_);
+            return (left - whole) * power_of_two(HIGHEST + 1 - group) < groups.propensity(item_);
         }
 
         const PhiloxKeys &keys_;
@@ -244,7 +247,7 @@ struct Composition {
     }
 
     // Changes counts, propensities and their groups; false if a count passed 2147483647.
-    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s, Draws &) {
         const Plan plan(tables, reaction);
         if (!change(tables, plan, s)) return false;
         const Groups groups = {s};

@@ -120,6 +120,13 @@ DEVICE Octet load_octet(const i32 *from) {
     return __builtin_convertvector(value, Octet);
 }
 
+// The first `count` numbers, and `rest` in place of the others.
+DEVICE Octet first_of(const Octet &value, int count, double rest) {
+    const WholeOctet place = {0, 1, 2, 3, 4, 5, 6, 7};
+    const WholeOctet here = place < count;
+    return here ? value : rest - Octet{};
+}
+
 DEVICE void store_octet(double *to, const Octet &value) {
     __builtin_memcpy(to, &value, sizeof value);
 }

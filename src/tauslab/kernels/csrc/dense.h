@@ -49,7 +49,7 @@ DEVICE void refresh(const Tables &tables, u32 group, Change change, const State 
 }
 
 // Changes counts and what depends on them; false if a count passed 2147483647.
-DEVICE bool fire(const Tables &tables, i32 reaction, const State &s) {
+DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &) {
     const DenseChange event(tables, reaction);
     double count[DENSE_CHANGES];
     bool over = false;
@@ -146,27 +146,28 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const State &
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
-DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s) {
-    const i64 first = root.choose(target);
-    const i64 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, target, s);
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
+                const Kept &kept) {
+    const i32 first = root.choose(target);
+    const i32 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
     const IntQuad owner = tables.quad(AT_OWNER, number);
     const double count = s.v[V_COUNT + number], partners = s.v[V_PARTNERS + number];
     target = target / count;
     IntQuad whole[3];
     double n[3], term[3];
     UNROLL for (int i = 0; i < 3; ++i) {
-        whole[i] = tables.quad(AT_WHOLE, owner.c + i);
+        whole[i] = tables.quad(AT_TERM, owner.c + i);
         n[i] = whole[i].c == FIXED          ? (double)(whole[i].b - whole[i].a)
                : whole[i].c == SAME_SPECIES ? count - 1.0
                                             : partners;
-        const bool own = i < 1 << owner.d;  // the chunk's width is 2^d
-        term[i] = own ? tables.real[AT_TERM_LITERAL + owner.c + i] * n[i] : 0.0;
+        const bool own = i < 1 << Shape{(u32)owner.d}.exponent();
+        term[i] = own ? tables.real[AT_TERM_RATE + owner.c + i] * n[i] : 0.0;
     }
     const int chosen = choose_term(term[0], term[1], term[2], target);
     const IntQuad which = chosen == 0 ? whole[0] : chosen == 1 ? whole[1] : whole[2];
     if (which.b - which.a == 1) return which.d;
     const double many = chosen == 0 ? n[0] : chosen == 1 ? n[1] : n[2];
-    const double quotient = target / tables.real[AT_TERM_LITERAL + owner.c + chosen];
+    const double quotient = target / tables.real[AT_TERM_RATE + owner.c + chosen];
     const i64 rank = quotient < many ? (i64)quotient : (i64)many - 1;
     if (which.c == FIXED) return tables.pair(AT_MEMBER, which.a + rank).a;
     return find_partner(tables, (u32)number, rank, s);

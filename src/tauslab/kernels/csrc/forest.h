@@ -23,8 +23,9 @@
 #include "streams.h"
 #include "team.h"
 
-// What a whole number is, in its record's third word: a count of its own species less one, a number
-// of reactions; else a sum of partners' counts, in which longer lists have their first run of 32.
+// What the number of a term is, in its record's third word: a count of its own species less one, a
+// number of reactions; else a sum of partners' counts, in which longer lists have their first run of
+// 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
 // Whole numbers of terms; narrow ones are proved to do by `kernels/bounds.py`.
@@ -34,10 +35,20 @@ typedef i64 Whole;
 typedef i32 Whole;
 #endif
 
+// Whole numbers of a trajectory, of which the first FAST_WHOLE stand in fast memory.
+struct WholeNumbers {
+    Whole *fast;
+    TeamArray<Whole> rest;  // from the first on
+    DEVICE_MEMBER Whole &operator[](i64 i) const {
+        if (FAST_WHOLE == N_WHOLE) return fast[(u32)i];
+        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[(u32)i] : rest[i];
+    }
+};
+
 // A trajectory in flight.
 struct State {
     TeamArray<i32> x;     // counts
-    TeamArray<Whole> n;   // whole numbers of terms, and of runs of 32 partners
+    WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
     const double *c;      // constants of the row
 };
@@ -69,25 +80,41 @@ DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
 }
 
-DEVICE double term_constant(const Tables &tables, i64 term, const State &s) {
-    if (N_CONSTANTS == 0) return tables.real[AT_TERM_LITERAL + term];
-    return constant_of(tables.at(AT_TERM_SOURCE, term), tables.real[AT_TERM_LITERAL + term], s.c);
+// Rate constant of a term; of a term whose number is not stored, times that number, from the table
+// AT_TERM_LITERAL, and alone from AT_TERM_RATE.
+DEVICE double term_constant(const Tables &tables, i64 where, i64 term, const State &s) {
+    const double literal = tables.real[where + (u32)term];
+    return N_CONSTANTS == 0 ? literal : constant_of(tables.at(AT_TERM_SOURCE, term), literal, s.c);
 }
+
+// How wide a chunk is, and which of the whole numbers are of its first terms. The rest have numbers of
+// reactions, which never change.
+struct Shape {
+    u32 word;
+    DEVICE_MEMBER int exponent() const { return (int)(word % 8); }
+    DEVICE_MEMBER int stored() const { return (int)(word / 8 % 64); }
+    DEVICE_MEMBER u32 first() const { return word / 512; }
+};
 
 // Terms of a chunk, as lanes.
 struct ChunkTerms {
     const Tables &tables;
     const State &s;
     i64 first;
+    Shape shape;
 
     DEVICE_MEMBER double operator()(int lane) const {
-        return term_constant(tables, first + lane, s) * (double)s.n[first + lane];
+        const double constant = term_constant(tables, AT_TERM_LITERAL, first + lane, s);
+        return lane < shape.stored() ? constant * (double)s.n[shape.first() + (u32)lane] : constant;
     }
 #ifdef HAS_OCTETS
     DEVICE_MEMBER Octet octet(int lane) const {
-        if (N_CONSTANTS == 0)
-            return load_octet(&tables.real[AT_TERM_LITERAL + first + lane]) *
-                   load_octet(&s.n[first + lane]);
+        if (N_CONSTANTS == 0) {
+            const Octet constant = load_octet(&tables.real[AT_TERM_LITERAL + first + lane]);
+            if (lane >= shape.stored()) return constant;
+            const Octet whole = load_octet(&s.n[shape.first() + (u32)lane]);
+            return constant * first_of(whole, shape.stored() - lane, 1.0);
+        }
         double values[8];
         for (int i = 0; i < 8; ++i) values[i] = (*this)(lane + i);
         return load_octet(values);
@@ -95,15 +122,26 @@ struct ChunkTerms {
 #endif
 };
 
-// Terms and place of a chunk.
+// Terms and place of a chunk, and the count of its owner where it is the owner's only one, else -1.
 struct Chunk {
     const Tables &tables;
     const State &s;
     IntPair record;
+    i32 count;
+    Shape shape;
 
-    DEVICE_MEMBER int exponent() const { return record.b % 8; }
-    DEVICE_MEMBER i64 place() const { return record.b / 8; }
-    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a}; }
+    DEVICE_MEMBER Chunk(const Tables &all, i64 where, i32 pair, const State &state)
+        : tables(all), s(state), record(all.pair(where, pair)) {
+        const IntPair more = all.pair(where, pair + 1);
+        count = more.a < 0 ? -1 : s.x[more.a];
+        shape = {(u32)more.b};
+    }
+
+    DEVICE_MEMBER int exponent() const { return shape.exponent(); }
+    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a, shape}; }
+    DEVICE_MEMBER void store(double sum) const {
+        s.v[record.b] = count < 0 ? sum : count > 0 ? (double)count * sum : 0.0;
+    }
 };
 
 // ------------------------------------------------------------- stages of a plan, for item `i` each
@@ -112,11 +150,12 @@ DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
     s.v[leaf.b] = propensity(tables, leaf.a, s);
 }
 
-// Chunks whose records are `begin .. end - 1` of the table `where`.
-DEVICE void update_chunks(const Tables &tables, i64 where, i64 begin, i64 end, const State &s) {
+// Chunks whose records, of two pairs, are the pairs `begin .. end - 1` of the table `where`.
+DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, const State &s) {
     team_sums(
-        begin, end, [&](i64 i) { return Chunk{tables, s, tables.pair(where, i)}; },
-        [&](const Chunk &chunk, double sum) { s.v[chunk.place()] = sum; });
+        0, (u32)(end - begin) / 2,
+        [&](i64 i) { return Chunk(tables, where, begin + 2 * (i32)i, s); },
+        [](const Chunk &chunk, double sum) { chunk.store(sum); });
 }
 
 // A sum of 32 neighbours.
@@ -129,6 +168,38 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
     const i32 count = s.x[tables.quad(AT_OWNER, owner.a).a];
     s.v[V_TOP + owner.a] = count > 0 ? (double)count * s.v[owner.b] : 0.0;
 }
+
+// Sums of 32 neighbours. With KEEPS_SUMS a warp has the partial sums of the last node of every stage
+// in registers, of which the next choice needs the same: most events change what the last one did.
+struct Kept {
+#if KEEPS_SUMS
+    LaneSums<Neighbours> sums[NODE_STAGES];
+    i32 of[NODE_STAGES];  // place of the first of the 32, or -1
+
+    DEVICE_MEMBER void forget() {
+        UNROLL for (i32 stage = 0; stage < NODE_STAGES; ++stage) of[stage] = -1;
+    }
+
+    DEVICE_MEMBER void update(i32 stage, IntPair node, const State &s) {
+        sums[stage] = LaneSums<Neighbours>(Neighbours{s.v, node.a});
+        of[stage] = node.a;
+        if (first_lane()) s.v[node.b] = sums[stage].total();
+    }
+
+    DEVICE_MEMBER int choose(i32 stage, i32 begin, double &target, const State &s) const {
+        if (of[stage] == begin) return sums[stage].choose(target);
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#else
+    DEVICE_MEMBER void forget() {}
+
+    DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
+
+    DEVICE_MEMBER int choose(i32, i32 begin, double &target, const State &s) const {
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#endif
+};
 
 // ------------------------------------------------------------------------------- all from counts
 
@@ -147,12 +218,14 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
         team_each(0, N_LEAVES, [&](i64 i) {
             update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
         });
-    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, N_CHUNKS, s);
+    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, 2 * (i32)N_CHUNKS, s);
     team_sync();
     build_nodes(tables, 0, LOWER_STAGES, s);
-    if (N_OWNERS > 0) {
-        team_each(0, N_OWNERS,
-                  [&](i64 i) { update_owner(tables, {(i32)i, tables.quad(AT_OWNER, i).b}, s); });
+    if (HAS_UPPER) {
+        team_each(0, N_OWNERS, [&](i64 i) {
+            const i32 root = tables.quad(AT_OWNER, i).b;
+            if (root >= 0) update_owner(tables, {(i32)i, root}, s);
+        });
         team_sync();
     }
     build_nodes(tables, LOWER_STAGES, NODE_STAGES, s);
@@ -166,7 +239,7 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_sync();
     if (N_OWNERS > 0)
         team_each(0, N_WHOLE, [&](i64 i) {
-            const IntQuad whole = tables.quad(AT_WHOLE, i);
+            const IntQuad whole = tables.quad(AT_NUMBER, i);
             i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
             if (whole.c != FIXED)
                 for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
@@ -179,28 +252,32 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 
 // ---------------------------------------------------------------------------------- the choice
 
-typedef LaneSums<Neighbours> Root;
+// Lanes beyond ROOT_LANES are zero.
+typedef LaneSums<Neighbours, ROOT_LANES> Root;
 
-// Down a tree from a node whose children are on `level` to one on the lowest level.
+// Down a tree from a node whose children are on `level` to one on the lowest level, whose sums are
+// made in stage `lowest`.
 template <class Places>
-DEVICE i64 find_leaf(const Places &places, i64 node, i32 level, double &target, const State &s) {
-    UNROLL for (; level >= 0; --level) {
-        const Neighbours below = {s.v, places[level] + node * LANES};
-        node = node * LANES + lanes_choose(LANES, below, target);
-    }
+DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
+                     const State &s, const Kept &kept) {
+    UNROLL for (; level >= 0; --level)
+        node = node * LANES +
+               kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
     return node;
 }
 
 #if !IS_DENSE
-// Reaction of a term: the partner in whose count `rank` falls, counted through all partners.
-DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const State &s) {
-    const IntQuad whole = tables.quad(AT_WHOLE, term);
+// Reaction of a term: the partner in whose count `rank` falls, counted through all partners. `number`
+// is the place of the term's whole number, if that is stored.
+DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
+    const IntQuad whole = tables.quad(AT_TERM, term);
+    const double constant = term_constant(tables, AT_TERM_RATE, term, s);
     i32 begin = whole.a;
     const i32 end = whole.b;
     if (end - begin == 1) return whole.d;
-    const i64 n = s.n[term];
-    const double quotient = target / term_constant(tables, term, s);
-    i64 rank = quotient < (double)n ? (i64)quotient : n - 1;
+    const Whole n = whole.c == FIXED ? end - begin : s.n[number];
+    const double quotient = target / constant;
+    Whole rank = quotient < (double)n ? (Whole)quotient : n - 1;
     if (whole.c == FIXED) return tables.pair(AT_MEMBER, begin + rank).a;
     if (end - begin > LANES) {  // runs of 32 partners first
         i64 run = whole.c;
@@ -213,7 +290,7 @@ DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const Sta
     }
     const int count = end - begin < LANES ? end - begin : LANES;
     const int found = lanes_find(
-        count, [&](int lane) { return (i64)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
+        count, [&](int lane) { return (Whole)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
     return tables.pair(AT_MEMBER, begin + (found < count ? found : count - 1)).a;
 }
 
@@ -221,29 +298,36 @@ DEVICE i32 find_partner(const Tables &tables, i64 term, double target, const Sta
 DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const State &s) {
     const IntQuad owner = tables.quad(AT_OWNER, number);
     target = target / (double)s.x[owner.a];
-    IntPair chunk = {owner.c, owner.d};
+    i32 first = owner.c;
+    Shape shape = {(u32)owner.d};
     if (HAS_UPPER && owner.b >= V_UPPER) {
-        i64 place = owner.b;
+        i32 place = owner.b;
         while (place >= V_UPPER) {
-            const i64 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
+            const i32 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
             place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
         }
-        chunk = tables.pair(AT_CHUNK, place - V_CHUNKS);
+        const IntQuad chunk = tables.quad(AT_CHUNK, place - V_CHUNKS);
+        first = chunk.a;
+        shape = {(u32)chunk.d};
     }
-    const int lane = lanes_choose(1 << chunk.b % 8, ChunkTerms{tables, s, chunk.a}, target);
-    return find_partner(tables, chunk.a + lane, target, s);
+    const ChunkTerms terms = {tables, s, first, shape};
+    const int lane = lanes_choose(1 << shape.exponent(), terms, target);
+    return find_partner(tables, first + lane, shape.first() + (u32)lane, target, s);
 }
 
 // The reaction in which `target`, from 0 to the total, falls.
-DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s) {
-    const i64 first = root.choose(target);
-    i64 leaf = first;
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
+                const Kept &kept) {
+    const i32 first = root.choose(target);
+    i32 leaf = first;
     if (N_OWNERS > 0) {
-        const i64 owner = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, target, s);
+        const i32 owner =
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), target, s);
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+                     kept);
     return tables.at(AT_LEAF_REACTION, leaf);
 }
 #endif

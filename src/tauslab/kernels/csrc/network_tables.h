@@ -8,15 +8,20 @@
 constexpr i32 GENERAL_LAW = -1;
 constexpr i32 LITERAL_CONSTANT = -2;
 
+// Numbers of entries have 31 bits (`kernels/tables.py`).
 struct Tables {
     const i32 *whole;  // addressed by the constants AT_... of model.h
     const double *real;
 
-    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + i]; }
+    DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + (u32)i]; }
 
     // Record i of two or four numbers.
-    DEVICE_MEMBER IntPair pair(i64 where, i64 i) const { return load_pair(whole + where + 2 * i); }
-    DEVICE_MEMBER IntQuad quad(i64 where, i64 i) const { return load_quad(whole + where + 4 * i); }
+    DEVICE_MEMBER IntPair pair(i64 where, i64 i) const {
+        return load_pair(whole + where + 2 * (i64)(u32)i);
+    }
+    DEVICE_MEMBER IntQuad quad(i64 where, i64 i) const {
+        return load_quad(whole + where + 4 * (i64)(u32)i);
+    }
 };
 
 // A sum of counts with whole weights, exact in any order.

@@ -13,10 +13,9 @@
 
 // Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
 constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
-constexpr i64 ROOM_OF_WHOLE = (N_WHOLE * (i64)sizeof(Whole) + 7) / 8;
-constexpr i64 FAST_DOUBLES = (FAST_PARTS > 0 ? N_VALUES : 0) +
-                             (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) +
-                             (FAST_PARTS > 2 ? ROOM_OF_WHOLE : 0);
+constexpr i64 ROOM_OF_WHOLE = (FAST_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 FAST_DOUBLES =
+    (FAST_PARTS > 0 ? N_VALUES : 0) + (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) + ROOM_OF_WHOLE;
 
 #if IS_DENSE
 typedef SumSearch Selector;
@@ -47,9 +46,8 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
     s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS),
            TEAM_STRIDE};
-    s.n = {FAST_PARTS > 2 ? (Whole *)(fast + N_VALUES + ROOM_OF_COUNTS)
-                          : all_whole + TEAM_OFFSET(N_WHOLE),
-           TEAM_STRIDE};
+    s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS),
+           {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE}};
     Selector::Draws draws;
     u64 fired = 0;
 
@@ -64,28 +62,31 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
         u64 step = 0;
         double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
-        while (k < n_times) {
+        while (n_times > 0) {
             Selector::Event event(*keys, place, step, draws, s);
             double t_event = infinity();
-            if (event.total() > 0 && event.total() < infinity())
-                t_event = t + event.waiting();
-            else
+            if (event.total() > 0 && event.total() < infinity()) {
+                t_event = t + event.waiting(tables);
+            } else {
                 ended = event.total() == 0 ? ABSORBED : NOT_A_NUMBER;
-            if (ended == NOT_A_NUMBER) break;
-            if (sample < t_event) settle(tables, s);
-            for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
-                record_state(tables, out, row, k, s);
-            if (k == n_times) break;
+                if (ended == NOT_A_NUMBER) break;
+            }
+            if (sample < t_event) {
+                settle(tables, s);
+                for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
+                    record_state(tables, out, row, k, s);
+                if (k == n_times) break;
+            }
             if (step >= max_steps) {
                 ended = STEP_LIMIT;
                 break;
             }
-            const i32 reaction = event.reaction(tables, s);
+            const i32 reaction = event.reaction(tables);
             if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
-            if (!Selector::fire(tables, reaction, s)) {
+            if (!Selector::fire(tables, reaction, s, draws)) {
                 ended = OVERFLOWED;
                 break;
             }

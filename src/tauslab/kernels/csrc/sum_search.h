@@ -7,7 +7,10 @@
 #include "team_draws.h"
 
 struct SumSearch {
-    typedef TeamDraws Draws;
+    struct Draws {
+        TeamDraws ahead;
+        Kept kept;
+    };
 
     // The event of `step`.
     class Event {
@@ -15,35 +18,50 @@ struct SumSearch {
         DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64 step, Draws &draws,
                             const State &s)
             : draws_(made(keys, place, step, draws)),
+              kept_(draws.kept),
+              s_(s),
               step_(step),
               below_{s.v, V_ROOT},
-              root_(below_) {}
+              root_(below_),
+              reaction_(0) {}
 
         DEVICE_MEMBER double total() const { return root_.total(); }
-        DEVICE_MEMBER double waiting() const { return draws_.waiting(step_) / total(); }
-        DEVICE_MEMBER i32 reaction(const Tables &tables, const State &s) const {
-            return find(tables, root_, draws_.unit(step_) * total(), s);
+
+        // Looks for the reaction as well, so that nothing waits for the division; what comes next
+        // first asks for a time.
+        DEVICE_MEMBER double waiting(const Tables &tables) {
+            const double usual = draws_.waiting(step_), sum = total();
+            const bool is_usual = sum > 0x1p-900 && sum < 0x1p900;
+            const double time = quotient(usual, is_usual ? sum : 1.0);
+            reaction_ = find(tables, root_, draws_.unit(step_) * sum, s_, kept_);
+            return is_usual ? time : usual / sum;
         }
+
+        DEVICE_MEMBER i32 reaction(const Tables &) const { return reaction_; }
 
       private:
         // Made before the root, whose numbers would be in the way.
-        DEVICE_MEMBER static const Draws &made(const PhiloxKeys &keys, const Place &place, u64 step,
-                                               Draws &draws) {
-            if (step % DRAWS_OF_TEAM == 0) draws.make(keys, place, step);
-            return draws;
+        DEVICE_MEMBER static const TeamDraws &made(const PhiloxKeys &keys, const Place &place,
+                                                   u64 step, Draws &draws) {
+            if (step % DRAWS_OF_TEAM == 0) draws.ahead.make(keys, place, step);
+            return draws.ahead;
         }
 
-        const Draws &draws_;
+        const TeamDraws &draws_;
+        const Kept &kept_;
+        const State &s_;
         u64 step_;
         Neighbours below_;
         Root root_;
+        i32 reaction_;
     };
 
     // Before the first event: the forest is all there is.
-    DEVICE_MEMBER static void begin(Draws &, const State &) {}
+    DEVICE_MEMBER static void begin(Draws &draws, const State &) { draws.kept.forget(); }
 
     // Changes counts and sums; false if a count passed 2147483647.
-    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s) {
-        return ::fire(tables, reaction, s);
+    DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s,
+                                   Draws &draws) {
+        return ::fire(tables, reaction, s, draws.kept);
     }
 };

@@ -24,13 +24,15 @@ template <class T>
 struct TeamArray {
     T *base;
     i64 stride;
-    DEVICE_MEMBER T &operator[](i64 i) const { return base[i * stride]; }
+    DEVICE_MEMBER T &operator[](i64 i) const {
+        return TEAM_THREADS == 1 ? base[i * stride] : base[(u32)i];
+    }
 };
 
 // 32 neighbours of such an array, as lanes.
 struct Neighbours {
     const TeamArray<double> &array;
-    i64 begin;
+    i32 begin;
     DEVICE_MEMBER double operator()(int lane) const { return array[begin + lane]; }
 #ifdef HAS_OCTETS
     DEVICE_MEMBER Octet octet(int lane) const { return load_octet(&array[begin + lane]); }

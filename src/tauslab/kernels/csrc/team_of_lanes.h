@@ -1,8 +1,8 @@
 // A team of threads that exchange numbers; included by team.h, which says more.
 #pragma once
 
-// 64 registers, so that a processor has room for 32 warps.
-#define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(8, name, __VA_ARGS__)
+// With 8 blocks 64 registers, so that a processor has room for 32 warps.
+#define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(TEAM_BLOCKS, name, __VA_ARGS__)
 
 // Threads that exchange numbers, and how many of 32 lanes each of them has.
 constexpr int TEAM_LANES = TEAM_THREADS < LANES ? TEAM_THREADS : LANES;
@@ -51,8 +51,8 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 }
 
 // Four at a time, whose loads wait together.
-template <class Entry, class Number>
-DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const TeamArray<Number> &numbers) {
+template <class Number, class Entry, class Numbers>
+DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const Numbers &numbers) {
     constexpr int BATCH = 4;
     NO_UNROLL for (u32 first = (u32)(begin + team_rank()); first < (u32)end;
                    first += BATCH * TEAM_THREADS) {
@@ -86,14 +86,17 @@ DEVICE bool first_lane() {
 
 // Every thread walks down the tree as if the choice fell on one of its lanes: at each level it has
 // the sum of its own half and, from the way up, its neighbour's. One meets no turn away from itself.
-template <class Value>
+// Of WIDTH lanes, a power of two: a sum with a lane beyond is a sum with zero. Threads beyond do what
+// one of the first WIDTH does, so that all have the total.
+template <class Value, int WIDTH = LANES>
 class LaneSums {
   public:
-    // Of `width` lanes, a power of two; a sum with a lane beyond is a sum with zero.
-    DEVICE_MEMBER explicit LaneSums(const Value &value, int width = LANES) : width_(width) {
+    DEVICE_MEMBER LaneSums() {}
+
+    DEVICE_MEMBER explicit LaneSums(const Value &value) {
         UNROLL for (int i = 0; i < EACH; ++i) {
-            const int lane = own_lane() + i * TEAM_LANES;
-            held_[EACH + i] = lane < width ? value(lane) : 0.0;
+            const int lane = (own_lane() + i * TEAM_LANES) % WIDTH;
+            held_[EACH + i] = i * TEAM_LANES < WIDTH ? value(lane) : 0.0;
         }
         UNROLL for (int size = EACH / 2; size > 0; size /= 2)
             UNROLL for (int i = 0; i < size; ++i) held_[size + i] =
@@ -102,7 +105,8 @@ class LaneSums {
         UNROLL for (int level = 0; level < LEVELS; ++level) {
             const int size = TEAM_LANES / 2 >> level;
             mine_[level] = sum;
-            other_[level] = size < width ? LANES_EXCHANGE(TEAM_LANES, sum, size) : 0.0;
+            if (size >= WIDTH) continue;
+            other_[level] = LANES_EXCHANGE(TEAM_LANES, sum, size);
             sum += other_[level];
         }
         total_ = sum;
@@ -111,9 +115,10 @@ class LaneSums {
     DEVICE_MEMBER double total() const { return total_; }
 
     DEVICE_MEMBER int choose(double &target) const {
-        bool here = own_lane() < width_;
+        bool here = true;  // of threads with the same lane the first is found
         double left_over = target;
         UNROLL for (int level = LEVELS - 1; level >= 0; --level) {
+            if (TEAM_LANES / 2 >> level >= WIDTH) continue;
             const bool is_right = (own_lane() & (TEAM_LANES / 2 >> level)) != 0;
             const double left = is_right ? other_[level] : mine_[level];
             const double right = is_right ? mine_[level] : other_[level];
@@ -145,7 +150,6 @@ class LaneSums {
 
     double held_[2 * EACH];  // partial sums of the thread's own lanes, as in a Butterfly
     double mine_[LEVELS], other_[LEVELS], total_;
-    int width_;
 };
 
 template <class Value>
@@ -153,23 +157,32 @@ DEVICE double lanes_sum(const Value &value) {
     return LaneSums<Value>(value).total();
 }
 
+// The first of `width` lanes; others are zero.
+template <class Value>
+struct FirstLanes {
+    const Value &value;
+    int width;
+    DEVICE_MEMBER double operator()(int lane) const { return lane < width ? value(lane) : 0.0; }
+};
+
 template <class Value>
 DEVICE int lanes_choose(int width, const Value &value, double &target) {
-    if (width == 1) return 0;
-    return LaneSums<Value>(value, width).choose(target);
+    const FirstLanes<Value> first = {value, width};
+    if (width <= 8) return LaneSums<FirstLanes<Value>, 8>(first).choose(target);
+    return LaneSums<FirstLanes<Value>>(first).choose(target);
 }
 
 // A thread counts neighbouring lanes through: whole numbers may be added in any order.
-template <class Value>
-DEVICE int lanes_find(int count, Value value, i64 &rank) {
-    i64 held[EACH], sum = 0;
+template <class Value, class Number>
+DEVICE int lanes_find(int count, Value value, Number &rank) {
+    Number held[EACH], sum = 0;
     UNROLL for (int i = 0; i < EACH; ++i) {
         const int lane = own_lane() * EACH + i;
         sum += held[i] = lane < count ? value(lane) : 0;
     }
-    const i64 own = sum;
+    const Number own = sum;
     UNROLL for (int distance = 1; distance < TEAM_LANES; distance *= 2) {
-        const i64 before = LANES_READ(TEAM_LANES, sum, own_lane() - distance);
+        const Number before = LANES_READ(TEAM_LANES, sum, own_lane() - distance);
         sum += own_lane() >= distance ? before : 0;
     }
     const u32 above = LANES_BALLOT(TEAM_LANES, sum > rank);
@@ -177,7 +190,7 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
         rank -= LANES_READ(TEAM_LANES, sum, TEAM_LANES - 1);
         return count;
     }
-    i64 left = rank - (sum - own);
+    Number left = rank - (sum - own);
     int found = own_lane() * EACH;
     UNROLL for (int i = 0, passed = 1; i < EACH - 1; ++i) {
         passed = passed && left >= held[i];
@@ -191,27 +204,37 @@ DEVICE int lanes_find(int count, Value value, i64 &rank) {
 
 template <class Item, class Store>
 DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
-    i64 first = begin;
-    NO_UNROLL for (int batch = 0; first < end; ++batch) {
+    i32 first = (i32)begin;
+    const i32 last = (i32)end;
+    NO_UNROLL for (int batch = 0; first < last; ++batch) {
         const auto head = item(first);
         const int exponent = head.exponent();
         const bool turn = batch % TEAM_WARPS == team_rank() / TEAM_LANES;
         if (EACH > 1 && 1 << exponent > TEAM_LANES) {  // one item alone
             if (turn) {
-                const double sum = LaneSums(head.lanes(), 1 << exponent).total();
+                const auto lanes = head.lanes();
+                const FirstLanes<decltype(lanes)> width = {lanes, 1 << exponent};
+                const double sum = LaneSums<FirstLanes<decltype(lanes)>>(width).total();
                 if (first_lane()) store(head, sum);
             }
             ++first;
             continue;
         }
-        const i64 i = first + (own_lane() >> exponent);
+        const i32 i = first + (own_lane() >> exponent);
         first += TEAM_LANES >> exponent;
         if (!turn) continue;
         const int lane = own_lane() & ((1 << exponent) - 1);
-        const auto one = i < end ? item(i) : head;
-        double sum = i < end && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
-        NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
-            sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
-        if (i < end && lane == 0) store(one, sum);
+        const auto one = i < last ? item(i) : head;
+        double sum = i < last && lane < 1 << one.exponent() ? one.lanes()(lane) : 0.0;
+        if (exponent <= 3) {  // most are, and a turn of a loop costs as much as an exchange
+            UNROLL for (int size = 4; size > 0; size /= 2) {
+                const double other = LANES_EXCHANGE(TEAM_LANES, sum, size);
+                sum += size < 1 << exponent ? other : 0.0;
+            }
+        } else {
+            NO_UNROLL for (int size = 1 << exponent >> 1; size > 0; size /= 2)
+                sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
+        }
+        if (i < last && lane == 0) store(one, sum);
     }
 }

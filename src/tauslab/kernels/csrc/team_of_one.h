@@ -28,8 +28,8 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 
 // Adds `by` times the second number of `entry(i)` at the place that is its first, for every i; the
 // places differ.
-template <class Entry, class Number>
-DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const TeamArray<Number> &numbers) {
+template <class Number, class Entry, class Numbers>
+DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const Numbers &numbers) {
     for (i64 i = begin; i < end; ++i) {
         const IntPair one = entry(i);
         numbers[one.a] += (Number)by * one.b;
@@ -58,8 +58,8 @@ DEVICE double lanes_sum(const Value &value) {
 }
 
 // The sum of 32 lanes, `total()`, which one of them is then chosen by, `choose(target)`.
-template <class Value>
-using LaneSums = Butterfly<LANES, Value>;
+template <class Value, int WIDTH = LANES>
+using LaneSums = Butterfly<WIDTH, Value>;
 
 // One of `width` lanes; see Butterfly::choose.
 template <class Value>
@@ -74,10 +74,10 @@ DEVICE int lanes_choose(int width, const Value &value, double &target) {
 
 // The first of `count` lanes at which the sum of whole numbers so far exceeds `rank`, which is then
 // what is left for that lane; `count`, and the rank less the sum, if there is none.
-template <class Value>
-DEVICE int lanes_find(int count, Value value, i64 &rank) {
+template <class Value, class Number>
+DEVICE int lanes_find(int count, Value value, Number &rank) {
     for (int i = 0; i < count; ++i) {
-        const i64 here = value(i);
+        const Number here = value(i);
         if (rank < here) return i;
         rank -= here;
     }

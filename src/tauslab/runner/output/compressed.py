@@ -20,7 +20,7 @@ from tauslab.runner.output.disk import Disk, write_error
 from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.merge import create_compressed
-from tauslab.runner.output.mpio import Selection, write_together
+from tauslab.runner.output.mpio import Selection, write_box
 from tauslab.runner.output.parts import PartsOptions, PartsWriter
 from tauslab.runner.output.resume import Existing
 from tauslab.runner.output.schema import root_attributes
@@ -101,7 +101,7 @@ class CompressedWriter(PartsWriter):
         rows = {} if share is None else dict(_read(self._layout, share))
         for array in self._layout.row_arrays():
             box = None if share is None else share.box
-            write_together(file[array.name], box, rows.get(array.name))
+            write_box(file[array.name], box, rows.get(array.name))
 
     def _rename(self, temporary: Path) -> None:
         with temporary.open("rb+") as file:

@@ -57,13 +57,15 @@ def why_not(comm: Communicator) -> str | None:
     return None
 
 
-def write_together(target: Any, box: Selection | None, data: npt.NDArray[Any] | None) -> None:
-    """Write a box of a dataset, rows of it, together with all ranks; None for nothing."""
+def write_box(
+    target: Any, box: Selection | None, data: npt.NDArray[Any] | None, *, together: bool = True
+) -> None:
+    """Write a box of a dataset, rows of it, with all ranks together or alone; None for nothing."""
     from h5py import h5fd, h5p, h5s
 
     dataset = target.id
     transfer = h5p.create(h5p.DATASET_XFER)
-    transfer.set_dxpl_mpio(h5fd.MPIO_COLLECTIVE)
+    transfer.set_dxpl_mpio(h5fd.MPIO_COLLECTIVE if together else h5fd.MPIO_INDEPENDENT)
     space = dataset.get_space()
     if box is None or data is None:
         space.select_none()
@@ -83,9 +85,10 @@ def write_together(target: Any, box: Selection | None, data: npt.NDArray[Any] | 
 
 @dataclass
 class _Request:
-    """A chunk that a thread waits for to be written."""
+    """A chunk that a thread waits for to be written, with the checksums of its blocks."""
 
     chunk: Chunk
+    sums: npt.NDArray[np.uint32]
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -194,10 +197,9 @@ class MpioWriter(PartsWriter):
         for index in range(most):
             self._write_piece(chunk, pieces[index] if index < len(pieces) else None)
         if most:
-            self._write_checksums(chunk)
             self._file.flush()  # what is marked below is on the device
-            self._mark(chunk)
         if request is not None:
+            self._mark(request)
             request.done.set()
         return bool(left)
 
@@ -229,29 +231,27 @@ class MpioWriter(PartsWriter):
                 box, rows = piece
                 self._write(array.name, box, np.ascontiguousarray(chunk.arrays[array.name][rows]))
 
-    def _write_checksums(self, chunk: Chunk | None) -> None:
-        if chunk is None:
-            self._write(CHECKSUMS, None, None)
-            return
-        first, end = chunk_blocks(self._layout, chunk)
-        self._write(CHECKSUMS, (slice(first, end),), block_checksums(self._layout, chunk))
+    def _mark(self, request: _Request) -> None:
+        """Alone: these are few bytes, and nobody need wait for them."""
+        box = (slice(*chunk_blocks(self._layout, request.chunk)),)
+        self._write(CHECKSUMS, box, request.sums, together=False)
+        self._write(MARKS, box, np.ones(len(request.sums), np.uint8), together=False)
 
-    def _mark(self, chunk: Chunk | None) -> None:
-        if chunk is None:
-            self._write(MARKS, None, None)
-            return
-        first, end = chunk_blocks(self._layout, chunk)
-        self._write(MARKS, (slice(first, end),), np.ones(end - first, np.uint8))
-
-    def _write(self, name: str, box: Selection | None, data: npt.NDArray[Any] | None) -> None:
-        write_together(self._datasets[name], box, data)
+    def _write(
+        self,
+        name: str,
+        box: Selection | None,
+        data: npt.NDArray[Any] | None,
+        *,
+        together: bool = True,
+    ) -> None:
+        write_box(self._datasets[name], box, data, together=together)
 
     # --- the writer
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks and mark them, with whatever other ranks have."""
-        chunk_blocks(self._layout, chunk)
-        request = _Request(chunk)
+        request = _Request(chunk, block_checksums(self._layout, chunk))
         self._queue.put(request)
         while not request.done.wait(_IDLE_SECONDS):
             self._raise_failure()
