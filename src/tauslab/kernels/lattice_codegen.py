@@ -256,7 +256,8 @@ def lattice_header(
     """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small)
-    blocks = 768 // tile.threads if small else _blocks(lattice)
+    resident = 768 if particle_bytes * lattice.slots < 64 else 640  # threads of a processor
+    blocks = resident // tile.threads if small else _blocks(lattice)
     sizes = {
         "N_SPECIES": len(lattice.species),
         "N_TYPES": len(lattice.site_types),
@@ -270,7 +271,7 @@ def lattice_header(
         "TILE_THREADS": tile.threads,
         "TILE_BLOCKS": blocks,
         "COLUMN_BLOCKS": blocks,
-        "TOGETHER_BLOCKS": 768 // tile.threads,
+        "TOGETHER_BLOCKS": resident // tile.threads,
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]
