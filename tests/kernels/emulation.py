@@ -54,6 +54,17 @@ class EmulatedProgram:
         return self._threads * self._blocks
 
 
+class AnyGrid(EmulatedProgram):
+    """One block does the work of any number."""
+
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+    ) -> None:
+        """Run it, whatever the grid says of blocks."""
+        assert grid.threads == self._threads
+        self._run(entry, arguments, stream)
+
+
 class EmulatedBackend(CpuBackend):
     """`blocks` blocks of `block` threads; `order` is 1 or -1."""
 
@@ -84,3 +95,21 @@ class EmulatedBackend(CpuBackend):
     def launched_items(self, items: int) -> int:
         """Whole blocks."""
         return -(-max(1, items) // self._block) * self._block
+
+
+class EmulatedLattices(EmulatedBackend):
+    """Steps of lattices by one block; `counter` is the device that counts."""
+
+    sites_of_a_block = 1
+
+    def __init__(self, folder: Path, block: int, order: int, *, counter: CpuBackend) -> None:
+        super().__init__(folder, block, order)
+        self._counter = counter
+
+    def compile(self, source: KernelSource) -> Any:
+        """Compile; what counts, for the other device."""
+        if source.file != "rdme.cc":
+            return self._counter.compile(source)
+        made = super().compile(source)
+        made.__class__ = AnyGrid
+        return made

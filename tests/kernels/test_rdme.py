@@ -125,8 +125,8 @@ def test_threads_of_a_block_give_the_same_bits(block_of_threads, cpu, name, monk
 def test_tiles_do_not_matter(cpu, lattice, monkeypatch):
     tile = Tile(4, 3, 128)
     expected = after(engine_on(cpu, lattice))
-    monkeypatch.setattr(lattice_codegen, "tile_of", lambda _: tile)
-    monkeypatch.setattr(rdme, "tile_of", lambda _: tile)
+    monkeypatch.setattr(lattice_codegen, "tile_of", lambda _, **__: tile)
+    monkeypatch.setattr(rdme, "tile_of", lambda _, **__: tile)
     assert after(engine_on(cpu, lattice)) == expected
 
 
@@ -135,7 +135,7 @@ def test_cuts_along_z_do_not_matter(cpu, segment, monkeypatch):
     lattice = MODELS["crowded"]()
     expected = after(engine_on(cpu, lattice))
     monkeypatch.setattr(LatticeEngine, "_segment", lambda *_: segment)
-    assert after(engine_on(cpu, lattice)) == expected
+    assert after(engine_on(cpu, lattice, together=False)) == expected
 
 
 def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
@@ -143,11 +143,11 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     lattice = binding((12, 24, 40), 0)
     start = np.zeros((12, 24, 40, 16), np.uint8)
     start[1, 2, 3] = start[6, 13, 39] = 1
-    monkeypatch.setattr(lattice_codegen, "tile_of", lambda _: Tile(4, 4, 128))
-    monkeypatch.setattr(rdme, "tile_of", lambda _: Tile(4, 4, 128))
+    monkeypatch.setattr(lattice_codegen, "tile_of", lambda _, **__: Tile(4, 4, 128))
+    monkeypatch.setattr(rdme, "tile_of", lambda _, **__: Tile(4, 4, 128))
     found = []
     for always in (False, True):
-        engine = LatticeEngine(cpu, lattice, seed=3)
+        engine = LatticeEngine(cpu, lattice, seed=3, together=False)
         engine.load(state_of(lattice, start))
         if always:
             engine.tables._always_active = np.full((12, engine.tiles), 3, np.uint8)

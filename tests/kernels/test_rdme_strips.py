@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulation import EmulatedBackend, EmulatedProgram
+from emulation import EmulatedLattices
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice_codegen import in_strips
@@ -43,23 +43,6 @@ MODELS = {
 }
 
 
-class Program(EmulatedProgram):
-    """One block does the work of any number."""
-
-    def launch_blocks(self, entry, grid, arguments, stream):
-        assert grid.threads == self._threads
-        self._run(entry, arguments, stream)
-
-
-class Backend(EmulatedBackend):
-    def compile(self, source):
-        if source.file != "rdme.cc":
-            return self.counter.compile(source)
-        made = super().compile(source)
-        made.__class__ = Program
-        return made
-
-
 @pytest.fixture(scope="module")
 def cpu():
     opened = get_backend("cpu", BackendOptions(threads=1))
@@ -80,10 +63,8 @@ def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
     monkeypatch.setattr(Start, "crowding", 0.0)
     lattice = MODELS[name]()
     assert in_strips(lattice)
-    backend = Backend(tmp_path, THREADS, order)
-    backend.counter = cpu
-    backend.sites_of_a_block = 1
-    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
+    backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
+    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice, together=False)
     assert found._warps == THREADS // 32
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)

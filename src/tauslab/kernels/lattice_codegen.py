@@ -43,30 +43,39 @@ class Tile:
     threads: int
 
 
-def tile_of(lattice: LoweredLattice) -> Tile:
-    """The tile for a lattice: no larger than its planes, nor than a block's memory allows."""
+def tile_of(lattice: LoweredLattice, *, small: bool = False) -> Tile:
+    """The tile for a lattice: no larger than its planes, nor than a block's memory allows.
+
+    Those of a small lattice are so small that a thread has one site of them and the rim around.
+    """
     site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
     x, y = {8: (32, 16), 16: (32, 16), 32: (32, 8), 64: (16, 8)}[site_bytes]
+    threads = 128
+    if small:  # an H200 takes 1.1 to 1.4 times as long a step with 8 x 8 sites everywhere
+        x, y, threads = {32: (16, 8, 192), 64: (8, 8, 128)}.get(site_bytes, (16, 16, 352))
     _, ny, nx = lattice.shape
     x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
-    return Tile(x, y, min(128, max(64, x * y)))
+    return Tile(x, y, threads if small else min(128, max(64, x * y)))
 
 
-def in_strips(lattice: LoweredLattice) -> bool:
+def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
     """Whether lanes keep sites in registers (csrc/rdme_strip.h), which pays where few are fuller.
 
     Two words of a site are kept there. What has more goes another way, and a warp waits for it.
+    A small lattice has too few rows of sites to give each processor enough warps.
     """
+    if small:
+        return False
     slot = np.dtype(lattice.particle_type).itemsize
     room = 8 // slot  # particles in two words
     fits = tile_of(lattice).x == STRIP and lattice.slots * slot <= 16
     return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
 
 
-def lanes_of(lattice: LoweredLattice) -> tuple[int, int]:
+def lanes_of(lattice: LoweredLattice, *, small: bool = False) -> tuple[int, int]:
     """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
-    tile = tile_of(lattice)
-    return (tile.threads // STRIP, tile.y) if in_strips(lattice) else (1, 1)
+    tile = tile_of(lattice, small=small)
+    return (tile.threads // STRIP, tile.y) if in_strips(lattice, small=small) else (1, 1)
 
 
 def _power_of_two(least: int) -> int:
@@ -229,22 +238,40 @@ def poisson_thresholds(mean: float) -> list[int]:
             total += term
 
 
-def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
-    """`model.h`: sizes, faces and where tables begin."""
+def lattice_header(
+    lattice: LoweredLattice,
+    tables: ReactionTables,
+    *,
+    small: bool = False,
+    together: bool = True,
+) -> str:
+    """`model.h`: sizes, faces and where tables begin.
+
+    Parameters
+    ----------
+    small
+        Whether tiles are small, as `tile_of` says.
+    together
+        Whether a launch may do many steps.
+    """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
-    tile = tile_of(lattice)
+    tile = tile_of(lattice, small=small)
+    resident = 768 if particle_bytes * lattice.slots < 64 else 640  # threads of a processor
+    blocks = resident // tile.threads if small else _blocks(lattice)
     sizes = {
         "N_SPECIES": len(lattice.species),
         "N_TYPES": len(lattice.site_types),
         "N_REACTIONS": len(lattice.reactions),
         "N_ZEROTH": tables.n_zeroth,
+        "TABLE_ENTRIES": len(tables.array),
         "REACTION_PASSES": reaction_passes(lattice),
         "SLOTS": lattice.slots,
         "TILE_X": tile.x,
         "TILE_Y": tile.y,
         "TILE_THREADS": tile.threads,
-        "TILE_BLOCKS": _blocks(lattice),
-        "COLUMN_BLOCKS": _blocks(lattice),
+        "TILE_BLOCKS": blocks,
+        "COLUMN_BLOCKS": blocks,
+        "TOGETHER_BLOCKS": resident // tile.threads,
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]
@@ -254,7 +281,8 @@ def lattice_header(lattice: LoweredLattice, tables: ReactionTables) -> str:
         '#pragma once\n#include "prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
-        f"#define STRIPS {int(in_strips(lattice))}  // see rdme_strip.h\n"
+        f"#define STRIPS {int(in_strips(lattice, small=small))}  // see rdme_strip.h\n"
+        f"#define TOGETHER {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
     )

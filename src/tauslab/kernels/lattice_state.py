@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,13 @@ class Slab:
     def planes(self) -> int:
         """Planes in memory."""
         return self.below + self.end - self.begin + self.above
+
+    def tiles_of(self, sites: Array, shape: Sequence[int], tile_y: int, tile_x: int) -> Array:
+        """Tile, of all planes in memory, of numbered sites of a lattice ``[z, y, x]``."""
+        z, y, x = np.unravel_index(sites.astype(np.int64), tuple(shape))
+        along_y, along_x = -(-shape[1] // tile_y), -(-shape[2] // tile_x)
+        plane = z - self.begin + self.below
+        return np.asarray((plane * along_y + y // tile_y) * along_x + x // tile_x)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,13 @@ class LatticeTables:
         slab: Slab,
         tile: Tile,
         reactions: ReactionTables,
+        *,
+        closed: bool = False,
     ) -> None:
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
+        # Types that no particle can hop into are looked for where steps go through lists of tiles.
+        entered = np.asarray((lattice.hop > 0).any(axis=(0, 2)))
+        self._closed: Array = np.logical_and(closed, ~entered)
         thresholds = hop_thresholds(lattice)
         self._hop = backend.upload(thresholds)
         self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
@@ -90,14 +95,17 @@ class LatticeTables:
         self._always_active = None if always is None else self._backend.upload(always)
 
     def _always(self) -> Array | None:
-        """Tiles ``[plane, tile]`` that particles enter from nowhere: bit 0 by x, y; bit 1 by z."""
+        """Tiles ``[plane, tile]`` that particles enter from nowhere: bit 0 by x, y; bit 1 by z.
+
+        Bit 2: all sites of the tile are such that no particle can hop there.
+        """
         lattice, slab, tile = self._lattice, self._slab, self._tile
         nz, ny, nx = lattice.shape
         held = [kind == "held" for kind in lattice.boundary]
         made = np.zeros(len(lattice.site_types), bool)
         for reaction, rates in zip(lattice.reactions, self.rates, strict=True):
             made |= (rates > 0) & (not reaction.reactants)
-        if not any(held) and not made.any():
+        if not any(held) and not made.any() and not self._closed.any():
             return None
         flags = np.zeros((slab.planes, -(-ny // tile.y), -(-nx // tile.x)), np.uint8)
         for face, where in ((2, np.s_[:, 0]), (3, np.s_[:, -1]),
@@ -109,6 +117,8 @@ class LatticeTables:
                 flags[plane] |= 2
         if made.any():
             flags[self._any_in_tile(made)] |= 2
+        if self._closed.any():
+            flags[~self._any_in_tile(~self._closed)] |= 4
         return flags.reshape(slab.planes, -1)
 
     def _any_in_tile(self, chosen: Array) -> Array:

@@ -23,8 +23,9 @@ Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
 # Words of `work`, as in csrc/rdme_lattice.h.
-_WORK = 8
-_WAITING, _SPILLS, FULL, _BARRIER, MESSAGE_FULL = 0, 2, 3, 4, 7
+_WORK = 10
+_WAITING, _SPILLS, FULL, MESSAGE_FULL = 0, 2, 3, 6
+_OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
@@ -71,22 +72,25 @@ class LatticeEngine:
         many = sites <= backend.sites_together if together is None else together
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        self.header = {"model.h": lattice_header(lattice, reactions)}
-        self.program: Program = backend.compile(
-            KernelSource("rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps"), self.header)
-        )
+        small = self._together and backend.style.warps
+        header = lattice_header(lattice, reactions, small=small, together=self._together)
+        self.header = {"model.h": header}
+        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
+        self.program: Program = backend.compile(KernelSource("rdme.cc", kernels, self.header))
         self._counter: Program = backend.compile(
             KernelSource("rdme_count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
-        self.tile = tile_of(lattice)
-        self._warps, rows = lanes_of(lattice) if backend.style.warps else (1, 1)
+        self.tile = tile_of(lattice, small=small)
+        self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
-        self.tables = LatticeTables(backend, lattice, self.slab, self.tile, reactions)
+        self.tables = LatticeTables(
+            backend, lattice, self.slab, self.tile, reactions, closed=self._together
+        )
 
     # ---------------------------------------------------------------- memory
 
@@ -103,6 +107,10 @@ class LatticeEngine:
         self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
+        bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
+        if self._together:
+            self._z_moves = backend.empty((*shape[:3], 2), bits)
+            self._listed = backend.empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -153,7 +161,8 @@ class LatticeEngine:
         work = np.zeros(_WORK, np.uint64)
         current = self.step & 1
         work[_WAITING + current], work[_SPILLS] = len(waiting), spills
-        entries, tiles = chained(waiting, self._tile_of(waiting["site"]))
+        where = self.slab.tiles_of(waiting["site"], self.lattice.shape, self.tile.y, self.tile.x)
+        entries, tiles = chained(waiting, where)
         heads = np.full(self._heads.shape, -1, np.int32)
         heads[current].reshape(-1)[tiles] = first_entries(entries, tiles)
         upload = self.backend.upload
@@ -171,14 +180,6 @@ class LatticeEngine:
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
         self._load_waiting(waiting, spills + added)
         self.mark_all()
-
-    def _tile_of(self, sites: Array) -> Array:
-        """Tile, of all stored planes, of numbered sites."""
-        nx = self.lattice.shape[2]
-        z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
-        along_x = -(-nx // self.tile.x)
-        plane = z - self.slab.begin + self.slab.below
-        return np.asarray(plane * self.tiles + y // self.tile.y * along_x + x // self.tile.x)
 
     def mark_all(self) -> None:
         """Take every tile for filled: after particles were changed from outside."""
@@ -297,9 +298,7 @@ class LatticeEngine:
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""
-        if steps <= 0:
-            return
-        if self._together:
+        if self._together and steps > 0:
             self._run_together(steps)
             return
         for _ in range(steps):
@@ -309,11 +308,11 @@ class LatticeEngine:
 
     def _run_together(self, steps: int) -> None:
         planes = self.slab.planes
-        self.backend.clear(self.work[_BARRIER : _BARRIER + 1], self.stream)
+        self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         _, ny, nx = self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
-        arguments = [*self.arguments(), steps, self._segment(planes)]
+        arguments = [*self.arguments(), self._z_moves, self._listed, steps]
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
 

@@ -346,16 +346,21 @@ DEVICE void wait_for_signal(const u64 *cell, u64 value) {
 }
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
-// start of the launch.
+// start of the launch. The first block adds so much that the upper bit turns when all have come.
 DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();
-        const u64 arrived = atomicAdd(cell, 1ull);
-        const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;
-        while (*(volatile u64 *)cell < target) {
-        }
-        __threadfence();
+        const u32 share = blockIdx.x == 0 ? 0x80000001u - (u32)blocks : 1;
+        u32 before, now;
+        asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(cell), "r"(share)
+                     : "memory");
+        // A look that ordered memory would empty the processor's cache each time.
+        do {
+            asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+        } while ((before ^ now) >> 31 == 0);
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
 }

@@ -4,6 +4,7 @@
 // Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
 // otherwise: keys of draws, thresholds, the list of those that wait.
 #include "rdme_climb.h"
+#include "rdme_together.h"
 
 // Tiles that a block hops in side by side: one for each warp, or one.
 #if STRIPS_OF_LANES
@@ -81,29 +82,39 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
     }
 }
 
+#if TOGETHER
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
-// run at the same time.
-BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, i64 steps, i64 segment) {
-    SHARED union {
-        TileWork tile;
-        RowWork column;
-    } shared;
+// run at the same time. `listed` has room for six numbers of each tile.
+BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
+             i32 *listed, i64 steps) {
+    SHARED TogetherWork shared;
     LATTICE_IN_BLOCK(l);
+    REACTIONS_IN_BLOCK(l);
+    l.z_moves = z_moves;
+    const i64 tiles = l.planes * tiles_of_plane(l);
+    TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
+                     (u32 *)listed,     BLOCK_ID,           BLOCKS};
+    Progress progress = {0, 0, 0, false};
+    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
     BARRIER();
-    const i64 tiles = tiles_of_plane(l), pieces = (l.planes + segment - 1) / segment;
     for (i64 i = 0; i < steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        for (i64 t = BLOCK_ID * TILES_EACH + part_of_block(); t < l.planes * tiles;
-             t += BLOCKS * TILES_EACH)
-            hop_in_tile(l, s, t, shared.tile);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        for (i64 j = BLOCK_ID * ROWS_EACH + part_of_block(); j < tiles * ROWS * pieces;
-             j += BLOCKS * ROWS_EACH) {
-            const i64 b = j / ROWS, first = b / tiles * segment;
-            const i64 last = first + segment < l.planes ? first + segment : l.planes;
-            climb(l, s, b % tiles, (int)(j % ROWS), first, last, shared.column);
+        const bool first = BLOCK_ID == 0 && THREAD_ID == 0;
+        // After the first step anew if all tiles were taken for filled, as they are at first.
+        if (i % LISTED_FOR == 0 || (i == 1 && 2 * progress.listed > tiles)) {
+            u64 *const other = list.count;
+            list.count = other == l.work + LISTED_0 ? l.work + LISTED_1 : l.work + LISTED_0;
+            make_list(l, list);
+            if (first) *other = 0;
+            progress.known = 0;
         }
+        progress.listed = (i64) * (volatile u64 *)list.count;
+        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+        hop_in_listed_planes(l, s, list, progress, shared);
         grid_barrier(l.work + BARRIER_CELL, BLOCKS);
+        finish_listed_tiles(l, s, list, progress, shared);
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
+        progress.edges = true;
     }
 }
+#endif

@@ -30,22 +30,6 @@ DEVICE PlaneOfColumn plane_of_column(const Lattice &l, i64 plane, i64 tile) {
     return {plane * l.ny * l.nx, site_number(l, plane, 0, 0), number, l.state_stamps + number};
 }
 
-DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
-    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
-    const int type = type_at(l, index);
-    const i64 z = l.first_plane + plane, below = plane_below(l, plane),
-              above = plane_above(l, plane);
-    const i64 here = plane * l.ny * l.nx;
-    Sides sides;
-    sides.minus = z == 0 && face_kind(0) != PERIODIC ? face_row(0, type)
-                  : below < 0 ? WALL
-                              : hop_row(type, type_at(l, index - here + below * l.ny * l.nx));
-    sides.plus = z == l.nz - 1 && face_kind(1) != PERIODIC ? face_row(1, type)
-                 : above < 0 ? WALL
-                             : hop_row(type, type_at(l, index - here + above * l.ny * l.nx));
-    return sides;
-}
-
 // What a block knows of the planes around the one it builds.
 struct Column {
     int x0, y0;
@@ -55,16 +39,18 @@ struct Column {
     PlaneOfColumn read, built;  // plane k, which is begun if it is to be built; and the one below
 };
 
-// Reactions at a site that all have hopped into, then those that wait; stores the site.
-DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const SpillHere &hop_spill,
-                               u32 *stamp, i64 index, bool drawn, u64 bits, int n, Site &content) {
+// Reactions at a site of a type that all have hopped into, then those that wait, unless there are
+// none but those of this very pass; stores the site.
+DEVICE void finish_site_of_type(const Lattice &l, const LatticeStream &s,
+                                const SpillHere &hop_spill, u32 *stamp, i64 index, int type,
+                                bool some_wait, bool drawn, u64 bits, int n, Site &content) {
     Slot *slots = slots_of(content);
     const u64 site = hop_spill.site;
+    u32 spilled = n >= SLOTS;
     n = n < SLOTS ? n : SLOTS;
     if (N_REACTIONS > 0) {
         const SpillHere spill = {l, hop_spill.tile, site, SPILL_REACTION, true};
-        const int type = type_at(l, index);
-        u32 spilled = 0;
+        u32 of_reactions = 0;
         for (u32 pass = 0; pass < REACTION_PASSES; ++pass) {
             if (n == 0 && N_ZEROTH == 0) break;
             if (pass > 0 || !drawn) {
@@ -72,12 +58,19 @@ DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const S
                                            : lattice_draw(s, site, PURPOSE_Z, 0, 0);
                 bits = pass > 0 ? joined(x.x0, x.x1) : joined(x.x2, x.x3);
             }
-            react(l, s, site, type, pass, bits, slots, n, spilled, spill);
+            react(l, s, site, type, pass, bits, slots, n, of_reactions, spill);
         }
+        spilled += of_reactions;
     }
-    settle(l, hop_spill.tile, site, slots, n);
+    if (some_wait || spilled) settle(l, hop_spill.tile, site, slots, n);
     l.state[index] = content;
     if (n > 0) *stamp = (u32)(l.step + 2);
+}
+
+DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const SpillHere &hop_spill,
+                               u32 *stamp, i64 index, bool drawn, u64 bits, int n, Site &content) {
+    finish_site_of_type(l, s, hop_spill, stamp, index, N_REACTIONS > 0 ? type_at(l, index) : 0,
+                        true, drawn, bits, n, content);
 }
 
 // One site of the column: takes in plane k, finishes plane k - 1, begins to build plane k.

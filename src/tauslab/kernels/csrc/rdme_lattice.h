@@ -25,10 +25,12 @@ enum WorkWord {
     WAITING_1 = 1,
     SPILLS = 2,
     LIST_FULL = 3,
-    BARRIER_CELL = 4,
-    STEPS_BEFORE = 5,  // added to every kernel's `step`: launches that are replayed go on from it
-    MESSAGES_BEFORE = 6,  // likewise for the numbers of messages, see halo.cc
-    MESSAGE_FULL = 7,
+    STEPS_BEFORE = 4,  // added to every kernel's `step`: launches that are replayed go on from it
+    MESSAGES_BEFORE = 5,  // likewise for the numbers of messages, see halo.cc
+    MESSAGE_FULL = 6,
+    BARRIER_CELL = 7,
+    LISTED_0 = 8,  // lengths of lists of tiles, see rdme_together.h
+    LISTED_1 = 9,
 };
 
 // Upper and lower bytes of numbers of particles 0 to 7.
@@ -41,9 +43,9 @@ struct Lattice {
     // Tiles that hold particles are stamped: after n steps those of `state` with n + 1; with the
     // n + 1 of the step those of `moved`. A tile without its stamp is all zeros.
     u32 *state_stamps, *moved_stamps;
-    const u8
-        *always;      // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; or null
-    const u8 *types;  // of sites; null where there is one type
+    const u8 *always;  // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; bit 2:
+                       // into which none can hop; or null
+    const u8 *types;   // of sites; null where there is one type
     const u16
         *hop_high;      // thresholds of a hop [from, to, particle], upper 16 bits, then a row of 0
     const u64 *hop;     // the same, all 64
@@ -61,6 +63,7 @@ struct Lattice {
     i64 replica;
     const u32 *packing;               // see rdme_site.h
     const struct BlockTables *block;  // tables in the block's memory, or null
+    SlotMoves *z_moves;  // after the hops along x and y: who hops along z; see rdme_together.h
 };
 
 #define LATTICE_ARGUMENTS \
@@ -75,13 +78,17 @@ struct Lattice {
         state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
             bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
             first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
-            nullptr, nullptr \
+            nullptr, nullptr, nullptr \
     }
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
 constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
 constexpr int BOUND_ENTRIES = 2 * N_TYPES * (N_SPECIES + 1);
-constexpr int MOST_KEPT = 1024;
+constexpr int CHANCE_ENTRIES = N_REACTIONS * N_TYPES;
+constexpr int MOST_KEPT = 2048;
+// Tables of reactions, where a block has room for them beside its sites.
+constexpr bool HAS_ROOM = SITE_WORDS <= 8 && TILE_X * TILE_Y * SITE_WORDS <= 1024;
+constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 2560 : 0, MOST_CHANCES_KEPT = HAS_ROOM ? 768 : 0;
 
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
@@ -126,8 +133,8 @@ DEVICE void fill_levels(Levels *levels, const u16 *hop_high) {
 }
 
 template <class T>
-DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
-    if (entries > MOST_KEPT) return table;
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = MOST_KEPT) {
+    if (entries > most) return table;
     for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
     return kept;
 }
@@ -148,8 +155,16 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
     l.block = &tables_; \
     BARRIER(); \
     if (PARTINGS > 1) fill_partings(tables_.partings, tables_.packing)
+
+// What few sites read, but one after the other: where all wait for those few. As above.
+#define REACTIONS_IN_BLOCK(l) \
+    SHARED i32 kept_tables[TABLE_ENTRIES > MOST_TABLES_KEPT ? 1 : TABLE_ENTRIES]; \
+    SHARED double kept_chances[CHANCE_ENTRIES > MOST_CHANCES_KEPT ? 1 : CHANCE_ENTRIES + 1]; \
+    l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables, MOST_TABLES_KEPT); \
+    l.chances = keep_in_block(kept_chances, CHANCE_ENTRIES, l.chances, MOST_CHANCES_KEPT)
 #else
 #define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
+#define REACTIONS_IN_BLOCK(l)
 #endif
 
 DEVICE int tiles_along_x(const Lattice &l) {

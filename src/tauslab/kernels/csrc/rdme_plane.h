@@ -70,6 +70,22 @@ DEVICE Sides sides_of(const Lattice &l, i64 index, int c, int n, i64 stride, int
     return sides;
 }
 
+DEVICE Sides sides_along_z(const Lattice &l, i64 plane, i64 index) {
+    if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
+    const int type = type_at(l, index);
+    const i64 z = l.first_plane + plane, below = plane_below(l, plane),
+              above = plane_above(l, plane);
+    const i64 here = plane * l.ny * l.nx;
+    Sides sides;
+    sides.minus = z == 0 && face_kind(0) != PERIODIC ? face_row(0, type)
+                  : below < 0 ? WALL
+                              : hop_row(type, type_at(l, index - here + below * l.ny * l.nx));
+    sides.plus = z == l.nz - 1 && face_kind(1) != PERIODIC ? face_row(1, type)
+                 : above < 0 ? WALL
+                             : hop_row(type, type_at(l, index - here + above * l.ny * l.nx));
+    return sides;
+}
+
 // Particles that stayed, came from the minus side, came from the plus side; returns their number.
 template <class Spill>
 DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32 leaving,
@@ -118,7 +134,9 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
     return n < SLOTS ? n : SLOTS;
 }
 
-// Loads the tile with its rim, and decides who hops along x.
+// Loads the tile with its rim, and decides who hops along x. Where a thread has few sites, it looks
+// AHEAD at what it may need later, and does all of a fuller site itself: both save waiting.
+template <bool AHEAD>
 DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                      PlaneWork &work) {
     for (int i = THREAD_ID; i < RIM_Y * RIM_X; i += BLOCK_THREADS) {
@@ -130,6 +148,8 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
         } else {
             const int in_plane = y * t.nx + x;
             const i64 index = t.first_index + in_plane;
+            Sides sides = {0, 0};
+            if (DRAW_AHEAD) sides = sides_of(l, index, x, t.nx, 1, 4);
             const Site content = l.state[index];
             work.before[i] = content;
             if (DRAW_AHEAD || !is_empty(content)) {
@@ -137,8 +157,11 @@ DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, c
                 const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 0, 0);
                 work.y_bits[i] = joined(bits.x2, bits.x3);
                 moves = decide_first(l, s, site, 0, content, joined(bits.x0, bits.x1),
-                                     sides_of(l, index, x, t.nx, 1, 4));
-                if (has_more_groups(content)) note_fuller(work, 0, i);
+                                     DRAW_AHEAD ? sides : sides_of(l, index, x, t.nx, 1, 4));
+                if (AHEAD)
+                    decide_more(l, s, site, 0, content, sides, moves);
+                else if (has_more_groups(content))
+                    note_fuller(work, 0, i);
             }
         }
         work.x_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
@@ -161,6 +184,7 @@ DEVICE_SHARED void decide_fuller_x(const Lattice &l, const LatticeStream &s, con
 }
 
 // Moves along x, and decides who hops along y.
+template <bool AHEAD>
 DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                        PlaneWork &work) {
     for (int i = THREAD_ID; i < RIM_Y * TILE_X; i += BLOCK_THREADS) {
@@ -176,6 +200,8 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
             const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
             const SpillHere spill = {l, t.tile, site, SPILL_X, mine};
             const SlotMoves own = work.x_moves[at];
+            Sides sides = {0, 0};
+            if (AHEAD) sides = sides_of(l, index, y, t.ny, l.nx, 2);
             gather(l, s, work.before[at], (u32)(own.minus | own.plus), work.before[at - 1],
                    work.x_moves[at - 1].plus, work.before[at + 1], work.x_moves[at + 1].minus, site,
                    index, x, t.nx, 4, spill, work.after_x[i]);
@@ -183,8 +209,11 @@ DEVICE_SHARED void move_x_and_decide_y(const Lattice &l, const LatticeStream &s,
                 const bool drawn = DRAW_AHEAD || !is_empty(work.before[at]);
                 moves = decide_first(l, s, site, 1, work.after_x[i],
                                      drawn ? work.y_bits[at] : hop_bits(s, site, 0, 1),
-                                     sides_of(l, index, y, t.ny, l.nx, 2));
-                if (has_more_groups(work.after_x[i])) note_fuller(work, 1, i);
+                                     AHEAD ? sides : sides_of(l, index, y, t.ny, l.nx, 2));
+                if (AHEAD)
+                    decide_more(l, s, site, 1, work.after_x[i], sides, moves);
+                else if (has_more_groups(work.after_x[i]))
+                    note_fuller(work, 1, i);
             }
         }
         work.y_moves[i] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
@@ -205,7 +234,8 @@ DEVICE_SHARED void decide_fuller_y(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves along y and stores the tile.
+// Moves along y and stores the tile; with DECIDES_Z also who hops along z then.
+template <bool DECIDES_Z>
 DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                           PlaneWork &work) {
     for (int i = THREAD_ID; i < TILE_SITES; i += BLOCK_THREADS) {
@@ -217,11 +247,24 @@ DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneT
         const SpillHere spill = {l, t.tile, site, SPILL_Y, true};
         const SlotMoves own = work.y_moves[at];
         Site &to = work.before[(i / TILE_X + 1) * RIM_X + i % TILE_X + 1];
+        u64 bits = 0;
+        Sides sides = {0, 0};
+        if (DECIDES_Z && DRAW_AHEAD) {
+            sides = sides_along_z(l, t.plane, index);
+            bits = hop_bits(s, site, 0, 2);
+        }
         gather(l, s, work.after_x[at], (u32)(own.minus | own.plus), work.after_x[at - TILE_X],
                work.y_moves[at - TILE_X].plus, work.after_x[at + TILE_X],
                work.y_moves[at + TILE_X].minus, site, index, y, t.ny, 2, spill, to);
         l.moved[index] = to;
         if (!is_empty(to)) l.moved_stamps[t.tile] = (u32)(l.step + 1);
+        if (DECIDES_Z) {
+            Moves moves = {0, 0};
+            if (!is_empty(to))
+                moves = decide(l, s, site, 2, to, DRAW_AHEAD ? bits : hop_bits(s, site, 0, 2),
+                               DRAW_AHEAD ? sides : sides_along_z(l, t.plane, index));
+            l.z_moves[index] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
+        }
     }
 }
 
@@ -246,6 +289,28 @@ DEVICE void empty_tile(const Lattice &l, const PlaneTile &t, Site *sites) {
     }
 }
 
+// A tile that is reached. The lists of fuller sites are empty before.
+template <bool DECIDES_Z>
+DEVICE_SHARED void hop_through_tile(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                                    PlaneWork &work) {
+    constexpr bool AHEAD = DECIDES_Z && DRAW_AHEAD;
+    load_and_decide_x<AHEAD>(l, s, t, work);
+    BARRIER();
+    if (!AHEAD) {
+        decide_fuller_x(l, s, t, work);
+        BARRIER();
+    }
+    move_x_and_decide_y<AHEAD>(l, s, t, work);
+    BARRIER();
+    if (!AHEAD) {
+        decide_fuller_y(l, s, t, work);
+        BARRIER();
+    }
+    move_y<DECIDES_Z>(l, s, t, work);
+    if (!AHEAD && THREAD_ID == 0) work.n_fuller[0] = work.n_fuller[1] = 0;
+    BARRIER();
+}
+
 // Tile `number` of all planes.
 DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 number,
                                 PlaneWork &work) {
@@ -254,18 +319,8 @@ DEVICE_SHARED void hop_in_plane(const Lattice &l, const LatticeStream &s, i64 nu
         *tile_head(l, (l.step + 1) & 1, number) = -1;
         work.n_fuller[0] = work.n_fuller[1] = 0;
     }
-    if (!tile_is_reached(l, t)) {
-        if (l.moved_stamps[number] == (u32)l.step) empty_tile(l, t, l.moved);
-        return;
-    }
-    load_and_decide_x(l, s, t, work);
-    BARRIER();
-    decide_fuller_x(l, s, t, work);
-    BARRIER();
-    move_x_and_decide_y(l, s, t, work);
-    BARRIER();
-    decide_fuller_y(l, s, t, work);
-    BARRIER();
-    move_y(l, s, t, work);
-    BARRIER();
+    if (tile_is_reached(l, t))
+        hop_through_tile<false>(l, s, t, work);
+    else if (l.moved_stamps[number] == (u32)l.step)
+        empty_tile(l, t, l.moved);
 }

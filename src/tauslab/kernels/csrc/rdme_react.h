@@ -34,6 +34,7 @@ DEVICE int count_from(const Slot *slots, int n, int i) {
 }
 
 DEVICE bool add_pairs(const i32 *tables, u32 a, u32 b, int combinations, ReactionSum &sum) {
+    if (PAIR_OTHER == PAIR_REACTION) return false;  // no reaction has two reactants
     const u32 low = a < b ? a : b, high = a < b ? b : a;
     NO_UNROLL for (i32 k = tables[PAIR_START + low]; k < tables[PAIR_START + low + 1]; ++k)
         if ((u32)tables[PAIR_OTHER + k] == high && sum.add(tables[PAIR_REACTION + k], combinations))
@@ -52,7 +53,7 @@ DEVICE_SHARED void add_reactions(const i32 *tables, const Slot *slots, int n, Re
         NO_UNROLL for (i32 k = tables[FIRST_START + kind]; k < tables[FIRST_START + kind + 1]; ++k)
             if (sum.add(tables[FIRST_REACTION + k], count)) return;
         if (count > 1 && add_pairs(tables, kind, kind, count * (count - 1) / 2, sum)) return;
-        NO_UNROLL for (int j = i + 1; j < n; ++j)
+        NO_UNROLL for (int j = i + 1; j < n && PAIR_OTHER < PAIR_REACTION; ++j)
             if (slots[j] != kind && is_first(slots, j) &&
                 add_pairs(tables, kind, slots[j], count * count_from(slots, n, j), sum))
                 return;
