@@ -176,7 +176,7 @@ CASES = {
     "trajectories": Case(trajectories, 30, "figure 8: 64 to 16,384 trajectories"),
     "teams": Case(teams, 30, "figure 9: 1, 8, 32 and 128 threads a trajectory"),
     "presimulation": Case(presimulations, 25, "with and without a pilot"),
-    "egfr": Case(egfr, 25, "egfr_net to t = 10, 4,096 trajectories, beside one core"),
+    "egfr": Case(egfr, 75, "egfr_net to t = 10, 4,096 trajectories, beside one core"),
     "bcr20": Case(bcr20, 60, "BCR to t = 20, 1,024 trajectories, beside one core"),
     "bcr": Case(bcr, 200, "BCR to t = 100, 1,024 trajectories, beside one core", lot=False),
     "warps": Case(warps, 50, "8 and 32 threads a trajectory", lot=False),
