@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ from emulation import EmulatedLattices
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice_codegen import in_strips
+from tauslab.kernels.lattice_state import Slab
+from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, typed
+from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, state_of, typed
 
 THREADS = 128
+NARROW = (19, 40)  # sites of a plane along y and x; a plane ends in a half-filled tile
 
 
 def wide():
@@ -69,4 +73,33 @@ def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
     assert digest(found) == digest(expected)
+    backend.close()
+
+
+class OneType:
+    """Sites of a lattice of which only the planes that are asked for are in memory."""
+
+    def planes(self, z0, z1):
+        return np.zeros((z1 - z0, *NARROW), np.uint8)
+
+
+def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
+    """The planes around site 2^32 of a lattice that is larger than memory."""
+    monkeypatch.setattr(Start, "crowding", 0.0)
+    sites = NARROW[0] * NARROW[1]
+    middle = 2**32 // sites
+    assert 0 < 2**32 - middle * sites < sites
+    lattice = replace(binding((5, *NARROW), 0), shape=(middle + 5, *NARROW), site_map=OneType())
+    particles = np.zeros((5, *NARROW, lattice.slots), np.uint8)
+    particles[..., 0] = np.arange(5 * sites).reshape(5, *NARROW) % 4
+    backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
+    slab, digests = Slab(middle - 2, middle + 3), []
+    for device in (cpu, backend):
+        engine = LatticeEngine(device, lattice, seed=5, slab=slab)
+        engine.load(state_of(lattice, particles))
+        engine.run(4)
+        assert engine.save().fired.min() > 0
+        digests.append(digest(engine))
+    assert engine._warps == THREADS // 32
+    assert digests[0] == digests[1]
     backend.close()
