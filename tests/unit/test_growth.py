@@ -236,6 +236,17 @@ def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, 
     assert {p.name for p in tmp_path.iterdir()} <= left
 
 
+def test_a_higher_limit_goes_on_where_no_leap_was_to_be_checked(tmp_path):
+    """``auto`` took exact simulation, which has no use for --post-leap-check."""
+    common = {"until": "mean(X) rel 0.0045", "method": "auto", "post_leap_check": True,
+              "output": tmp_path / "a.h5"}  # fmt: skip
+    for n in (5000, 9000):
+        with pytest.warns(UserWarning, match=f"not met by {n}"):
+            found = decay(n=n, resume=n > 5000, **common)
+        assert (found.n, found.method) == (n, "ssa")
+        found.close()
+
+
 def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
     """And no test is made at its end, where a run with the higher limit has none."""
     path, until = tmp_path / "a.h5", "mean(X) rel 0.0045"

@@ -75,6 +75,22 @@ def test_equations_scale_with_the_unit(data):
     np.testing.assert_allclose(counted.amounts()[0] / factor, moles.amounts()[0], rtol=1e-5)
 
 
+def test_amounts_of_other_amounts_and_parameters_that_move():
+    """An initial amount may tell of another; a parameter with a rate is no amount."""
+    network = ts.Network("moving", molecules_per_unit=100.0)
+    network.add_species("A", 2)
+    network.add_species("B", "3 * A")
+    network.add_species("T", 300, fixed=True)
+    network.add_rate("T", "0.5 * A")
+    network.add_event("warm", 1, {"T": "T + 10", "A": "2 * A"})
+    network.add_reaction("A -> B", law="A * T / 600")
+    counted = ts.in_molecules(network)
+    assert counted.initial_amounts() == {"A": 200, "B": 600, "T": 300}
+    options = {"n": 1, "times": [0, 0.9, 1.5], "method": "ode", "device": "cpu", "rtol": 1e-9}
+    plain, found = (ts.run(m, **options).amounts()[0] for m in (network, counted))
+    np.testing.assert_allclose(found, plain * [100, 100, 1], rtol=1e-5)
+
+
 def test_a_network_of_molecules_stays_as_it_is(read):
     network = read(kind="item", scale=0)
     assert ts.in_molecules(network) is network

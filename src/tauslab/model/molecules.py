@@ -20,8 +20,8 @@ def in_molecules(network: Network) -> Network:
 
     With f molecules in the file's unit of amount, a species of x units becomes one of x f
     molecules: every law reads counts divided by f, and is multiplied by f, since it is units per
-    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit. A
-    network that counts molecules already is returned as it is.
+    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, and
+    so do parameters that move. A network that counts molecules already is returned as it is.
 
     Raises
     ------
@@ -50,13 +50,16 @@ def in_molecules(network: Network) -> Network:
         )
     factor = _free_name(network)
     unit = Symbol(factor)
-    in_units = {name: call("div", Symbol(name), unit) for name in network.species}
+    amounts = network.species.keys() - _moved_values(network)
+    in_units = {
+        name: call("div", Symbol(name), unit) for name in network.species if name in amounts
+    }
 
     def read(tree: Expression) -> Expression:
         return substitute(tree, in_units)
 
-    def converted(tree: Expression) -> Expression:
-        return call("mul", unit, read(tree))
+    def converted(tree: Expression, of: str | None = None) -> Expression:
+        return call("mul", unit, read(tree)) if of is None or of in amounts else read(tree)
 
     result = Network(network.name)
     result.t_end, result.labels, result.notes = network.t_end, network.labels, network.notes.copy()
@@ -64,16 +67,16 @@ def in_molecules(network: Network) -> Network:
     result.features = [feature for feature in network.features if feature.kind not in _KINDS]
     result.parameters = {**network.parameters, factor: Number(per_unit)}
     result.species = {
-        name: replace(species, initial=call("mul", unit, species.initial))
+        name: replace(species, initial=converted(species.initial, name))
         for name, species in network.species.items()
     }
     result.rules = {
         name: replace(rule, expression=read(rule.expression))
         for name, rule in network.rules.items()
     }
-    result.rates = {name: converted(tree) for name, tree in network.rates.items()}
+    result.rates = {name: converted(tree, name) for name, tree in network.rates.items()}
     result.events = [
-        replace(event, assignments={k: converted(v) for k, v in event.assignments.items()})
+        replace(event, assignments={k: converted(v, k) for k, v in event.assignments.items()})
         for event in network.events
     ]
     result.reactions = [
@@ -86,6 +89,15 @@ def in_molecules(network: Network) -> Network:
     ]
     result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
     return result
+
+
+def _moved_values(network: Network) -> set[str]:
+    """Parameters and compartments that rate rules or events change: species, but no amounts."""
+    moved = set(network.rates).union(*(event.assignments for event in network.events))
+    return {
+        name for name in moved
+        if network.species[name].fixed and network.species[name].compartment is None
+    }  # fmt: skip
 
 
 def unit_of_amount(libsbml: Any, model: Any) -> float | None:

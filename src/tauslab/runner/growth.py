@@ -172,7 +172,8 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
     if done and options.method == "auto":
-        limited = replace(limited, method=done.method)
+        checked = options.post_leap_check and done.method == "tau"
+        limited = replace(limited, method=done.method, post_leap_check=checked)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
