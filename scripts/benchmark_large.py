@@ -1,6 +1,6 @@
 """Exact simulation of large networks: time per update by size, trajectories, team, selector.
 
-    python scripts/benchmark_large.py --device cuda -o large.csv            # the lot: 6 minutes
+    python scripts/benchmark_large.py --device cuda -o large.csv            # the lot: 7 minutes
     python scripts/benchmark_large.py --device cuda --quick chain egfr      # a first look at two
     python scripts/benchmark_large.py --list                                # cases, seconds each
     python scripts/plot_large.py large.csv -o docs/figures                  # figures 7 to 9

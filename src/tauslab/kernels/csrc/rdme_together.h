@@ -128,7 +128,9 @@ DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 fir
         if (place >= known && place < progress.listed) work.tile[i] = list.tiles[place];
     }
     if (THREAD_ID == 0) work.plane.n_fuller[0] = work.plane.n_fuller[1] = 0;
-    if (known < progress.listed) BARRIER();
+    if (known < progress.listed) {
+        BARRIER();
+    }
     for (int i = THREAD_ID; i < LOOKED_AT * 9; i += BLOCK_THREADS) {
         if (first + i / 9 * list.blocks >= progress.listed) break;
         const i64 tile = work.tile[i / 9], other = tile_around(l, tile, 9 + i % 9);
@@ -155,7 +157,9 @@ DEVICE_SHARED void hop_in_listed_planes(const Lattice &l, const LatticeStream &s
             else if (l.moved_stamps[t.tile] == (u32)l.step)
                 empty_tile(l, t, l.moved);
         }
-        if (progress.listed > round) BARRIER();
+        if (progress.listed > round) {
+            BARRIER();
+        }
     }
     progress.known = progress.listed > round ? 0 : progress.listed;
 }
