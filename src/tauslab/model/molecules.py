@@ -20,8 +20,8 @@ def in_molecules(network: Network) -> Network:
 
     With f molecules in the file's unit of amount, a species of x units becomes one of x f
     molecules: every law reads counts divided by f, and is multiplied by f, since it is units per
-    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, and
-    so do parameters that move. A network that counts molecules already is returned as it is.
+    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, as
+    do parameters that move. A network that counts molecules already is returned as it is.
 
     Raises
     ------
