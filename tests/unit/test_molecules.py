@@ -123,3 +123,12 @@ def test_the_command_counts_molecules_and_reruns_from_its_result(data, tmp_path,
     with ts.open(out) as first, ts.open(again) as second:
         assert first.counts("MAPK")[0, 0] == round(280 * AVOGADRO * 1e-24)
         assert (first.counts() == second.counts()).all()
+
+
+def test_a_result_in_moles_does_not_tell_its_unit(data, tmp_path, capsys):
+    model, out = str(data / "sbml" / "BIOMD0000000010.xml"), str(tmp_path / "a.h5")
+    options = ["-n", "1", "--t-end", "10", "--points", "3", "--device", "cpu"]
+    assert main(["run", model, *options, "--method", "ode", "-o", out]) == 0
+    again = ["run", out, "--molecules", "--method", "ssa", "-o", str(tmp_path / "b.h5")]
+    assert main(again) == 2
+    assert "a result does not keep the size of their unit" in capsys.readouterr().err

@@ -44,9 +44,11 @@ def in_molecules(network: Network) -> Network:
         return network
     if per_unit is None:
         where = network.source_path or network.name
+        why = "the file has units of more than one size or kind"
+        if network.source_digest is not None:
+            why = "a result does not keep the size of their unit: give the SBML file"
         raise ModelError(
-            f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since the "
-            "file has units of more than one size or kind"
+            f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since {why}"
         )
     factor = _free_name(network)
     unit = Symbol(factor)
