@@ -140,7 +140,7 @@ def test_what_is_not_known_is_refused(path):
         result.to_pandas("all")
 
 
-def test_counts_of_a_lattice(tmp_path):
+def test_counts_of_a_lattice(tmp_path, capsys):
     cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9, boundary="periodic", t_end=0.001)
     cube.add_species("A", "B")
     cube.add_diffusion("*", 1e-12)
@@ -151,3 +151,5 @@ def test_counts_of_a_lattice(tmp_path):
     header, lines = rows(tmp_path / "c.csv")
     assert header == ["time", "A", "B"]
     assert np.array(lines, float).T.tolist() == counted
+    assert main(["export", str(tmp_path / "c.h5"), "--what", "final"]) == 2
+    assert "--what final: " in capsys.readouterr().err
