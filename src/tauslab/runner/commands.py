@@ -316,7 +316,9 @@ def process_export(arguments: argparse.Namespace) -> None:
         return
     lattice = is_lattice_result(arguments.file)
     if lattice and arguments.what is not None:
-        raise ConfigError(f"--what {arguments.what}: {arguments.file} is of a lattice: leave it out")
+        raise ConfigError(
+            f"--what {arguments.what}: {arguments.file} is of a lattice: leave it out"
+        )
     path = arguments.output or arguments.file.with_suffix(".vtkhdf" if lattice else ".csv")
     require_new(path, overwrite=arguments.overwrite)
     chosen = names(arguments.species) if arguments.species else ()
