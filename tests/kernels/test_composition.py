@@ -56,4 +56,4 @@ def test_a_law_beyond_them_ends_its_trajectory_and_says_so(tmp_path):
     options = {"n": 3, "times": [0, 1], "seed": 1, "device": "cpu", "output": tmp_path / "x.h5"}
     result = ts.run(net, selector="cr", **options)
     assert (np.asarray(result.status) == 4).all()
-    assert "2^128 or more, which --selector tree" in "\n".join(summary(result))
+    assert "groups for, which --selector tree" in "\n".join(summary(result))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,22 @@ def test_particles_walk_into_empty_regions(cpu, three_threads, cuts, monkeypatch
     started = {(1, 0, 0), (6, 3, 9), (11, 0, 5)}
     assert not tiles & started  # none is where it was
     assert listed(engines[1]) > 0
+
+
+def test_stamps_do_not_come_round(cpu, three_threads, monkeypatch):
+    """All tiles are taken for filled again before stamps of 32 bits repeat."""
+    small_tiles(monkeypatch)
+    lattice = binding(SHAPE, 0)
+    late = 2**32 - 3
+    found = LatticeEngine(three_threads, lattice, seed=3, together=True)
+    found.load(state_of(lattice, in_a_corner()))
+    found.run_sampled([50])
+    expected = LatticeEngine(cpu, lattice, seed=3, together=False)
+    expected.load(replace(found.save(), step=late))
+    found.step = late  # as if nothing had been stamped for all those steps
+    for engine in (expected, found):
+        engine.run_sampled([100])
+    assert digest(found) == digest(expected)
 
 
 def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):

@@ -69,7 +69,7 @@ def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, vic
     common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
     child = [ROOT / "scripts" / "fault_child.py", fault, moment, victim]
     broken = [*child, *common, "--writer", "mpio", "-o", path]
-    done = mpirun(3, broken, env=parallel_h5py, check=False, timeout=30)
+    done = mpirun(3, broken, env=parallel_h5py, check=False, timeout=60)
     assert done.returncode != 0
     assert fault == "kill" or "No space left on device; free some space" in done.stderr
     if path.exists():
@@ -87,7 +87,7 @@ def test_what_an_earlier_version_began_is_completed(mpirun, parallel_h5py, tmp_p
     common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
     child = [ROOT / "scripts" / "fault_child.py", "kill", 9, 1]
     broken = [*child, *common, "--writer", "mpio", "-o", path]
-    assert mpirun(3, broken, env=parallel_h5py, check=False, timeout=30).returncode != 0
+    assert mpirun(3, broken, env=parallel_h5py, check=False, timeout=60).returncode != 0
     with h5py.File(path, "r+") as file:
         del file["profile/layout"]
     mpirun(2, [*TAUSLAB, *common, "--resume", "--writer", "mpio", "-o", path],

@@ -300,16 +300,17 @@ class LatticeEngine:
         """Put steps on the stream. Check `lists_were_full` before the result is used."""
         if self._together and steps > 0:
             self._run_together(steps)
-            return
-        for _ in range(steps):
+        for _ in range(0 if self._together else steps):
             self.hop_in_planes(0, self.slab.planes)
             self.finish_planes(0, self.slab.planes)
             self.step += 1
 
     def _run_together(self, steps: int) -> None:
-        planes = self.slab.planes
+        if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
+            self.synchronize()
+            self.mark_all()
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        _, ny, nx = self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = [*self.arguments(), self._z_moves, self._listed, steps]

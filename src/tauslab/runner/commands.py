@@ -200,7 +200,7 @@ def _why(status: str, result: Result) -> str:
     """What may have ended trajectories, where the selector has a limit of its own."""
     if status != "nan" or result.attributes.get("selector") != "cr":
         return ""
-    return " (or a propensity of 2^128 or more, which --selector tree and pdm take and cr does not)"
+    return " (or a propensity larger than cr has groups for, which --selector tree and pdm take)"
 
 
 def _summaries(result: Result, most: int = 8) -> list[str]:
