@@ -3,7 +3,8 @@
 
 ``--case`` picks cases (for a profiler: ``ncu python scripts/benchmark_rdme.py --case 256-rare
 --steps 4 --repeat 1``); the answer is JSON, a table on standard error. The figures of Lattice
-Microbes 2.5 were measured on an H200 with the same lattices.
+Microbes 2.5 were measured on an H200 with the same lattices. Cases of examples are their lattices,
+at one pass of hops and of reactions a step like all others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from lattice_cases import lattice_of
 
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
@@ -42,6 +44,7 @@ class Case:
     fill: float = 0.10
     reactions: float = 1.0  # in the frequent case's probabilities
     cell: bool = False
+    example: str = ""  # its file, in place of A + B <-> C
     goal: float | None = None
     peer: float | None = None
 
@@ -55,6 +58,12 @@ CASES = {
     "256-slots8": Case(slots=8, goal=0.5, peer=28.8),
     "128x128x256": Case(shape=(256, 128, 128), peer=4.04),
     "cell": Case(shape=(128, 64, 64), cell=True, goal=0.02),
+    "64": Case(shape=(64, 64, 64)),
+    "64x128x128": Case(shape=(64, 128, 128)),
+    "minde": Case(example="minde.toml"),
+    "cube": Case(example="michaelis_menten_cube.toml"),
+    "ball": Case(example="isomerisation_ball.toml"),
+    "lac": Case(example="lac_two_state.py"),
 }
 
 
@@ -105,8 +114,14 @@ def cell_model(case: Case) -> Lattice:
 
 def lowered(case: Case) -> LoweredLattice:
     """The case's lattice with one pass of hops and of reactions in a step."""
-    model = cell_model(case) if case.cell else pairs_model(case)
-    return lower_lattice(model, reaction_substeps=1)
+    return lower_lattice(model_of(case), reaction_substeps=1)
+
+
+def model_of(case: Case) -> Lattice:
+    """The lattice of an example, the cell, or A + B <-> C."""
+    if case.example:
+        return lattice_of(case.example)
+    return cell_model(case) if case.cell else pairs_model(case)
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
@@ -129,7 +144,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
     row: dict[str, object] = {
         "case": name, "ms_per_step": statistics.median(times), "fastest": min(times),
         "goal": case.goal, "lattice_microbes": case.peer, "device": backend.describe(),
-        "sites": int(np.prod(case.shape)), "particles": int(counted.counts.sum()),
+        "sites": int(np.prod(lattice.shape)), "particles": int(counted.counts.sum()),
         "fired": int(counted.fired.sum()), "spills": int(counted.spills[0]),
         "steps": engine.step,
     }  # fmt: skip

@@ -201,7 +201,10 @@ def length_of_step(model: Lattice) -> float:
 
 
 def lattice_of(name: str) -> Lattice:
-    """The lattice of an example's file."""
+    """The lattice of an example's file, or what a program builds."""
+    if name.endswith(".py"):
+        build: Callable[[], Lattice] = runpy.run_path(str(EXAMPLES / name))["build"]
+        return build()
     model = ts.read(EXAMPLES / name)
     assert isinstance(model, Lattice)
     return model
@@ -209,9 +212,8 @@ def lattice_of(name: str) -> Lattice:
 
 def lac_model(folder: Path) -> Lattice:
     """What `examples/lac_two_state.py` writes, read from its file."""
-    build: Callable[[], Lattice] = runpy.run_path(str(EXAMPLES / "lac_two_state.py"))["build"]
     path = folder / "lac_two_state.h5"
-    build().write(path)
+    lattice_of("lac_two_state.py").write(path)
     model = ts.read(path)
     assert isinstance(model, Lattice)
     return model
