@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psa
 
 
 class EmulatedProgram:
-    """A kernel that runs on blocks of fibers."""
+    """A kernel that runs on blocks of fibers, which are the library's: one launch at a time."""
 
     def __init__(self, path: Path, threads: int, blocks: int) -> None:
         self._library = ctypes.CDLL(str(path))
+        self._one_at_a_time = threading.Lock()
         self._threads, self._blocks = threads, blocks
 
     def launch(self, entry: str, items: int, arguments: Sequence[Any], stream: CpuStream) -> None:
@@ -46,7 +48,12 @@ class EmulatedProgram:
     def _run(self, entry: str, arguments: Sequence[Any], stream: CpuStream) -> None:
         address = ctypes.c_void_p.in_dll(self._library, entry).value
         function = ctypes.CFUNCTYPE(None)(address)
-        stream.submit(lambda: function(*[_as_ctypes(argument) for argument in arguments]))
+
+        def work() -> None:
+            with self._one_at_a_time:  # streams run beside each other
+                function(*[_as_ctypes(argument) for argument in arguments])
+
+        stream.submit(work)
 
     def resident(self, entry: str) -> int:
         """All blocks."""
