@@ -62,7 +62,7 @@ _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" s
         (_one().replace("<ci> k </ci>", _TIME), "time", "reaction R"),
         (_one().replace('fast="false"', 'fast="true"'), "fast reaction", "reaction R"),
         (_one().replace('stoichiometry="1"', 'stoichiometry="1.5"'), "stoichiometry", "reaction R"),
-        (_one().replace(' stoichiometry="1"', ""), "stoichiometry", "reaction R"),
+        (_one().replace(' stoichiometry="1"', ""), "missing value", "reaction R"),
         (
             _one().replace('<species id="X"', '<species id="X" conversionFactor="k"'),
             "conversion factor",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.expression import Expression, substitute
+from tauslab.model.expression import Expression, substitute, symbols
 from tauslab.model.host_math import evaluate
 from tauslab.model.mass_action import MassAction, recognise
 from tauslab.model.network import Feature, Network, Reaction
@@ -18,7 +18,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "tau": frozenset(),
     "ode": frozenset(
         ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
-         "concentration")
+         "concentration", "stoichiometry", "conversion factor")
     ),
 }  # fmt: skip
 
@@ -39,6 +39,7 @@ _PLURAL = {
     "stoichiometry": "stoichiometries that are not whole constants",
     "conversion factor": "conversion factors",
     "package": "required SBML packages",
+    "name": "names that mean two things",
     "missing value": "missing values",
     "values per trajectory": "values per trajectory, which the file does not hold,",
     "concentration": "concentrations in place of numbers of molecules",
@@ -80,14 +81,22 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
     """Every reaction with its mass-action form, rules unfolded; None for a general law."""
     rules = network.rule_expressions()
-    return [
+    forms = [
         (reaction, recognise(substitute(reaction.law, rules), network.species))
         for reaction in network.reactions
     ]
+    if not any(feature.kind == "time" for feature in network.features):
+        return forms
+    return [  # a rate constant that the time moves is none
+        (reaction, None if form and "time" in symbols(form.constant) else form)
+        for reaction, form in forms
+    ]
 
 
-def check_rates(network: Network, parameter_values: Mapping[str, float]) -> None:
-    """Refuse mass-action constants that are negative, infinite or not a number.
+def check_rates(
+    network: Network, parameter_values: Mapping[str, float], *, negative: bool = False
+) -> None:
+    """Refuse mass-action constants that are infinite, not a number or, unless allowed, negative.
 
     Raises
     ------
@@ -101,10 +110,10 @@ def check_rates(network: Network, parameter_values: Mapping[str, float]) -> None
         if form.constant not in known:
             known[form.constant] = evaluate(form.constant, parameter_values)
         value = known[form.constant]
-        if not (math.isfinite(value) and value >= 0):
+        if not (math.isfinite(value) and (negative or value >= 0)):
+            allowed = "finite" if negative else "finite and 0 or more"
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; "
-                "it must be finite and 0 or more"
+                f"reaction {reaction.name}: its rate constant is {value:g}; it must be {allowed}"
             )
 
 

@@ -371,9 +371,11 @@ class Network:
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
         rules = self.rule_expressions()
         unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
-        amounts = {name: evaluate(tree, values) for name, tree in unfolded.items()}
+        at_start = {"time": 0.0, **values}
+        amounts = {name: evaluate(tree, at_start) for name, tree in unfolded.items()}
+        signed = set(self.rates).union(*(event.assignments for event in self.events))
         for name, amount in amounts.items():
-            if not (math.isfinite(amount) and (amount >= 0 or name in self.rates)):
+            if not (math.isfinite(amount) and (amount >= 0 or name in signed)):
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "
                     "it must be 0 or more"

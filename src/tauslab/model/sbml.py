@@ -84,6 +84,12 @@ class _Reader:
             for reference in each(side)
             if reference.getId()
         }
+        # Stoichiometries that are not one number stand in the network under their own name.
+        self._computed = {
+            name: reference
+            for name, reference in self._references.items()
+            if name in self._ruled or name in self._moved or name in self._assignments
+        }
         functions = {f.getId(): f.getMath() for f in each(model.getListOfFunctionDefinitions())}
         self._math = MathReader(libsbml, functions, self._resolve, self._refuse)
         self._laws: dict[str, Expression] = {}
@@ -102,6 +108,10 @@ class _Reader:
             if name not in self._ruled:
                 given = parameter.getValue() if parameter.isSetValue() else math.nan
                 self._add_value(name, f"parameter {name}", given)
+        for name, reference in self._computed.items():
+            if name not in self._ruled:
+                given = reference.getStoichiometry() if reference.isSetStoichiometry() else math.nan
+                self._add_value(name, f"stoichiometry {name}", given)
         for name, species in self._species.items():
             if name not in self._ruled:
                 self._add_species(name, species)
@@ -110,7 +120,7 @@ class _Reader:
         add_dynamics(self._model, network, self._math, self._size)
         laws = {name: self._law(name) for name in self._reactions}
         self._settle_values()
-        add_reactions(self._model, network, laws, self._math, self._refuse)
+        add_reactions(self._model, network, laws, self._math, self._refuse, self._computed)
         network.t_end = end_time(self._model)
         if not network.features:
             network.validate()
@@ -128,6 +138,8 @@ class _Reader:
             return Symbol(name)
         if name in self._reactions:
             return self._law(name)
+        if name in self._computed:
+            return Symbol(name)
         if name in self._references:
             return Number(float(self._references[name].getStoichiometry()))
         raise ModelError(f"{where}: {name!r} is not defined in the model")
@@ -152,6 +164,8 @@ class _Reader:
         if feature not in self._refused:
             self._refused.add(feature)
             self._network.features.append(feature)
+        if kind == "time" and self._model.getElementBySId("time") is not None:
+            self._refuse("name", element, "it uses the time, and the model calls something 'time'")
 
     # ---------------------------------------------------------------- elements
 
@@ -159,16 +173,11 @@ class _Reader:
         model, network = self._model, self._network
         network.features += package_features(self._document)
         for rule in self._moving:
-            if rule.isRate() and rule.getVariable() in self._references:
-                self._refuse("stoichiometry", f"rate rule for {rule.getVariable()}", "it varies")
-            elif not rule.isRate():
+            if not rule.isRate():
                 text = self._libsbml.formulaToL3String(rule.getMath()) or "nothing"
                 self._refuse("algebraic rule", "algebraic rule", f"it demands 0 = {text}")
         network.features += substance_features(self._libsbml, model)
         network.molecules_per_unit = unit_of_amount(self._libsbml, model)
-        for name, species in self._species.items():
-            if species.isSetConversionFactor() or model.isSetConversionFactor():
-                self._refuse("conversion factor", f"species {name}", "its amounts are rescaled")
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
@@ -209,9 +218,6 @@ class _Reader:
 
     def _add_rule(self, name: str, rule: Any) -> None:
         where = f"rule for {name}"
-        if name in self._references:
-            self._refuse("stoichiometry", where, "it varies a stoichiometry")
-            return
         tree = self._math.read(rule.getMath(), where)
         size = self._volume(name) if name in self._species else None
         if size is not None:
@@ -236,7 +242,7 @@ class _Reader:
                 del network.parameters[name]
                 unused.append(name)
             elif name in self._assignments:
-                network.parameters[name] = _without(tree, trees, name)
+                network.parameters[name] = _without(tree, {"time": Number(0.0), **trees}, name)
         if unit_size:
             network.notes.append(f"no size is given, 1 is taken: compartment {shorten(unit_size)}")
         if unused:

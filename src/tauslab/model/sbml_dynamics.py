@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tauslab.model.expression import Call, Expression, Number, Symbol, call, symbols
+from tauslab.model.expression import Expression, Number, call, symbols
 from tauslab.model.network import Feature, Network
 from tauslab.model.sbml_document import each
 from tauslab.model.sbml_math import MathReader
-
-_EARLIER = ("le", "lt")  # of (value, time): the trigger turns true when the time passes the value
-_LATER = ("ge", "gt")  # of (time, value)
+from tauslab.model.sbml_triggers import folded, holds_at_start, switch_times
+from tauslab.model.simultaneous import TimedAssignments, add_timed_events
 
 Size = Callable[[str], Expression | None]
 
@@ -42,45 +41,69 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
             name = rule.getVariable()
             tree = maths.read(rule.getMath(), f"rate rule for {name}")
             network.add_rate(name, _amount(tree, network, name, size))
+    timed = []
     for number, event in enumerate(each(model.getListOfEvents()), start=1):
-        _add_event(network, event, event.getId() or str(number), maths, size)
+        timed += _read_event(network, event, event.getId() or str(number), maths, size)
+    add_timed_events(network, timed)
 
 
-def _add_event(network: Network, event: Any, name: str, maths: MathReader, size: Size) -> None:
+def _read_event(
+    network: Network, event: Any, name: str, maths: MathReader, size: Size
+) -> list[TimedAssignments]:
+    """An event, as often as it comes; nothing, and a feature, where it cannot be honoured."""
+
+    def refused(kind: str, why: str) -> list[TimedAssignments]:
+        network.add_feature(Feature(kind, where, why))
+        return []
+
     where = f"event {name}"
-    if event.isSetDelay():
-        network.add_feature(Feature("delay", where, "it has a delay"))
-        return
     before = list(network.features)
     trigger = maths.read(event.getTrigger().getMath(), where)
+    delay = maths.read(event.getDelay().getMath(), where) if event.isSetDelay() else Number(0.0)
+    priority = _priority(event, maths, where)
     network.features[:] = before  # the time in a trigger is no feature of its own
-    time = _time_of(trigger, network)
-    # A trigger that counts as false before the start may come at the start.
-    trigger_element = event.getTrigger()
-    starts_false = trigger_element.isSetInitialValue() and not trigger_element.getInitialValue()
-    later = isinstance(time, Number) and time.value > 0
-    if time is None or (starts_false and not later):
-        network.add_feature(Feature("event", where, "it changes the state"))
-        return
+    times = switch_times(trigger, network.parameters)
+    if times is None:
+        return refused("event", "its trigger depends on what the model computes")
+    starts = event.getTrigger()
+    if starts.isSetInitialValue() and not starts.getInitialValue():
+        at_start = holds_at_start(trigger)
+        if not (isinstance(at_start, Number) and at_start.value == 0):
+            return refused("event", "its trigger counts as false before time 0: it may come at 0")
     trees = {}
     for assignment in each(event.getListOfEventAssignments()):
         target = assignment.getVariable()
         if target not in network.species:
-            network.add_feature(Feature("event", where, f"it changes {target}"))
-            return
+            return refused("event", f"it changes {target}")
         tree = maths.read(assignment.getMath(), where)
         trees[target] = _amount(tree, network, target, size)
-    network.add_event(name, time, trees)
+    early = event.getUseValuesFromTriggerTime()
+    if delay != Number(0.0):
+        if not symbols(delay) <= network.parameters.keys():
+            return refused("delay", "its delay depends on what the model computes")
+        if early and not all(symbols(tree) <= network.parameters.keys() for tree in trees.values()):
+            return refused("delay", "it has a delay, and keeps values from before it")
+        if starts.isSetPersistent() and not starts.getPersistent():
+            return refused("delay", "it has a delay, in which its trigger may take it back")
+        times = [_delayed(time, delay) for time in times]
+    return [
+        TimedAssignments(name if i == 0 else f"{name}_{i + 1}", time, trees, early, priority)
+        for i, time in enumerate(times)
+    ]
 
 
-def _time_of(trigger: Expression, network: Network) -> Expression | None:
-    """When a trigger turns true and stays so; None if that is not one time known in advance."""
-    if not isinstance(trigger, Call) or trigger.function not in (*_EARLIER, *_LATER):
+def _priority(event: Any, maths: MathReader, where: str) -> Expression | None:
+    if not event.isSetPriority():
         return None
-    left, right = trigger.arguments
-    time, value = (left, right) if trigger.function in _LATER else (right, left)
-    known = symbols(value) <= network.parameters.keys()
-    return value if time == Symbol("time") and known else None
+    return folded(maths.read(event.getPriority().getMath(), where))
+
+
+def _delayed(time: Expression, delay: Expression) -> Expression:
+    """A delayed time; one that never comes (0 or less) stays so."""
+    late = folded(call("add", time, delay))
+    if isinstance(time, Number):
+        return late
+    return call("if", call("gt", time, 0.0), late, 0.0)
 
 
 def _amount(tree: Expression, network: Network, name: str, size: Size) -> Expression:
