@@ -22,7 +22,7 @@ _TRIES = 50
 def document(seed: int, *, exact: bool = False) -> str:
     """Text of a valid document; the same for the same seed."""
     for attempt in range(_TRIES):
-        text: str = _Document(random.Random(seed * _TRIES + attempt), exact=exact).text()
+        text: str = _Document(seed * _TRIES + attempt, exact=exact).text()
         read = libsbml.readSBMLFromString(text)
         read.setConsistencyChecks(libsbml.LIBSBML_CAT_UNITS_CONSISTENCY, False)
         read.checkConsistency()
@@ -34,8 +34,9 @@ def document(seed: int, *, exact: bool = False) -> str:
 class _Document:
     """Builds one document, part by part; each part knows the names that stand before it."""
 
-    def __init__(self, draw: random.Random, *, exact: bool) -> None:
-        self.draw, self.exact = draw, exact
+    def __init__(self, seed: int, *, exact: bool) -> None:
+        self.draw = draw = random.Random(seed)  # noqa: S311 - no secrets here
+        self.exact = exact
         self.level, self.version = draw.choice(_VERSIONS)
         self.root = libsbml.SBMLDocument(self.level, self.version)
         self.model = self.root.createModel()
@@ -45,6 +46,7 @@ class _Document:
         self.moving: list[str] = []  # parameters that a rule moves
         self.species: list[str] = []
         self.free: list[str] = []  # species that reactions may move
+        self.resettable: list[str] = []  # values that events alone may change
         self.functions: list[tuple[str, int]] = []
 
     def text(self) -> str:
@@ -123,6 +125,9 @@ class _Document:
             elif not self.exact and self.chance(0.1):
                 compartment.setConstant(False)
                 self.rule("assignment", name, f"{self.draw.choice(self.constants)} + 1")
+            elif not self.exact and self.chance(0.1):
+                compartment.setConstant(False)
+                self.resettable.append(name)
 
     def add_species(self) -> None:
         for number in range(self.draw.randint(2, 6)):
@@ -144,7 +149,7 @@ class _Document:
 
     # ---------------------------------------------------------------- formulas
 
-    def term(self, inside: bool = True) -> str:
+    def term(self) -> str:
         """Something that is never negative and grows no faster than a species."""
         name = self.draw.choice(self.species)
         k = self.draw.choice(self.constants + self.moving)
@@ -164,7 +169,7 @@ class _Document:
         if self.level == 2 or self.version == 1:  # there max came with Version 2
             forms = [form for form in forms if not form.startswith("max")]
         forms += [self.call(k, name)] * 3
-        if inside and not self.exact:
+        if not self.exact:
             forms += [f"{k} * (1 + sin(time))", f"piecewise(0, time < 1.3, {k})"]
         return self.draw.choice(forms)
 
@@ -193,6 +198,10 @@ class _Document:
             formula = self.term()
             self.rule(kind, name, f"0.3 * ({formula})" if kind == "rate" else formula)
             self.moving.append(name)
+        if self.chance(0.3):
+            self.parameter("q", self.number(), constant=False)
+            self.moving.append("q")
+            self.resettable.append("q")
 
     def add_conversion_factors(self) -> None:
         if self.level == 2 or not self.chance(0.3):
@@ -218,7 +227,10 @@ class _Document:
             right = self.free[:1]
         for side, species in (("left", left), ("right", right)):
             for one in species:
-                self.add_reference(reaction, name, side, one)
+                # Of one on both sides with a computed stoichiometry, peers lose a part.
+                self.add_reference(
+                    reaction, name, side, one, alone=not (one in left and one in right)
+                )
         law = reaction.createKineticLaw()
         formula = self.flux(left)
         if reversible:
@@ -245,14 +257,16 @@ class _Document:
             return f"{self.draw.choice(self.constants)} * {kept} / {5 ** (len(consumed) - 1)}"
         return f"{factor} * ({self.term()}) * {gates}"
 
-    def add_reference(self, reaction: Any, name: str, side: str, species: str) -> None:
+    def add_reference(
+        self, reaction: Any, name: str, side: str, species: str, *, alone: bool
+    ) -> None:
         reference = reaction.createReactant() if side == "left" else reaction.createProduct()
         reference.setSpecies(species)
         stoichiometry = 1.0 if self.exact else self.draw.choice((1.0, 1.0, 1.0, 2.0, 0.5))
         if self.level == 3:
             reference.setConstant(True)
         reference.setStoichiometry(stoichiometry)
-        if self.exact or not self.chance(0.15):
+        if self.exact or not (alone and self.chance(0.15)):
             return
         if self.level == 3:
             self.compute_stoichiometry(reference, f"{side}_{name}_{species}")
@@ -291,9 +305,9 @@ class _Document:
 
     def add_events(self) -> None:
         ruled = {self.model.getRule(i).getVariable() for i in range(self.model.getNumRules())}
-        targets = [name for name in self.free if name not in ruled]
+        targets = [name for name in self.free if name not in ruled] + self.resettable
         for number in range(self.draw.choice((0, 0, 1, 2))):
-            if not targets:
+            if not targets:  # no two events set the same: without priorities either may be last
                 return
             event = self.model.createEvent()
             event.setId(f"E{number}")
@@ -301,16 +315,29 @@ class _Document:
                 event.setUseValuesFromTriggerTime(True)
             when = self.draw.choice((f"{1 + self.number(0, 2)}", "2.75"))
             trigger = event.createTrigger()
-            trigger.setMath(self.math(self.draw.choice((f"time >= {when}", f"{when} < time"))))
+            forms = (
+                f"time >= {when}",
+                f"{when} < time",
+                f"time > {when} && time <= 4.2",
+                f"{when} - time <= 0",
+            )
+            shared = when == "2.75"  # simultaneous events have one trigger
+            trigger.setMath(self.math(forms[0] if shared else self.draw.choice(forms)))
             if self.level == 3:
                 trigger.setInitialValue(True)
                 trigger.setPersistent(True)
-            if self.chance(0.3):
+            delayed = self.chance(0.3)
+            if delayed:
                 event.createDelay().setMath(self.math(f"{self.number(0.1, 0.9)}"))
-            for target in self.draw.sample(targets, min(len(targets), self.draw.randint(1, 2))):
+            chosen = self.draw.sample(targets, min(len(targets), self.draw.randint(1, 2)))
+            sizes = [name for name in chosen if name in self.compartments]
+            for target in sizes[:1] or chosen:  # a size alone, or what else it moves is disputed
+                targets.remove(target)
                 assignment = event.createEventAssignment()
                 assignment.setVariable(target)
-                formula = self.draw.choice((f"{target} + {self.number()}", f"{self.number()} * 3"))
+                formula = f"{self.number()} * 3"
+                if not delayed and self.chance(0.5):
+                    formula = f"{target} + {self.draw.choice(self.species)} / 4"
                 assignment.setMath(self.math(formula))
 
     def assign_initially(self) -> None:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import roadrunner
 
-ABSOLUTE, RELATIVE = 1e-20, 1e-11
-MOST_STEPS = 200_000
+RELATIVE = 1e-11
+ABSOLUTE = (1e-20, 1e-14)  # small for models in moles; too small where variables fall to zero
+MOST_STEPS = 20_000
 
 
 def selected(model: Any, names: list[str]) -> list[str]:
@@ -35,12 +36,17 @@ def selected(model: Any, names: list[str]) -> list[str]:
 
 
 def solve(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Solution of the equations."""
+    """Solution of the equations, by the smallest absolute tolerance with which there is one."""
     integrator = model.integrator
-    integrator.absolute_tolerance, integrator.relative_tolerance = ABSOLUTE, RELATIVE
-    integrator.maximum_num_steps = MOST_STEPS
+    integrator.relative_tolerance, integrator.maximum_num_steps = RELATIVE, MOST_STEPS
     names = selected(model, request["names"])
-    rows = np.array(model.simulate(times=request["times"]), float)
+    try:
+        integrator.absolute_tolerance = ABSOLUTE[0]
+        rows = np.array(model.simulate(times=request["times"]), float)
+    except RuntimeError:
+        model.resetAll()
+        integrator.absolute_tolerance = ABSOLUTE[1]
+        rows = np.array(model.simulate(times=request["times"]), float)
     if rows.shape[0] != len(request["times"]):
         raise RuntimeError(f"{rows.shape[0]} rows for {len(request['times'])} times")
     return {"values": {name: rows[:, i + 1].tolist() for i, name in enumerate(names)}}
@@ -78,7 +84,7 @@ def main() -> None:
         try:
             model = roadrunner.RoadRunner(request["file"])
             answer = (sample if request["trajectories"] else solve)(model, request)
-        except Exception as error:  # whatever it raises is what there is to tell
+        except Exception as error:  # noqa: BLE001 - whatever it raises is what there is to tell
             answer = {"error": " ".join(str(error).split())[:300]}
         print(json.dumps(answer), file=answers, flush=True)
 

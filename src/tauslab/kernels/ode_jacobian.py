@@ -92,8 +92,14 @@ class Differentiator:
         if kind == "pow":
             base, power = arguments
             if place == 1:
-                return apply("mul", node, apply("log", base))
-            return apply("mul", power, apply("pow", base, apply("sub", power, one)))
+                slope = apply("mul", node, apply("log", base))
+            else:
+                slope = apply("mul", power, apply("pow", base, apply("sub", power, one)))
+            exponent = graph.value_of(power)
+            if place == 0 and exponent is not None and exponent >= 1:
+                return slope
+            # At 0 the slope may be infinite, as that of a root: there a step has none.
+            return apply("if", apply("eq", base, graph.number(0.0)), graph.number(0.0), slope)
         return self._build(_DERIVATIVES[kind], {"a": arguments[0], "y": node})
 
     def _build(self, tree: Expression, names: Mapping[str, int]) -> int:
@@ -104,12 +110,13 @@ class Differentiator:
         return self.graph.apply(tree.function, *(self._build(a, names) for a in tree.arguments))
 
 
-# Of a function f(a) = y: its derivative by a.
+# Of a function f(a) = y: its derivative by a; of roots at 0, where it is infinite, none.
 _DERIVATIVES = {
     name: parse(text)
     for name, text in {
-        "exp": "y", "log": "1 / a", "log10": "0.4342944819032518 / a", "sqrt": "0.5 / y",
-        "cbrt": "1 / (3 * y * y)", "abs": "if(a < 0, -1, 1)", "sin": "cos(a)", "cos": "-sin(a)",
+        "exp": "y", "log": "1 / a", "log10": "0.4342944819032518 / a",
+        "sqrt": "if(y == 0, 0, 0.5 / y)", "cbrt": "if(y == 0, 0, 1 / (3 * y * y))",
+        "abs": "if(a < 0, -1, 1)", "sin": "cos(a)", "cos": "-sin(a)",
         "tan": "1 + y * y", "asin": "1 / sqrt(1 - a * a)", "acos": "-1 / sqrt(1 - a * a)",
         "reciprocal": "-y * y",
         "atan": "1 / (1 + a * a)", "sinh": "cosh(a)", "cosh": "sinh(a)", "tanh": "1 - y * y",

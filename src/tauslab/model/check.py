@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, substitute, symbols
@@ -39,6 +40,7 @@ _PLURAL = {
     "stoichiometry": "stoichiometries that are not whole constants",
     "conversion factor": "conversion factors",
     "package": "required SBML packages",
+    "compartment": "sizes that a rule moves, under a rate rule,",
     "name": "names that mean two things",
     "missing value": "missing values",
     "values per trajectory": "values per trajectory, which the file does not hold,",
@@ -62,12 +64,21 @@ def require_support(network: Network, method: str) -> None:
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
         hints = "; --molecules converts them" if first.kind == "mole" else ""
+        if first.kind == "missing value" and not first.element.startswith("reaction"):
+            hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
         if not any(refusing(feature, ["ode"]) for feature in network.features):
             hints += "; --method ode can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
             f"by {method}; {first.message}{more}{hints}"
         )
+
+
+def without_missing(network: Network, names: Collection[str]) -> Network:
+    """The network without the complaint that values of `names` are missing, for they are given."""
+    given = {f"{kind} {name}" for kind in ("parameter", "compartment", "species") for name in names}
+    features = [f for f in network.features if f.kind != "missing value" or f.element not in given]
+    return network if features == network.features else replace(network, features=features)
 
 
 def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:

@@ -22,10 +22,13 @@ def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
         if count > 2**31 - 1:
             raise ModelError(f"species {name}: initial amount {count} is above 2147483647")
     if changed:
-        warnings.warn(
-            f"initial amounts that are not whole were rounded: {some(dict.fromkeys(changed))}",
-            stacklevel=2,
-        )
+        text = "initial amounts that are not whole were rounded"
+        if not any(counts.values()):
+            text = (
+                "all initial amounts are below a molecule and were rounded to 0 (amounts in moles "
+                "need --molecules)"
+            )
+        warnings.warn(f"{text}: {some(dict.fromkeys(changed))}", stacklevel=2)
     return counts
 
 

@@ -12,6 +12,7 @@ from tauslab.model.network import Network
 
 AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
 _KINDS = ("mole", "scaled unit")  # features that converting settles
+NO_UNIT = "no substance unit is stated: amounts are read as molecules"  # how a note begins
 _FACTOR = "molecules_per_unit"
 
 
@@ -64,7 +65,7 @@ def in_molecules(network: Network) -> Network:
         return call("mul", unit, read(tree)) if of is None or of in amounts else read(tree)
 
     result = Network(network.name)
-    result.t_end, result.labels, result.notes = network.t_end, network.labels, network.notes.copy()
+    result.t_end, result.labels = network.t_end, network.labels
     result.source_path, result.source_text = network.source_path, network.source_text
     result.features = [feature for feature in network.features if feature.kind not in _KINDS]
     result.parameters = {**network.parameters, factor: Number(per_unit)}
@@ -89,6 +90,7 @@ def in_molecules(network: Network) -> Network:
         )
         for reaction in network.reactions
     ]
+    result.notes = [note for note in network.notes if not note.startswith(NO_UNIT)]
     result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
     return result
 
@@ -121,7 +123,9 @@ def unit_of_amount(libsbml: Any, model: Any) -> float | None:
 def _molecules_in(libsbml: Any, model: Any, name: str) -> float | None:
     definition = model.getUnitDefinition(name)
     if definition is None:
-        return {"mole": AVOGADRO, "item": 1.0, "dimensionless": 1.0}.get(name)
+        # "substance" is the unit of Level 2 where a file states none: the mole.
+        known = {"mole": AVOGADRO, "substance": AVOGADRO, "item": 1.0, "dimensionless": 1.0}
+        return known.get(name)
     units = (definition.getUnit(i) for i in range(definition.getNumUnits()))
     return _product(_size_of(libsbml, unit) for unit in units)
 

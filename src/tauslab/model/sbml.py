@@ -14,7 +14,7 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, Number, Symbol, call, substitute, symbols
-from tauslab.model.molecules import unit_of_amount
+from tauslab.model.molecules import NO_UNIT, unit_of_amount
 from tauslab.model.network import Feature, Network, Rule, Species
 from tauslab.model.sbml_document import (
     default_unit,
@@ -181,7 +181,8 @@ class _Reader:
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
-            network.notes.append("no substance unit is stated: amounts are read as molecules")
+            moles = "; Level 2 means moles, which --molecules converts"
+            network.notes.append(NO_UNIT + (moles if model.getLevel() == 2 else ""))
         if model.getNumConstraints():
             network.notes.append(f"{model.getNumConstraints()} constraints are ignored")
 

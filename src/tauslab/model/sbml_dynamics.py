@@ -6,10 +6,10 @@ fixed for reactions, so that it is part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tauslab.model.expression import Expression, Number, call, symbols
+from tauslab.model.expression import Expression, Number, Symbol, call, substitute, symbols
 from tauslab.model.network import Feature, Network
 from tauslab.model.sbml_document import each
 from tauslab.model.sbml_math import MathReader
@@ -36,11 +36,14 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
     size
         Size of the compartment where the name of a species means a concentration, else None.
     """
-    for rule in each(model.getListOfRules()):
-        if rule.isRate() and rule.getVariable() in network.species:
-            name = rule.getVariable()
-            tree = maths.read(rule.getMath(), f"rate rule for {name}")
-            network.add_rate(name, _amount(tree, network, name, size))
+    rules = {rule.getVariable(): rule for rule in each(model.getListOfRules()) if rule.isRate()}
+    rates = {
+        name: maths.read(rule.getMath(), f"rate rule for {name}")
+        for name, rule in rules.items()
+        if name in network.species
+    }
+    for name, tree in rates.items():
+        network.add_rate(name, _amount_rate(tree, network, name, size, rates))
     timed = []
     for number, event in enumerate(each(model.getListOfEvents()), start=1):
         timed += _read_event(network, event, event.getId() or str(number), maths, size)
@@ -75,8 +78,8 @@ def _read_event(
         target = assignment.getVariable()
         if target not in network.species:
             return refused("event", f"it changes {target}")
-        tree = maths.read(assignment.getMath(), where)
-        trees[target] = _amount(tree, network, target, size)
+        trees[target] = maths.read(assignment.getMath(), where)
+    trees = {target: _amount(tree, network, target, size, trees) for target, tree in trees.items()}
     early = event.getUseValuesFromTriggerTime()
     if delay != Number(0.0):
         if not symbols(delay) <= network.parameters.keys():
@@ -106,7 +109,35 @@ def _delayed(time: Expression, delay: Expression) -> Expression:
     return call("if", call("gt", time, 0.0), late, 0.0)
 
 
-def _amount(tree: Expression, network: Network, name: str, size: Size) -> Expression:
-    """An amount, or an amount per time, from what the model states of a concentration."""
+def _amount(
+    tree: Expression,
+    network: Network,
+    name: str,
+    size: Size,
+    replaced: Mapping[str, Expression] | None = None,
+) -> Expression:
+    """The amount of what the model states of a concentration; `replaced` are new sizes."""
     volume = size(name) if network.species[name].compartment is not None else None
-    return tree if volume is None else call("mul", tree, volume)
+    return tree if volume is None else call("mul", tree, substitute(volume, replaced or {}))
+
+
+def _amount_rate(
+    tree: Expression, network: Network, name: str, size: Size, rates: Mapping[str, Expression]
+) -> Expression:
+    """An amount per time, from what the model states of a concentration.
+
+    The amount is n = c V, so that dn/dt = V dc/dt + n / V dV/dt where the compartment moves.
+    """
+    volume = size(name) if network.species[name].compartment is not None else None
+    if volume is None:
+        return tree
+    assert isinstance(volume, Symbol)
+    scaled = call("mul", tree, volume)
+    if volume.name in rates:
+        concentration = call("div", Symbol(name), volume)
+        return call("add", scaled, call("mul", concentration, rates[volume.name]))
+    given = network.rule_expressions().get(volume.name, Number(0.0))
+    if symbols(given) - network.parameters.keys():
+        why = f"it moves a concentration, and a rule moves the size of {volume.name}"
+        network.add_feature(Feature("compartment", f"rate rule for {name}", why))
+    return scaled

@@ -26,9 +26,9 @@ def add_reactions(
 ) -> None:
     """Add every reaction of the libsbml `model` to `network`, which holds all else already.
 
-    A law that is marked reversible and is a difference of two parts, none ever negative, becomes
-    the reactions ``R`` and ``R_reverse``. A species with a stoichiometry that is not a whole number,
-    or with a conversion factor, gets an equation of its own, for ``ode``, and no reaction moves it.
+    A law marked reversible that is a difference of two parts, none ever negative, becomes the
+    reactions ``R`` and ``R_reverse``. A species with a stoichiometry that is no whole number, or
+    with a conversion factor, gets an equation of its own, for ``ode``, and no reaction moves it.
 
     Parameters
     ----------

@@ -107,7 +107,9 @@ def _relation(tree: Expression) -> _Relation | None:
         return None
     function = tree.function if slope > 0 else _RELATIONS[tree.function]
     change = _minus(right, left) if slope > 0 else _minus(left, right)
-    return _Relation(function, change if abs(slope) == 1 else folded(call("div", change, abs(slope))))
+    return _Relation(
+        function, change if abs(slope) == 1 else folded(call("div", change, abs(slope)))
+    )
 
 
 def _linear(tree: Expression) -> tuple[float, Expression] | None:
@@ -124,7 +126,9 @@ def _linear(tree: Expression) -> tuple[float, Expression] | None:
         return None
     (a, x), (b, y) = parts[0], parts[1]
     if tree.function == "add":
-        return a + b, y if x == Number(0.0) else x if y == Number(0.0) else folded(call("add", x, y))
+        return a + b, y if x == Number(0.0) else x if y == Number(0.0) else folded(
+            call("add", x, y)
+        )
     if tree.function == "sub":
         return a - b, _minus(x, y)
     if tree.function == "mul" and isinstance(x, Number) and a == 0:

@@ -54,6 +54,11 @@ def _executed(network: Network, group: list[TimedAssignments]) -> list[TimedAssi
     rules = network.rule_expressions()
     if not any(_disturbs(a, b, rules) for a, b in itertools.combinations(group, 2)):
         return group
+    sizes = {species.compartment for species in network.species.values()}
+    moved = [event for event in group if event.values.keys() & sizes]
+    if moved:  # then what a concentration is depends on which comes first
+        _refuse(network, moved[0], "it changes the size of a compartment beside another event")
+        return []
     ordered = _by_priority(network, group)
     late = [event for event in ordered if not event.early]
     if not ordered or len(late) == len(ordered):

@@ -239,7 +239,8 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     lines = []
     for name in (result.species + result.observables)[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
-        lines.append(f"  {name} at t = {result.times[-1]:g}: mean {_span(means)}, sd {_span(sds)}")
+        found = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
+        lines.append(f"  {name} at t = {result.times[-1]:g}: {found}")
     more = len(result.species + result.observables) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network.validate()
     values = network.parameter_values()
     check_rates(network, values, negative=True)
-    network.initial_amounts(values)  # says which is not allowed
+    _warn_of_small(network.initial_amounts(values), network, options)
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     system = lower_ode(network, parameters=values, varying=varying, recorded=recorded)
@@ -77,6 +78,19 @@ def prepare_ode(network: Network, options: Options) -> Task:
     return replace(task, record=checked_record(task))
 
 
+def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Options) -> None:
+    """Warn where steps may be as wrong as all that there is: amounts in moles, for instance."""
+    chosen = options.integration
+    moved = {n for n, species in network.species.items() if not species.fixed} | set(network.rates)
+    largest = max((abs(amounts[name]) for name in moved), default=0.0)
+    if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
+        warnings.warn(
+            f"no amount is above {largest:.2g} at the start, and --atol {chosen.atol:g} allows "
+            f"errors of that size: give one such as --atol {largest * 1e-9:.0e}",
+            stacklevel=2,
+        )
+
+
 def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArray:
     """Inputs ``[1 or trajectory or point, name]``; zero where a trajectory draws its own."""
     count = max((len(column) for column in rows.values()), default=1)
@@ -91,6 +105,7 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
     return table
 
 
+_MANY = 100.0  # by how much amounts should exceed errors
 _OF_DEVICES = ("layout", "warps", "memory_warps", "balance")
 
 

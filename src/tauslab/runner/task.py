@@ -15,7 +15,7 @@ from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.selectors import pilot_events, selector_of
 from tauslab.model.canonical import canonical_text
-from tauslab.model.check import check_rates, require_support
+from tauslab.model.check import check_rates, require_support, without_missing
 from tauslab.model.counts import round_counts
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expression import Expression, Number, symbols
@@ -204,7 +204,8 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
 
 def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
-    require_support(network, "ssa" if options.method == "auto" else options.method)
+    method = "ssa" if options.method == "auto" else options.method
+    require_support(without_missing(network, options.set.keys()), method)
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
@@ -286,7 +287,8 @@ def with_settings(
                 f"{option} {name}: neither a parameter nor a species of {network.name}; "
                 f"parameters: {_some(parameters)}; species: {_some(network.species)}"
             )
-    return replace(network, parameters=parameters, species=species)
+    changed = replace(network, parameters=parameters, species=species)
+    return without_missing(changed, settings.keys())
 
 
 def _initial_columns(
