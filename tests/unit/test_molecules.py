@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.model.counts import round_counts
 from tauslab.model.errors import ModelError
 from tauslab.model.molecules import AVOGADRO
 from tauslab.runner.cli import main
@@ -132,3 +133,21 @@ def test_a_result_in_moles_does_not_tell_its_unit(data, tmp_path, capsys):
     again = ["run", out, "--molecules", "--method", "ssa", "-o", str(tmp_path / "b.h5")]
     assert main(again) == 2
     assert "a result does not keep the size of their unit" in capsys.readouterr().err
+
+
+def test_level_2_without_units_means_moles(tmp_path):
+    """As numbers of molecules by default, with a note; by --molecules as the mole it stands for."""
+    path = tmp_path / "m.xml"
+    text = _MODEL.format(unit="", own="")
+    path.write_text(text.replace("<listOfUnitDefinitions></listOfUnitDefinitions>", ""))
+    network = ts.read(path)
+    assert any("Level 2 means moles" in note for note in network.notes)
+    assert network.initial_amounts() == {"A": 6.0, "B": 1.0}
+    counted = ts.in_molecules(network)
+    assert counted.initial_amounts() == {"A": 6 * AVOGADRO, "B": AVOGADRO}
+    assert not any("Level 2" in note for note in counted.notes)
+
+
+def test_amounts_that_all_round_to_nothing_are_told():
+    with pytest.warns(UserWarning, match=r"all initial amounts are below a molecule .*: A"):
+        assert round_counts({"A": 1e-21, "B": 0.0}) == {"A": 0, "B": 0}

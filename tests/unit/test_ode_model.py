@@ -162,3 +162,16 @@ def test_events_at_the_start_never_come_and_may_not_vary():
     assert run(network, [0.0, 1.0]).amounts("X").tolist() == [[1.0, 1.0]]
     with pytest.raises(ModelError, match="its time depends on when, which varies"):
         lower_ode(network, parameters={"when": 0.0}, varying=["when"])
+
+
+def test_roots_that_start_at_zero():
+    """Their slope is infinite there; dx/dt = 1 + x^0.4 + sqrt(x) all the same begins at 1."""
+    network = ts.Network("roots")
+    network.add_parameter("n", 0.4)
+    network.add_species("x", 0)
+    network.add_reaction("-> x", law="1 + x ^ n + sqrt(x)")
+    found = [
+        run(network, [1.0], ode_solver=solver).amounts("x")[0, 0]
+        for solver in ("rosenbrock", "dopri5")
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)

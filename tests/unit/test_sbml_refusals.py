@@ -231,3 +231,19 @@ def test_libsbml_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_undefined_pieces_are_not_a_number(tmp_path: Path) -> None:
     text = model(species=species("X"), reactions=reaction("R", "piecewise(1, X > 20)", "X"))
     assert math.isnan(propensities(read_text(tmp_path, text))["R"])
+
+
+def test_the_time_and_something_called_time(tmp_path: Path) -> None:
+    """Both would be `time` in a formula."""
+    text = model(
+        species=species("X"),
+        listed=(("listOfParameters", parameter("time", 2.0)),),
+        reactions=reaction("R", "X * t", "X").replace(
+            "<ci> t </ci>",
+            '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/time">t'
+            "</csymbol>",
+        ),
+    )
+    network = read_text(tmp_path, text)
+    with pytest.raises(ModelError, match="reaction R: names that mean two things"):
+        require_support(network, "ode")

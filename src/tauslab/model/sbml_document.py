@@ -136,7 +136,10 @@ def package_features(document: Any) -> Iterator[Feature]:
         if document.getPackageRequired(prefix):
             names.append(prefix)
     for name in names:
-        yield Feature("package", f"package {name}", "the file marks it as required")
+        how = (
+            "; write the model without submodels (libsbml: flatten comp)" if name == "comp" else ""
+        )
+        yield Feature("package", f"package {name}", f"the file marks it as required{how}")
 
 
 def substance_features(libsbml: Any, model: Any) -> Iterator[Feature]:
