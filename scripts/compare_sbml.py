@@ -43,6 +43,7 @@ from tauslab.model.sbml import read_sbml
 FloatArray = npt.NDArray[np.float64]
 
 WORKER = Path(__file__).parent / "peers" / "sbml_worker.py"
+ABSOLUTE = (1e-20, 1e-14)  # errors; models in moles have small amounts
 LARGEST_Z = 5.0
 OURS_TO_THEIRS = 10  # trajectories
 FEWEST_VARIANCE = 1e-12
@@ -109,14 +110,20 @@ def sampled_times(options: argparse.Namespace, network: ts.Network) -> list[floa
 def solution(network: ts.Network, times: Sequence[float]) -> dict[str, FloatArray]:
     """Every recorded quantity at each time, by tauslab's equations engine.
 
-    By the solver for stiff equations first, or by the other where a Jacobian is not finite.
+    By the first solver and absolute tolerance with which all is finite: a Jacobian may not be, and
+    a jump from 0 never is within too small a tolerance.
     """
-    found = solved(network, times, "rosenbrock")
-    finite = all(np.isfinite(values).all() for values in found.values())
-    return found if finite else solved(network, times, "dopri5")
+    for atol in ABSOLUTE:
+        for solver in ("rosenbrock", "dopri5"):
+            found = solved(network, times, solver, atol)
+            if all(np.isfinite(values).all() for values in found.values()):
+                return found
+    return found
 
 
-def solved(network: ts.Network, times: Sequence[float], solver: str) -> dict[str, FloatArray]:
+def solved(
+    network: ts.Network, times: Sequence[float], solver: str, atol: float
+) -> dict[str, FloatArray]:
     """Every recorded quantity at each time, by one of the solvers."""
     result = ts.run(
         network,
@@ -125,7 +132,7 @@ def solved(network: ts.Network, times: Sequence[float], solver: str) -> dict[str
         times=times,
         ode_solver=solver,
         rtol=1e-9,
-        atol=1e-20,
+        atol=atol,
         max_steps=2_000_000,
         device="cpu",
         threads=1,

@@ -247,3 +247,19 @@ def test_the_time_and_something_called_time(tmp_path: Path) -> None:
     network = read_text(tmp_path, text)
     with pytest.raises(ModelError, match="reaction R: names that mean two things"):
         require_support(network, "ode")
+
+
+def test_a_function_that_stands_for_what_the_file_cannot_say(tmp_path: Path) -> None:
+    """Programs write rateOf as a function whose body is not a number."""
+    body = mathml("lambda(x, notanumber)")
+    text = model(
+        species=species("X"),
+        listed=(
+            (
+                "listOfFunctionDefinitions",
+                f'<functionDefinition id="rateOf">{body}</functionDefinition>',
+            ),
+        ),
+        reactions=reaction("R", "rateOf(X)", "X"),
+    )
+    assert kinds(read_text(tmp_path, text)) == [("function", "reaction R")]

@@ -139,6 +139,9 @@ class MathReader:
         self._expanding.append(name)
         body = self._read(definition.getChild(count), f"{where} (function {name})", inner)
         self._expanding.pop()
+        if isinstance(body, Number) and math.isnan(body.value):  # a stand-in, as for rateOf
+            what = f"its math uses {name!r}, which the file defines as not a number"
+            self._refuse("function", where, what)
         return body
 
 
