@@ -42,9 +42,10 @@ def _places(page: Page) -> Iterator[tuple[str, str]]:
         if entry.object.__name__[0].isupper() or entry.title != entry.call:
             names.add(entry.object.__name__)  # another name could be that of an argument
         yield from ((name, _place(page, entry.title)) for name in names)
-        for name, _ in _members(entry.object) if inspect.isclass(entry.object) else ():
+        for name, member in _members(entry.object) if inspect.isclass(entry.object) else ():
             title = f"{entry.object.__name__}.{name}"
-            yield from ((called, _place(page, title)) for called in (title, f"tauslab.{title}"))
+            place = _place(page, title if callable(member) else entry.title)
+            yield from ((called, place) for called in (title, f"tauslab.{title}"))
 
 
 def _place(page: Page, title: str) -> str:

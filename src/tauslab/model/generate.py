@@ -58,6 +58,8 @@ def random_network(
         Molecules of every species, or of each ``[species]``.
     seed
         64 bits.
+    name
+        What the network is called.
 
     Raises
     ------

@@ -27,6 +27,8 @@ def obstacles(
 
     Parameters
     ----------
+    grid
+        The lattice.
     inside
         The region: all sites of a sphere lie in it.
     radius

@@ -65,7 +65,19 @@ def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
 def cylinder(
     grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
 ) -> Mask:
-    """Sites of a cylinder of total `length` along an axis, with flat ends; metres."""
+    """Sites of a cylinder of total `length` along an axis, with flat ends.
+
+    Parameters
+    ----------
+    grid
+        The lattice.
+    length, radius
+        In metres.
+    axis
+        ``z``, ``y`` or ``x``.
+    centre
+        By default the lattice's middle.
+    """
     along, across = _along(grid, axis, centre)
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
     return _whole(grid, flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE)))
@@ -76,7 +88,15 @@ def capsule(
 ) -> Mask:
     """Sites of a cylinder with round ends, a rod-shaped cell; `length` is from tip to tip.
 
-    Metres. A length below twice the radius is a `ModelError`.
+    Parameters
+    ----------
+    grid, length, radius, axis, centre
+        As of `tauslab.geometry.cylinder`.
+
+    Raises
+    ------
+    ModelError
+        The length is below twice the radius.
     """
     if length < 2 * _above_0(radius, "radius"):
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")

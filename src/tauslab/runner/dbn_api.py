@@ -141,6 +141,8 @@ def check_property(  # noqa: PLR0913
 
     Parameters
     ----------
+    model
+        A network, or a model file.
     formula
         As ``F[0,10](X > 3) & G[20,50](Y < 1)``; see `tauslab.dbn.parse_property`.
     test

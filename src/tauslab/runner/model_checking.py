@@ -100,8 +100,18 @@ def check(
 
     Parameters
     ----------
+    formula
+        As for `tauslab.dbn.parse_property`.
+    test
+        The probability to be tested, and the errors that are accepted.
+    times
+        Sample times ``[time]``.
     simulate
         From the number of the first trajectory and how many, to their samples, time by time.
+    batch
+        Trajectories that are made at a time.
+    most
+        Trajectories at most.
 
     Raises
     ------
