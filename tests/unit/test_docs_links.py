@@ -83,3 +83,16 @@ def test_pages_that_the_code_speaks_of():
     }
     assert found
     assert sorted((where, page) for where, page in found if not (ROOT / page).exists()) == []
+
+
+def test_every_page_can_be_reached_from_the_index():
+    reached, left = set(), [ROOT / "docs" / "index.md"]
+    while left:
+        page = left.pop()
+        if page.suffix != ".md" or page in reached:
+            continue
+        reached.add(page)
+        targets = (link.partition("#")[0] for link in LINK.findall(page.read_text()))
+        left += [(page.parent / t).resolve() for t in targets if t and ":" not in t]
+    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert sorted(name_of(page) for page in pages - reached) == []
