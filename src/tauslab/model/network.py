@@ -198,6 +198,7 @@ class Network:
         *,
         rate: float | str | Expression | None = None,
         law: float | str | Expression | None = None,
+        limit: float | str | Expression | None = None,
         parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
     ) -> None:
@@ -212,6 +213,9 @@ class Network:
             combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
+        limit
+            Beside `law`: what ``ode`` takes in its place, the limit for many molecules; `rate` has
+            its own.
         parameters
             Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
         name
@@ -220,8 +224,9 @@ class Network:
         Raises
         ------
         ModelError
-            The equation is none, the name is taken, or not one of `rate` and `law` is given. Names
-            that no species or parameter has are found by `validate`, and when a run starts.
+            The equation is none, the name is taken, not one of `rate` and `law` is given, or a
+            limit of a `rate`. Names that no species or parameter has are found by `validate`, and
+            when a run starts.
         """
         name = name or f"R{len(self.reactions) + 1}"
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
@@ -230,14 +235,16 @@ class Network:
             raise ModelError(f"reaction {name!r} is defined twice")
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        if rate is not None and limit is not None:
+            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
         reactants, products = parse_equation(equation, f"reaction {name}")
-        limit = None
         if rate is not None:
             tree = mass_action_law(as_expression(rate), reactants)
             limit = continuous_law(as_expression(rate), reactants)
         else:
             assert law is not None
             tree = as_expression(law)
+            limit = None if limit is None else as_expression(limit)
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)

@@ -214,8 +214,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     record
         Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS`` and
         ``summary:KIND:SPECIES[:...]`` (a number per trajectory, such as
-        ``summary:first-passage:X:100``), as a list or separated by commas. By default
-        trajectories while they stay below 1 GiB, else statistics and final.
+        ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what `sample` drew; as a list
+        or separated by commas. By default trajectories while they stay below 1 GiB, else statistics
+        and final.
     selector
         Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
         draw from the same law. By default the network decides, see docs/large-networks.md.
