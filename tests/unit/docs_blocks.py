@@ -95,4 +95,5 @@ def shorter_python(code: str) -> str:
     code = re.sub(r"\bn=[\d_]+", "n=8", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
     code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)
+    code = re.sub(r"hooks=\[\(\d+, ", "hooks=[(10, ", code)
     return re.sub(r"(frame|count)_every=[\d_]+", r"\1_every=5", code)
