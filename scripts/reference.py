@@ -56,7 +56,7 @@ def _page(page: Page, places: dict[str, str]) -> str:
     def markdown(docstring: str, own: str) -> str:
         return reference_text.markdown(docstring, places, page.stem, own)
 
-    parts = [f"# {page.title}", reference_text.linked(page.intro, places, page.stem, "")]
+    parts = [f"# {page.title}", markdown(page.intro, "")]
     for entry in page.entries:
         parts += [f"## {entry.title}"]
         if inspect.isclass(entry.object):

@@ -141,7 +141,7 @@ PAGES = (
     Page(
         "dbn",
         "Dynamic Bayesian networks",
-        "`from tauslab import dbn`; [dbn.md](../dbn.md) tells what they are for.",
+        f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
         (
             *_of(dbn, "tauslab.dbn"),
             _entry(dbn_network.Rows, dbn_network.__name__, made_by_user=False),

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import reference  # noqa: E402 - a script, found by its folder
 import reference_commands  # noqa: E402
 import reference_text  # noqa: E402
-from reference_pages import PAGES  # noqa: E402
+from reference_pages import HIDDEN, PAGES  # noqa: E402
 
 FUNCTIONS = [e for page in PAGES for e in page.entries if inspect.isfunction(e.object)]
 EVIDENT = {"grid", "lattice", "network", "path"}  # what a function is about
@@ -44,6 +44,12 @@ def test_pages_are_up_to_date():
 def test_every_public_name_is_there():
     titles = {entry.title for page in PAGES for entry in page.entries}
     assert set(public_names()) - {"tauslab.dbn", "tauslab.geometry"} <= titles
+
+
+def test_what_is_hidden_is_there():
+    classes = {entry.object.__name__: entry.object for page in PAGES for entry in page.entries}
+    for name, members in HIDDEN.items():
+        assert [member for member in members if not hasattr(classes[name], member)] == []
 
 
 def test_every_option_has_a_keyword():

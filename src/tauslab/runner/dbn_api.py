@@ -84,17 +84,6 @@ def build(  # noqa: PLR0913 - as the command has
         The model or an option is not allowed; one sentence says what is.
     DeviceError, DeviceFailed, KernelCompileError, OutputError
         The machine lacks something, or failed.
-
-    Examples
-    --------
-    >>> import tauslab as ts
-    >>> net = ts.Network("decay")
-    >>> net.add_species("X", 100)
-    >>> net.add_parameter("k", 1.0)
-    >>> net.add_reaction("X ->", rate="k")
-    >>> made = ts.dbn.build(net, unknown=["k"], samples=500, t_end=2, points=3, device="cpu")
-    >>> made.marginal("X").shape  # [time, bin]
-    (3, 5)
     """
     network = _network(model)
     own = intervals if isinstance(intervals, Mapping) else {}

@@ -70,7 +70,10 @@ class SequentialTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a test ended: `holds` is None if its samples did not suffice."""
+    """How a test ended: `holds` is True, False, or None if its samples did not suffice.
+
+    `samples` trajectories were looked at, of which `satisfied` have the property.
+    """
 
     test: SequentialTest
     holds: bool | None

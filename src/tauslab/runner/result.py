@@ -29,7 +29,7 @@ BoolArray = npt.NDArray[np.bool_]
 class Moments(NamedTuple):
     """Of a summary over the trajectories for which it is a number: how many, mean, deviation.
 
-    Arrays ``[point]``, without a sweep single numbers.
+    `n`, `mean` and `std` are arrays ``[point]``, without a sweep single numbers.
     """
 
     n: npt.NDArray[np.int64]
