@@ -187,12 +187,12 @@ class Result(Recorded):
         ConfigError
             A level outside 0 to 1, an unknown name, or samples were not recorded.
         """
-        levels = [q] if isinstance(q, (int, float)) else list(q)
-        if not all(0 <= level <= 1 for level in levels):
-            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q}")
-        values = pointwise.quantiles(self, name, levels)
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+        values = pointwise.quantiles(self, name, levels.tolist())
         values = values if self.swept else values[0]
-        return values[..., 0, :] if isinstance(q, (int, float)) else values
+        return values if np.ndim(q) else values[..., 0, :]
 
     def histogram(
         self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
