@@ -113,6 +113,11 @@ class Lattice:
         self._reaction_names: set[str] = set()
         self.set_boundary(FACES, boundary)
 
+    def __repr__(self) -> str:
+        """One line, whatever the size."""
+        sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
+        return f"<Lattice {self.name}: {' x '.join(map(str, self.shape))} sites, {sizes}>"
+
     # ---------------------------------------------------------------- building
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:

@@ -348,6 +348,8 @@ class Result(Recorded):
 
     def __repr__(self) -> str:
         """One line: what was run, how much of it, where it lies."""
+        if getattr(self.data, "closed", False):
+            return f"<Result {self.name}: closed>"
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         where = f" at {self.n_points} points" if self.swept else ""
         state = "" if self.complete else ", unfinished"
@@ -357,6 +359,14 @@ class Result(Recorded):
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A copy, as another process gets it, opens the file for itself."""
+        if self.path is None:
+            return Result, (self.data, self.attributes)
+        from tauslab.runner.output.reader import open_result
+
+        return open_result, (self.path.absolute(),)
 
     # --- helpers ---
 
