@@ -35,8 +35,8 @@ FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
 
 
-def read(path: str | os.PathLike[str]) -> Network | Lattice:
-    """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a `Network` or a `Lattice`: SBML, BioNetGen ``.net``, TOML, ``.lm``, a file of ours.
 
     Raises
     ------
