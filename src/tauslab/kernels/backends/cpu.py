@@ -68,6 +68,7 @@ class CpuStream:
     def __init__(self) -> None:
         self._queue = ThreadPoolExecutor(1, thread_name_prefix="tauslab-stream")
         self._error: BaseException | None = None
+        self.last: Future[object] | None = None  # done when the queue is empty
 
     def submit(self, work: Callable[[], object]) -> None:
         """Append work; after a failure the rest is skipped."""
@@ -79,21 +80,17 @@ class CpuStream:
                 except BaseException as error:  # noqa: BLE001 - handed to whoever waits
                     self._error = error
 
-        self._queue.submit(run)
+        self.last = self._queue.submit(run)
 
     def record(self) -> CpuEvent:
         """Mark the work given so far."""
         event = CpuEvent()
-        self._queue.submit(lambda: event.reach(self._error))
+        self.last = self._queue.submit(lambda: event.reach(self._error))
         return event
 
     def wait_for(self, event: CpuEvent) -> None:
         """Let later work start after `event`."""
         self.submit(event.wait)
-
-    def last(self) -> Future[None]:
-        """Done when the queue is empty."""
-        return self._queue.submit(lambda: None)
 
     def close(self, *, wait_for_it: bool) -> None:
         """End the thread, once the queue is empty."""
@@ -287,7 +284,8 @@ class CpuBackend:
         still does so beside the caller and ends by itself, and its threads with it.
         """
         self.closed = True
-        idle = not wait([stream.last() for stream in self._streams], _PATIENCE).not_done
+        given = [stream.last for stream in self._streams if stream.last is not None]
+        idle = not wait(given, _PATIENCE).not_done
         for stream in self._streams:
             stream.close(wait_for_it=idle)
         self.pool.shutdown(wait=idle)
