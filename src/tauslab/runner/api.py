@@ -372,7 +372,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         set={name: numbers(name, values) for name, values in dict(set or {}).items()},
         sweep=points_of(sweep, table, design),
         species=names_of(species),
-        record=None if record is None else Record.parse(record),
+        record=None if record is None else Record.parse(names_of(record) or ()),
         epsilon=epsilon,
         post_leap_check=post_leap_check,
         selector=selector,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,15 @@ def numbers(name: str, values: Any) -> Any:
 
 
 def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Names, given one by one or separated by commas."""
+    """Names, given one by one or separated by commas.
+
+    Raises
+    ------
+    ConfigError
+        They are neither.
+    """
     if species is None:
         return None
+    if not isinstance(species, Iterable):
+        raise ConfigError(f"names are texts in a list or between commas, not {species!r}")
     return texts.names(species) if isinstance(species, str) else tuple(species)

@@ -259,7 +259,7 @@ class Options:
 
     def _check_method(self) -> None:
         _one_of("--method", self.method, METHODS)
-        if not 0 < self.epsilon <= 1:
+        if not (isinstance(self.epsilon, int | float | np.number) and 0 < self.epsilon <= 1):
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
         if self.post_leap_check and self.method in ("ssa", "ode"):
             raise ConfigError(
