@@ -53,7 +53,7 @@ def test_what_is_no_number_is_refused(decay, options, message):
 
 def test_options_of_a_lattice_are_known_by_name():
     cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9)
-    assert repr(cube) == "<Lattice cube: 8 x 8 x 8 sites, 0 species, 0 reactions>"
+    assert repr(cube) == "<Lattice cube: (8, 8, 8) sites, 0 species>"
     with pytest.raises(ConfigError, match="n= is no option of run for a lattice"):
         ts.run(cube, n=5)
 
