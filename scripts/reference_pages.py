@@ -78,7 +78,9 @@ PAGES = (
             Entry(api.run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
             _entry(ts.open),
             _entry(ts.simulator),
-            _entry(ts.Simulator, made_by_user=False),
+            Entry(
+                ts.Simulator, "tauslab.Simulator, a class", "tauslab.Simulator", made_by_user=False
+            ),
         ),
     ),
     Page(
