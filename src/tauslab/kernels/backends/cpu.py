@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import subprocess
 import threading
 import time
@@ -163,7 +164,8 @@ class CpuBackend:
     def describe(self) -> str:
         """Processor and number of threads."""
         lines = cpu_features().splitlines()
-        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "CPU")
+        named = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
+        model = next(named, f"{platform.machine()} processor")  # Arm's are not named
         return f"{model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
     def identity(self) -> str:
