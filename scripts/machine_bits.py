@@ -4,8 +4,9 @@ Two machines, compilers or environments agree if and only if they print the same
 
     python scripts/machine_bits.py > here.txt
 
-What is run covers the engines, selectors and solvers, and whatever the host computes with NumPy or
-SciPy before a kernel starts: sweeps, designs, geometry, placement, intervals.
+What is run covers the engines, selectors and solvers, and what the host computes with NumPy or
+SciPy before a kernel starts: sweeps, designs, geometry, placement, intervals. Both machines need
+the same SciPy for designs.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import os
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+
+from host_bits import host_lines
 
 from tauslab.runner.cli import main as tauslab
 
@@ -177,15 +179,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("cases", nargs="*", help=f"some of: {', '.join(CASES)} (all)")
-    names = parser.parse_args().cases or list(CASES)
+    parser.add_argument("--kernels", action="store_true", help="without what the host computes")
+    given = parser.parse_args()
+    names = given.cases or list(CASES)
     for name in names:
         if name not in CASES:
             parser.error(f"{name!r} is not a case; there are {', '.join(CASES)}")
+    for name, digest in () if given.kernels else host_lines():
+        print(f"{digest}  host: {name}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, digest in digests(names, Path(folder)):
             print(f"{digest}  {name}", flush=True)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

@@ -16,9 +16,17 @@ from pathlib import Path
 from tauslab.kernels.cache import cache_directory
 from tauslab.model.errors import DeviceError
 
-# The machine's own instructions. Arm's processors are named by -mcpu: clang 14 and Apple's clang of
-# its years refuse a native -march there.
-NATIVE = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+
+def native_flag(machine: str) -> str:
+    """What makes compilers use a machine's own instructions.
+
+    Arm's processors are named by ``-mcpu``: clang 14 and Apple's clang of its years refuse a native
+    ``-march`` there.
+    """
+    return "-mcpu=native" if machine in {"aarch64", "arm64"} else "-march=native"
+
+
+NATIVE = native_flag(platform.machine())
 # -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
 FLAGS = ("-std=c++17", "-O3", NATIVE, "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
          "-fno-math-errno", "-fPIC", "-shared", "-fvisibility=hidden", "-Wno-psabi")  # fmt: skip
