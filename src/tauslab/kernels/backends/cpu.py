@@ -9,8 +9,10 @@ import ctypes
 import os
 import platform
 import subprocess
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -273,6 +275,12 @@ def allowed_cores() -> int:
 
 def make(options: BackendOptions) -> CpuBackend:
     """Make the backend."""
+    if sys.float_info.min / 2 == 0:
+        warnings.warn(
+            "a library in this process, compiled with -ffast-math, made the processor take "
+            f"numbers below {sys.float_info.min:.3g} for 0: results may differ from other machines'",
+            stacklevel=2,
+        )
     return CpuBackend(options)
 
 

@@ -1,4 +1,4 @@
-"""Every CPU kernel is text that compilers for 64-bit Arm take, warnings being errors."""
+"""What depends on the processor: compiler flags, 64-bit Arm, numbers below the least normal one."""
 
 from __future__ import annotations
 
@@ -65,3 +65,38 @@ def test_the_machines_own_instructions_are_named_as_its_compilers_do(machine, fl
 
 def test_this_machines_flag_is_used():
     assert compilers.native_flag(platform.machine()) in Compiler("g++", ("g++",), "").flags()
+
+
+FLUSHING = """
+extern "C" __attribute__((visibility("default"))) void flush() {
+#if defined(__x86_64__)
+    unsigned control;
+    asm volatile("stmxcsr %0" : "=m"(control));
+    control |= 0x8040;
+    asm volatile("ldmxcsr %0" : : "m"(control));
+#elif defined(__aarch64__)
+    asm volatile("msr fpcr, %0" : : "r"(1ull << 24));
+#endif
+}
+"""
+
+
+def test_a_processor_that_takes_small_numbers_for_0_is_told_of(tmp_path):
+    """As it does once a library that was linked with -ffast-math is loaded."""
+    (tmp_path / "flush.cc").write_text(FLUSHING)
+    compiler = compilers.host_compiler()
+    library = tmp_path / "flush.so"
+    line = [*compiler.command, *compiler.flags(), str(tmp_path / "flush.cc"), "-o", str(library)]
+    subprocess.run(line, check=True)
+    program = (
+        "import ctypes, sys, tauslab.kernels.backends as backends\n"
+        "if len(sys.argv) > 1: ctypes.CDLL(sys.argv[1]).flush()\n"
+        "backends.get_backend('cpu', backends.BackendOptions(threads=1)).close()\n"
+    )
+    told = [
+        subprocess.run([sys.executable, "-c", program, *loaded], capture_output=True, text=True,
+                       check=True).stderr
+        for loaded in ([], [str(library)])
+    ]  # fmt: skip
+    assert told[0] == ""
+    assert "made the processor take numbers below 2.23e-308 for 0" in told[1]
