@@ -278,7 +278,7 @@ def make(options: BackendOptions) -> CpuBackend:
     if sys.float_info.min / 2 == 0:
         warnings.warn(
             "a library in this process, compiled with -ffast-math, made the processor take "
-            f"numbers below {sys.float_info.min:.3g} for 0: results may differ from other machines'",
+            f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
             stacklevel=2,
         )
     return CpuBackend(options)
