@@ -58,8 +58,7 @@ class Monitor:
 
         Returns
         -------
-        ndarray
-            For each trajectory 1 if the property holds, 0 if not, -1 while this is open.
+        For each trajectory 1 if the property holds, 0 if not, -1 while this is open.
         """
         for atom, index in self._atoms.items():
             found = np.atleast_1d(_value(atom.comparison, values)).astype(np.int8)
