@@ -30,7 +30,8 @@ def cross_compiler() -> tuple[str, ...] | None:
     if shutil.which(f"{_TRIPLE}-g++"):
         return (f"{_TRIPLE}-g++",)
     if importlib.util.find_spec("ziglang"):
-        return (sys.executable, "-m", "ziglang", "c++", "-target", _TRIPLE, "-Wno-pass-failed")
+        zig = (sys.executable, "-m", "ziglang", "cc", "-x", "c++")
+        return (*zig, "-target", _TRIPLE, "-Wno-pass-failed")
     return None
 
 
