@@ -10,10 +10,15 @@ from scipy import stats
 from spatial_factory import cell
 
 import tauslab as ts
-from tauslab.model.lattice_check import critical_spacings, lattice_facts, poisson_tail
+from tauslab.model.lattice_check import (
+    critical_spacings,
+    lattice_facts,
+    lattice_report,
+    poisson_tail,
+)
 from tauslab.model.lattice_values import lattice_values
 from tauslab.model.occupancy import expected_occupancy
-from tauslab.model.time_step import lost_fraction
+from tauslab.model.time_step import choose_time_step, lost_fraction
 from tauslab.runner.cli import main
 
 
@@ -100,3 +105,21 @@ def test_the_report(tmp_path, capsys):
     again = json.loads(capsys.readouterr().out)
     assert again["lost_reactions"] == pytest.approx(facts["lost_reactions"])
     assert again["pairs"] == facts["pairs"]
+
+
+def test_a_rare_gene_gets_passes_for_what_it_makes_alone():
+    """k tau = 0.34 of one gene in 1728 sites; a reaction that uses it up needs no more passes."""
+    lattice = ts.Lattice("gene", shape=(12, 12, 12), spacing=32e-9)
+    lattice.add_species("G", "M")
+    lattice.add_diffusion("M", 1e-14)
+    lattice.add_reaction("G -> M", rate=20)
+    lattice.place("G", positions=[(6, 6, 6)])
+    assert choose_time_step(lattice, lattice_values(lattice)).reaction_substeps == 1
+    lattice.add_reaction("G -> G + M", rate=20)
+    chosen = choose_time_step(lattice, lattice_values(lattice))
+    x = 20 * (32e-9) ** 2 / (6 * 1e-14)
+    assert chosen.reaction_substeps == math.ceil(x / 0.02) == 18
+    assert chosen.reaction == pytest.approx(x / 18)
+    lattice.reaction_substeps = 1
+    assert lattice_facts(lattice)["lost_reactions"] == pytest.approx(lost_fraction(x))
+    assert any("reaction_substeps = 18" in line for line in lattice_report(lattice))
