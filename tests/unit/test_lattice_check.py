@@ -108,7 +108,7 @@ def test_the_report(tmp_path, capsys):
 
 
 def test_a_rare_gene_gets_passes_for_what_it_makes_alone():
-    """k tau = 0.34 of one gene in 1728 sites; a reaction that uses it up needs no more passes."""
+    """One gene in 1728 sites with k tau = 0.34; a reaction that uses it up needs no more passes."""
     lattice = ts.Lattice("gene", shape=(12, 12, 12), spacing=32e-9)
     lattice.add_species("G", "M")
     lattice.add_diffusion("M", 1e-14)
