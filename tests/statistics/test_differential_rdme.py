@@ -13,7 +13,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 REPLICAS = 80
-SEEDS = {1: 34, 2: 23}  # of small cases: held and absorbing faces, walls; order: seed
+SEEDS = {1: 38, 2: 23}  # of small cases: held and absorbing faces, walls; order: seed
 
 
 @pytest.fixture(autouse=True)
