@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, overload
@@ -124,6 +124,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     overwrite: bool = False,
     resume: bool = False,
     quiet: bool = True,
+    stop: Callable[[], bool] = lambda: False,
 ) -> LatticeResult:
     """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
@@ -159,6 +160,9 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Allow ranks to share a GPU.
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
+    stop
+        Asked between batches of steps, about twice a second; True, on any rank, ends the run with a
+        checkpoint and `StoppedEarly`, and ``resume=True`` goes on.
 
     Examples
     --------
@@ -194,7 +198,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         quiet=quiet,
         command="tauslab.run",
     )
-    return run_lattice(model, options, ranks())
+    return run_lattice(model, options, ranks(), stop)
 
 
 def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
