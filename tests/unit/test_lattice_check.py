@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 from spatial_factory import cell
@@ -123,3 +124,19 @@ def test_a_rare_gene_gets_passes_for_what_it_makes_alone():
     lattice.reaction_substeps = 1
     assert lattice_facts(lattice)["lost_reactions"] == pytest.approx(lost_fraction(x))
     assert any("reaction_substeps = 18" in line for line in lattice_report(lattice))
+
+
+def test_a_held_face_fills_what_it_leads_to():
+    """A ligand at two particles a ghost site, in a lattice that begins empty: x = 2 k tau."""
+    lattice = ts.Lattice("held", shape=(4, 4, 4), spacing=1e-7, step=1e-5)
+    lattice.add_site_type("water")
+    lattice.add_site_type("wall", np.indices((4, 4, 4))[0] == 3)
+    lattice.add_species("L")
+    lattice.add_diffusion("L", 1e-12, within="water")
+    lattice.add_reaction("L ->", rate=4000)
+    per_site = 2 / (6.02214076e23 * 1e-18)
+    lattice.set_boundary("z-", "held", concentrations={"L": per_site})
+    start, spread = expected_occupancy(lattice, lattice_values(lattice))
+    assert (start[:, 0].tolist(), spread[:, 0]) == ([0, 0], pytest.approx([2, 0]))
+    chosen = choose_time_step(lattice, lattice_values(lattice))
+    assert chosen.reaction_substeps == 4

@@ -112,7 +112,11 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert main([*arguments, "-o", "out.h5"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main([*arguments, "-o", "out.h5", "--overwrite"]) == 0
-    assert "60 steps" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "60 steps" in told
+    with ts.open("out.h5") as result:
+        passes = result.attributes["reaction_substeps"]
+    assert f"a step has 1 pass of hops and {passes} of reactions" in told
     assert main(["digest", "out.h5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["total"] == digest(tmp_path / "out.h5")
     assert main(["info", "out.h5"]) == 0
