@@ -133,16 +133,13 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     t_end
         Seconds of model time; by default the model's own.
     count_every, frame_every
-        Steps between counts (about a thousand counts by default) and between frames, which hold
-        every particle (none by default).
+        Steps between counts (by default a thousand counts) and between frames of all particles (0).
     replicas
         Independent runs: one after another, or side by side on several ranks.
     max_hop
         Largest hop probability to one side: a longer step is divided into passes.
-    seed
-        64 bits: the same seed gives the same bits on any device.
-    set
-        Values of parameters.
+    seed, set
+        64 bits: the same seed gives the same bits on any device; values of parameters.
     hooks
         Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
         steps, between two of them; on every rank.
@@ -161,8 +158,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
     stop
-        Asked between batches of steps, about twice a second; True, on any rank, ends the run with a
-        checkpoint and `StoppedEarly`, and ``resume=True`` goes on.
+        Asked twice a second; True, on any rank, ends the run with a checkpoint and `StoppedEarly`.
 
     Examples
     --------
