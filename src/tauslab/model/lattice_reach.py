@@ -62,6 +62,8 @@ def never_happening(
         absent = [name for name, where in alone.items() if not where.any()]
         if not allowed.any():
             found.append((reaction.name, f"no site has the type {types}"))
+        elif absent and not reached[:, number[absent[0]]].any():
+            found.append((reaction.name, f"there is never any {absent[0]}"))
         elif absent:
             found.append((reaction.name, f"{absent[0]} does not come to {types}"))
         elif not np.logical_and.reduce([allowed, *alone.values()]).any():
