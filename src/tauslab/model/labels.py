@@ -133,6 +133,8 @@ def resample_labels(
 
     Parameters
     ----------
+    volume
+        Labels ``[z, y, x]`` of voxels.
     voxel
         Edge of a voxel in metres, or its edges along z, y and x.
 

@@ -38,7 +38,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     overwrite: bool = False,
     resume: bool = False,
     quiet: bool = True,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] | None = None,
 ) -> LatticeResult:
     """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
@@ -128,4 +128,4 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         quiet=quiet,
         command="tauslab.run",
     )
-    return run_lattice(model, options, ranks(), stop)
+    return run_lattice(model, options, ranks(), stop or (lambda: False))
