@@ -73,9 +73,13 @@ def content_key(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-@cache  # an engine is made for every replica of a lattice, and asks for its kernels
+@cache
 def csrc_texts() -> MappingProxyType[str, str]:
-    """Every kernel file and header by name."""
+    """Every kernel file and header by name.
+
+    Read once: many small runs of a process would spend a third of their time here, and kernels go
+    with the modules that were loaded, also where the package is replaced meanwhile.
+    """
     files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
     return MappingProxyType({path.name: path.read_text() for path in files})
 
