@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from dbn_factory import CHAIN
 from h5py import h5f
+from lattice_run_factory import meddling
+from lattice_run_factory import run as run_lattice
 from test_growth import run as run_pairs
-from test_lattice_run import meddling
-from test_lattice_run import run as run_lattice
 
 import tauslab as ts
 from tauslab import dbn

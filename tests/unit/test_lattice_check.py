@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 from spatial_factory import cell
 
 import tauslab as ts
-from tauslab.model.lattice_check import critical_spacings, lattice_facts, poisson_tail
+from tauslab.model.lattice_check import (
+    critical_spacings,
+    lattice_facts,
+    lattice_report,
+    poisson_tail,
+)
 from tauslab.model.lattice_values import lattice_values
 from tauslab.model.occupancy import expected_occupancy
-from tauslab.model.time_step import lost_fraction
+from tauslab.model.time_step import choose_time_step, lost_fraction
 from tauslab.runner.cli import main
 
 
@@ -100,3 +106,37 @@ def test_the_report(tmp_path, capsys):
     again = json.loads(capsys.readouterr().out)
     assert again["lost_reactions"] == pytest.approx(facts["lost_reactions"])
     assert again["pairs"] == facts["pairs"]
+
+
+def test_a_rare_gene_gets_passes_for_what_it_makes_alone():
+    """One gene in 1728 sites with k tau = 0.34; a reaction that uses it up needs no more passes."""
+    lattice = ts.Lattice("gene", shape=(12, 12, 12), spacing=32e-9)
+    lattice.add_species("G", "M")
+    lattice.add_diffusion("M", 1e-14)
+    lattice.add_reaction("G -> M", rate=20)
+    lattice.place("G", positions=[(6, 6, 6)])
+    assert choose_time_step(lattice, lattice_values(lattice)).reaction_substeps == 1
+    lattice.add_reaction("G -> G + M", rate=20)
+    chosen = choose_time_step(lattice, lattice_values(lattice))
+    x = 20 * (32e-9) ** 2 / (6 * 1e-14)
+    assert chosen.reaction_substeps == math.ceil(x / 0.02) == 18
+    assert chosen.reaction == pytest.approx(x / 18)
+    lattice.reaction_substeps = 1
+    assert lattice_facts(lattice)["lost_reactions"] == pytest.approx(lost_fraction(x))
+    assert any("reaction_substeps = 18" in line for line in lattice_report(lattice))
+
+
+def test_a_held_face_fills_what_it_leads_to():
+    """A ligand at two particles a ghost site, in a lattice that begins empty: x = 2 k tau."""
+    lattice = ts.Lattice("held", shape=(4, 4, 4), spacing=1e-7, step=1e-5)
+    lattice.add_site_type("water")
+    lattice.add_site_type("wall", np.indices((4, 4, 4))[0] == 3)
+    lattice.add_species("L")
+    lattice.add_diffusion("L", 1e-12, within="water")
+    lattice.add_reaction("L ->", rate=4000)
+    per_site = 2 / (6.02214076e23 * 1e-18)
+    lattice.set_boundary("z-", "held", concentrations={"L": per_site})
+    start, spread = expected_occupancy(lattice, lattice_values(lattice))
+    assert (start[:, 0].tolist(), spread[:, 0]) == ([0, 0], pytest.approx([2, 0]))
+    chosen = choose_time_step(lattice, lattice_values(lattice))
+    assert chosen.reaction_substeps == 4

@@ -11,7 +11,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import lattice_result
 from tauslab.runner.cli import main
 from tauslab.runner.lattice_export import export_lattice
-from tauslab.runner.lattice_plot import plot_lattice
+from tauslab.runner.lattice_plot import _borders, plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 
 
@@ -149,3 +149,13 @@ def test_arrays_for_napari(path, tmp_path):
             export_lattice(result, tmp_path / "frames.txt")
         with pytest.raises(ConfigError, match="not a species"):
             export_lattice(result, tmp_path / "frames.vtkhdf", ["X"])
+
+
+def test_borders_run_along_the_edges_of_sites():
+    """Two upright lines and one level one, each once, whatever the numbers of the types are."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure, axes = pyplot.subplots()
+    _borders(axes, np.array([[0, 5], [0, 5], [0, 0]], np.uint8), (0, 4, 0, 3))
+    drawn = {tuple(map(tuple, line.tolist())) for line in axes.collections[0].get_segments()}
+    pyplot.close(figure)
+    assert drawn == {((2, 0), (2, 1)), ((2, 1), (2, 2)), ((2, 2), (4, 2))}

@@ -192,7 +192,7 @@ def attribute(group, name, value):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (set_type(7), "reaction R3: type 7 is not supported on a lattice"),
+        (set_type(7), "reaction R3: type 7 is not supported; types 0 to 3"),
         (set_type(1), "reaction R3: depends on 2 species; type 1 depends on 1"),
         (lambda f: f[f"{R}/StoichiometricMatrix"].__setitem__((0, 1), -1), "R2: takes more"),
         (lambda f: f[f"{D}/Lattice"].__setitem__((0, 0, 0, 0), 9), "particles of species 9"),
@@ -219,8 +219,8 @@ def test_what_is_refused(tiny, edit, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("SimulationFile_3", "holds no lattice"),
-        ("SimulationFile_GetReactionModel", "holds no lattice"),
+        ("SimulationFile_3", "holds no lattice, .* and is no well-stirred model"),
+        ("SimulationFile_GetReactionModel", "maxTime = .1e. is not a number"),
         ("SimulationFile_GetDiffusionModel", "no attribute numberSpecies"),
     ],
 )

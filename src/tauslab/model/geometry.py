@@ -1,6 +1,6 @@
 """Building a lattice's geometry: shapes, obstacles and volumes of labels, under one name."""
 
-from tauslab.model.labels import paint_labels, read_labels
+from tauslab.model.labels import paint_labels, read_labels, resample_labels
 from tauslab.model.obstacles import obstacles
 from tauslab.model.shapes import (
     box,
@@ -30,6 +30,7 @@ __all__ = [
     "obstacles",
     "paint_labels",
     "read_labels",
+    "resample_labels",
     "shell",
     "sphere",
     "union",

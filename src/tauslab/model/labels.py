@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice import Lattice
+from tauslab.model.shapes import Grid
 
 _LIBRARIES = {
     ".tif": "tifffile",
@@ -22,9 +23,15 @@ _LIBRARIES = {
     ".zarr": "zarr",
 }
 _SUFFIXES = (".npy", *_LIBRARIES)
+_UNITS = {
+    "nm": 1e-9, "um": 1e-6, "\\u00B5m": 1e-6, "\u00b5m": 1e-6, "\u03bcm": 1e-6,
+    "micron": 1e-6, "microns": 1e-6, "mm": 1e-3,
+}  # fmt: skip
 
 
-def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[Any]:
+def read_labels(
+    path: str | Path, component: str | None = None, axes: str = "zyx"
+) -> npt.NDArray[Any]:
     """Read a volume of labels ``[z, y, x]``: NumPy, TIFF stack, MRC or zarr, by its suffix.
 
     Parameters
@@ -33,16 +40,20 @@ def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[A
         ``.npy``, ``.tif``, ``.tiff``, ``.mrc``, ``.map``, ``.rec`` or ``.zarr``.
     component
         Array in a zarr group.
+    axes
+        Order of the axes in the file, such as ``xyz``; they are turned into z, y, x.
 
     Raises
     ------
     ModelError
-        The file cannot be read, or is not a volume of whole numbers.
+        The file cannot be read, is not a volume of whole numbers, or `axes` are not x, y and z.
     ConfigError
         A library is missing; it is named.
     """
     path = Path(path)
     suffix = path.suffix.lower()
+    if sorted(axes) != ["x", "y", "z"]:
+        raise ModelError(f"axes {axes!r}: the letters x, y and z in the order of the file's axes")
     if suffix not in _SUFFIXES:
         raise ModelError(f"{path}: label volumes are one of {', '.join(_SUFFIXES)}")
     if not path.exists():
@@ -58,7 +69,7 @@ def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[A
         volume = volume.astype(np.int64)
     if volume.dtype.kind not in "iub":
         raise ModelError(f"{path}: holds {volume.dtype}; labels are whole numbers")
-    return volume
+    return volume.transpose([axes.index(axis) for axis in "zyx"])
 
 
 def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
@@ -69,6 +80,9 @@ def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
     if library.__name__ == "zarr":
         opened = library.open(str(path), mode="r")
         found = opened[component] if component is not None else opened
+        if not hasattr(found, "shape"):
+            names = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
+            raise ValueError(f"it is a group of arrays; component names one, of {names}")
         return np.asarray(found[...])
     with library.open(path, permissive=True) as file:
         return np.array(file.data)
@@ -81,6 +95,80 @@ def _library(name: str) -> Any:
         raise ConfigError(
             f"reading this kind of label volume needs {name}: pip install tauslab[labels]"
         ) from None
+
+
+def stored_voxel(path: str | Path) -> tuple[float, float, float] | None:
+    """Edges of a voxel along z, y and x in metres that an MRC file or a stack of ImageJ states."""
+    path = Path(path)
+    library = _LIBRARIES.get(path.suffix.lower())
+    if library == "mrcfile":
+        with _library(library).open(path, permissive=True, header_only=True) as file:
+            edges = [float(file.voxel_size[axis]) * 1e-10 for axis in "zyx"]
+    elif library == "tifffile":
+        with _library(library).TiffFile(path) as file:
+            edges = _imagej_voxel(file)
+    else:
+        edges = []
+    known = len(edges) == 3 and min(edges) > 0 and edges != [1e-10] * 3  # 1 angstrom: not set
+    return (edges[0], edges[1], edges[2]) if known else None
+
+
+def _imagej_voxel(file: Any) -> list[float]:
+    told, tags = file.imagej_metadata or {}, file.pages[0].tags
+    unit = _UNITS.get(str(told.get("unit", "")).strip())
+    if unit is None or not {"XResolution", "YResolution"} <= {tag.name for tag in tags}:
+        return []
+    pixels = [tags[f"{axis}Resolution"].value for axis in "YX"]  # pixels in so many units
+    if not all(n and d for n, d in pixels):
+        return []
+    return [unit * float(told.get("spacing", 0)), *(unit * d / n for n, d in pixels)]
+
+
+def resample_labels(
+    grid: Grid, volume: npt.NDArray[Any], voxel: float | Sequence[float]
+) -> npt.NDArray[Any]:
+    """Labels of sites, from voxels of another size: each site gets that at its centre.
+
+    The first corners of both lie together.
+
+    Parameters
+    ----------
+    volume
+        Labels ``[z, y, x]`` of voxels.
+    voxel
+        Edge of a voxel in metres, or its edges along z, y and x.
+
+    Raises
+    ------
+    ModelError
+        Labels and lattice differ in size by more than a voxel and a site.
+    """
+    edges = np.broadcast_to(np.asarray(voxel, np.float64), (3,))
+    if not (np.isfinite(edges) & (edges > 0)).all():
+        raise ModelError(f"voxel {list(edges)}: its edges are metres above 0")
+    _need_volume(volume)
+    covered = edges * volume.shape
+    if (abs(covered - np.multiply(grid.shape, grid.spacing)) > edges + grid.spacing).any():
+        fits = [max(1, round(float(length / grid.spacing))) for length in covered]
+        raise ModelError(
+            f"labels cover {_micrometres(covered)} (z, y, x), the lattice "
+            f"{_micrometres(np.multiply(grid.shape, grid.spacing))}: with this voxel and spacing "
+            f"its shape is {fits}"
+        )
+    at = [
+        np.minimum(((np.arange(n) + 0.5) * grid.spacing / edge).astype(np.int64), size - 1)
+        for n, edge, size in zip(grid.shape, edges, volume.shape, strict=True)
+    ]
+    return volume[np.ix_(*at)]
+
+
+def _micrometres(lengths: npt.NDArray[np.float64]) -> str:
+    return " x ".join(f"{length * 1e6:.4g}" for length in lengths) + " um"
+
+
+def _need_volume(volume: npt.NDArray[Any]) -> None:
+    if volume.ndim != 3:
+        raise ModelError(f"labels have {volume.ndim} axes; a volume has three, z, y, x")
 
 
 def paint_labels(lattice: Lattice, volume: npt.NDArray[Any], site_types: Mapping[int, str]) -> None:
@@ -99,8 +187,11 @@ def paint_labels(lattice: Lattice, volume: npt.NDArray[Any], site_types: Mapping
         The volume has another shape than the lattice, or a label that `site_types` lacks.
     """
     if volume.shape != lattice.shape:
+        turned = sorted(volume.shape) == sorted(lattice.shape)
+        hint = ": axes say the order in the file" if turned else ": voxel takes other sizes to it"
         raise ModelError(
-            f"labels have the shape {list(volume.shape)}; the lattice has {list(lattice.shape)}"
+            f"labels have the shape {list(volume.shape)}; the lattice has "
+            f"{list(lattice.shape)}{hint}"
         )
     found = [int(label) for label in np.unique(volume)]
     for label in found:

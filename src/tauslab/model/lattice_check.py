@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
+from tauslab.model.lattice_reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice_values import FloatArray, LatticeValues, lattice_values
 from tauslab.model.occupancy import expected_occupancy, site_propensities
 from tauslab.model.time_step import MAX_HOP, choose_time_step, loss_warning, lost_fraction
@@ -44,6 +45,7 @@ def lattice_facts(
     values = lattice_values(lattice, parameters)
     chosen = choose_time_step(lattice, values, max_hop=max_hop)
     itemsize = 1 if len(lattice.species) <= 255 else 2
+    reached = reached_types(lattice, values)
     sites = math.prod(lattice.shape)
     return {
         "name": lattice.name,
@@ -57,6 +59,8 @@ def lattice_facts(
         "boundary": {face: lattice.boundary[face].kind for face in FACES},
         "sites": dict(zip(lattice.type_names, values.sites_of.tolist(), strict=True)),
         "particles": _particles(lattice, values),
+        "at_rest": at_rest(lattice, values, reached),
+        "never_happening": dict(never_happening(lattice, values, reached)),
         "step": chosen.step,
         "diffusion_substeps": chosen.diffusion_substeps,
         "reaction_substeps": chosen.reaction_substeps,
@@ -93,6 +97,7 @@ def lattice_report(
         "site types: " + ", ".join(f"{name} {n}" for name, n in facts["sites"].items()),
         "faces: " + ", ".join(f"{face} {kind}" for face, kind in facts["boundary"].items()),
         "particles: " + (", ".join(f"{k} {n}" for k, n in facts["particles"].items()) or "none"),
+        *_reach_lines(facts),
         *_step_lines(facts),
         *_pair_lines(facts["pairs"]),
         *_occupancy_lines(facts),
@@ -177,6 +182,17 @@ def _occupancy(lattice: Lattice, values: LatticeValues) -> Iterator[dict[str, An
                     "probability_above_slots": tail,
                     "sites_above_slots": tail * int(sites),
                 }
+
+
+def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
+    still = facts["at_rest"]
+    lines = [f"at rest: {', '.join(still[:_MOST_LINES])}" if still else ""]
+    lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
+    lines += [
+        f"warning: reaction {name} never happens unless a hook changes that: {why}"
+        for name, why in facts["never_happening"].items()
+    ]
+    return [line for line in lines if line]
 
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tauslab.model import shapes
 from tauslab.model.errors import ModelError
-from tauslab.model.labels import paint_labels, read_labels
+from tauslab.model.labels import paint_labels, read_labels, resample_labels, stored_voxel
 from tauslab.model.lattice import Lattice
 from tauslab.model.obstacles import obstacles
 from tauslab.model.shapes import Mask
@@ -16,6 +18,7 @@ from tauslab.model.toml_values import as_boolean, as_number, as_text, only_keys,
 
 Table = dict[str, Any]
 _COMMON = ("site_type", "shape", "within")
+_OF_LABELS = ("file", "component", "axes", "voxel", "labels")
 
 
 def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
@@ -28,7 +31,7 @@ def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None
     """
     kind = as_text(table.get("shape"), f"{where}, shape")
     if kind == "labels":
-        only_keys(table, ("shape", "file", "component", "labels"), where)
+        only_keys(table, ("shape", *_OF_LABELS), where)
         _labels(lattice, table, where, folder)
         return
     if kind not in _SHAPES:
@@ -142,6 +145,24 @@ def _labels(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
     if not isinstance(names, dict) or not all(key.lstrip("-").isdigit() for key in names):
         raise ModelError(f"{where}, labels: {shown(names)} where a table label = type is expected")
     component = as_text(table["component"], f"{where}, component") if "component" in table else None
-    volume = read_labels(folder / as_text(table.get("file"), f"{where}, file"), component)
+    file = folder / as_text(table.get("file"), f"{where}, file")
+    axes = as_text(table.get("axes", "zyx"), f"{where}, axes")
+    volume = read_labels(file, component, axes)
+    voxel = [lattice.spacing] * 3
+    if "voxel" in table:
+        one = not isinstance(table["voxel"], list)
+        values = _Values({"voxel": [table["voxel"]] * 3} if one else table, where)
+        voxel = values.point("voxel")
+        volume = resample_labels(lattice, volume, voxel)
     types = {int(key): as_text(name, f"{where}, labels.{key}") for key, name in names.items()}
     paint_labels(lattice, volume, types)
+    stored = stored_voxel(file)
+    if stored is not None and not np.allclose(stored, voxel, rtol=0.01, atol=0):
+        lattice.notes.append(
+            f"{file.name} says that its voxels have {_nanometres(stored)} along z, y, x; they are "
+            f"taken for {_nanometres(voxel)}"
+        )
+
+
+def _nanometres(edges: Sequence[float]) -> str:
+    return " x ".join(f"{edge * 1e9:.4g}" for edge in edges) + " nm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +33,8 @@ class LmReactions:
     places: Matrix | None
 
     @classmethod
-    def read(cls, group: Any, diffusion: Any, count: int) -> LmReactions:
-        """Read the arrays of /Model/Reaction and the places of /Model/Diffusion.
+    def read(cls, group: Any, diffusion: Any | None, count: int) -> LmReactions:
+        """Read the arrays of /Model/Reaction and, if there is a lattice, /Model/Diffusion's places.
 
         Raises
         ------
@@ -44,7 +45,7 @@ class LmReactions:
         if noise is not None and np.nan_to_num(noise[..., 0]).any():
             first = int(np.flatnonzero(np.nan_to_num(noise[..., 0]))[0])
             raise ModelError(f"reaction R{first + 1}: a noisy rate constant is not supported")
-        places = diffusion.get("ReactionLocationMatrix")
+        places = None if diffusion is None else diffusion.get("ReactionLocationMatrix")
         found = cls(
             np.asarray(group["ReactionTypes"][...], np.int64).ravel(),
             np.asarray(group["ReactionRateConstants"][...], np.float64)[:, 0],
@@ -57,6 +58,13 @@ class LmReactions:
             raise ModelError(f"/Model/Reaction: its arrays are not all for {count} reactions")
         return found
 
+    def check_species(self, count: int, others: str) -> None:
+        """Refuse matrices for another number of species than `others` of the file say."""
+        if self.change.shape[0] != count:
+            raise ModelError(
+                f"/Model/Reaction has {self.change.shape[0]} species, {others} {count}"
+            )
+
 
 def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> None:
     """Add the reactions of a file to a lattice whose species and site types are there.
@@ -66,11 +74,7 @@ def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> Non
     ModelError
         A type, a row or a column that no lattice here can honour; the reaction is named.
     """
-    if found.change.shape[0] != len(lattice.species):
-        raise ModelError(
-            f"/Model/Reaction has {found.change.shape[0]} species, "
-            f"/Model/Diffusion {len(lattice.species)}"
-        )
+    found.check_species(len(lattice.species), "/Model/Diffusion")
     if found.places is None:
         notes.append("there is no ReactionLocationMatrix: reactions happen everywhere")
     elif found.places.shape != (len(found.types), len(lattice.type_names)):
@@ -90,37 +94,56 @@ def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> Non
         )
 
 
-def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> None:
+def sides_of(found: LmReactions, index: int, species: Sequence[str]) -> tuple[Matrix, Matrix]:
+    """Particles of each species before and after a reaction, one row of numbers each.
+
+    Raises
+    ------
+    ModelError
+        The type is not 0 to 3, or its columns do not fit it; the reaction is named.
+    """
     where = f"reaction R{index + 1}"
     kind = int(found.types[index])
     if kind not in _REACTANTS:
-        raise ModelError(f"{where}: type {kind} is not supported on a lattice; types 0 to 3 are")
+        raise ModelError(
+            f"{where}: type {kind} is not supported; types 0 to 3 are (orders 0, 1, A + B, 2 A)"
+        )
     n_reactants, times = _REACTANTS[kind]
     taking_part = np.flatnonzero(found.depends[:, index])
     if len(taking_part) != n_reactants:
         raise ModelError(
             f"{where}: depends on {len(taking_part)} species; type {kind} depends on {n_reactants}"
         )
-    before = np.zeros(len(lattice.species), np.int64)
+    before = np.zeros(len(species), np.int64)
     before[taking_part] = times
-    after = before + found.change[:, index]
+    after: Matrix = before + found.change[:, index]
     if (after < 0).any():
-        name = lattice.species[int(np.flatnonzero(after < 0)[0])]
+        name = species[int(np.flatnonzero(after < 0)[0])]
         raise ModelError(f"{where}: takes more {name} than its reactants hold")
+    return before, after
+
+
+def equation(species: Sequence[str], before: Matrix, after: Matrix) -> str:
+    """Text of a reaction, such as ``1 A + 1 B -> 1 C``."""
+    sides = (
+        " + ".join(f"{n} {name}" for n, name in zip(counts.tolist(), species, strict=True) if n)
+        for counts in (before, after)
+    )
+    return " -> ".join(sides)
+
+
+def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> None:
+    before, after = sides_of(found, index, lattice.species)
     types = None
     if found.places is not None:
         types = [lattice.type_names[t] for t in np.flatnonzero(found.places[index])]
         if not types:  # the name stays taken, so that numbers agree with the file's
-            notes.append(f"{where} is allowed nowhere and was left out")
+            notes.append(f"reaction R{index + 1} is allowed nowhere and was left out")
             return
     lattice.add_reaction(
-        f"{_side(lattice, before)} -> {_side(lattice, after)}",
+        equation(lattice.species, before, after),
         rate=float(found.constants[index]),
-        volume="lattice" if kind != 1 else None,
+        volume="lattice" if found.types[index] != 1 else None,
         site_types=types,
         name=f"R{index + 1}",
     )
-
-
-def _side(lattice: Lattice, counts: Matrix) -> str:
-    return " + ".join(f"{counts[i]} {lattice.species[i]}" for i in np.flatnonzero(counts))

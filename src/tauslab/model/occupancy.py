@@ -15,7 +15,7 @@ def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
     """Particles expected in a site ``[state, site type, species]``, in two states.
 
     State 0 is the start.  State 1 is the start spread evenly over every site type that a species
-    can reach; reactions do not count.
+    can reach, or what a held face keeps behind it where that is more; reactions do not count.
     """
     start = np.zeros((len(values.sites_of), len(lattice.species)))
     start += values.initial(len(lattice.species))
@@ -31,7 +31,15 @@ def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
             room = sites[group].sum()
             if room:
                 spread[group, species] = start[group, species].sum() * sites[group] / room
-    return np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
+    expected: FloatArray = np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
+    for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
+        for species in np.flatnonzero(ghost).tolist():
+            for group in _connected(values.diffusion[:, :, species] > 0):
+                if ghost_type in group:
+                    there = [site_type for site_type in group if sites[site_type]]
+                    row = expected[1, there, species]
+                    expected[1, there, species] = np.maximum(row, ghost[species])
+    return expected
 
 
 def _types_at(
@@ -77,3 +85,18 @@ def largest_site_propensity(lattice: Lattice, values: LatticeValues) -> float:
     """Largest expected a0 of a site (1/s), over site types and both states of occupancy."""
     states = expected_occupancy(lattice, values)
     return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) for s in states)
+
+
+def lasting_propensity(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest propensity (1/s) that one set of reactants gives to a site and a reaction keeps.
+
+    A gene that makes RNA is there again after each: at most one in a pass is too few, however
+    seldom a site holds a gene. What reacts and is gone reacts once, and loses nothing by that.
+    """
+    rates = np.where(values.sites_of > 0, values.rates, 0.0)
+    lasting = [
+        float(row.max())
+        for reaction, row in zip(lattice.reactions, rates, strict=True)
+        if all(reaction.products.get(n, 0) >= k for n, k in reaction.reactants.items())
+    ]
+    return max(lasting, default=0.0)

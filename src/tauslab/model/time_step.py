@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_values import LatticeValues
-from tauslab.model.occupancy import largest_site_propensity
+from tauslab.model.occupancy import largest_site_propensity, lasting_propensity
 
 MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
 MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
@@ -22,7 +22,8 @@ class TimeStep:
 
     A part is a pass of hops along x, y, z, then its share of the `reaction_substeps` passes of
     reactions, a whole number. `hop` is the largest hop probability to one side in a part,
-    `reaction` the largest expected a0 tau of a site in a pass of reactions.
+    `reaction` the largest expected a0 tau of a site in a pass of reactions, or that of a site with
+    one set of reactants which a reaction keeps, if that is larger.
     """
 
     step: float
@@ -51,8 +52,9 @@ def choose_time_step(
         one pass.
     reaction_substeps
         In place of the model's; by default as many as keep a0 tau of a site, with the particles
-        expected there, within `MAX_REACTION`. Every part of the step takes as many, so it is
-        rounded up to a multiple of `diffusion_substeps`.
+        expected there and with one set of reactants that a reaction keeps, within `MAX_REACTION`.
+        Every part of the step takes as many, so it is rounded up to a multiple of
+        `diffusion_substeps`.
 
     Raises
     ------
@@ -75,7 +77,9 @@ def choose_time_step(
     if not (math.isfinite(tau) and tau > 0):
         raise ConfigError(f"step {tau:g} s: it must be finite and above 0")
     passes = max(1, math.ceil(fastest * tau / max_hop * (1 - _ROUNDING)))
-    largest = largest_site_propensity(lattice, values) * tau
+    largest = (
+        max(largest_site_propensity(lattice, values), lasting_propensity(lattice, values)) * tau
+    )
     chosen = reaction_substeps if reaction_substeps is not None else lattice.reaction_substeps
     if chosen is None:
         chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tauslab.model.lattice import Lattice
@@ -38,6 +38,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
     overwrite: bool = False,
     resume: bool = False,
     quiet: bool = True,
+    stop: Callable[[], bool] | None = None,
 ) -> LatticeResult:
     """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
 
@@ -76,6 +77,9 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         Allow ranks to share a GPU.
     device, threads, output, overwrite, resume, quiet
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
+    stop
+        Asked twice a second; True, on any rank, ends the run with a checkpoint and `StoppedEarly`,
+        and ``resume=True`` goes on.
 
     Returns
     -------
@@ -124,4 +128,4 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         quiet=quiet,
         command="tauslab.run",
     )
-    return run_lattice(model, options, ranks())
+    return run_lattice(model, options, ranks(), stop or (lambda: False))

@@ -77,6 +77,10 @@ def lattice_summary(result: LatticeResult) -> list[str]:
     steps = f"{attributes['steps']} steps to t = {result.times[-1]:g} s"
     frames = f"{len(result.frame_times)} frames"
     lines = [f"{result.path}: {steps}, seed {attributes['seed']}, {frames}"]
+    hops, reactions = (int(attributes[f"{name}_substeps"]) for name in ("diffusion", "reaction"))
+    if reactions > 1:
+        of_hops = "1 pass of hops" if hops == 1 else f"{hops} passes of hops"
+        lines.append(f"  a step has {of_hops} and {reactions} of reactions")
     lines += [
         f"  {name}: {result.counts(name)[0]} -> {result.counts(name)[-1]}"
         for name in result.species[:_SHOWN]

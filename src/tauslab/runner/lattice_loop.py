@@ -102,7 +102,7 @@ class ReplicaRuns:
 
     def _replica(self, number: int, replica: int, begun: Begun | None) -> None:
         task, group, options = self._task, self._group, self._task.options
-        self._writer.sync()  # frames that are being copied keep the last replica's memory
+        self._writer.wait()  # frames that are being copied keep the last replica's memory
         if begun is None:
             self._memory = dict(group.begin(replica, None))
             self._samples(replica, 0, group.count())
@@ -122,7 +122,10 @@ class ReplicaRuns:
             self._call_hooks(done)
             self._progress.update(number * task.steps + done, 0)
         if options.replicas > 1 and not options.frame_every:
+            only = begun is None and (self._saved is None or self._saved[0] != replica)
             self._checkpoint()  # so that a later resume need not run it again
+            if only:  # there are no older ones that the next would look for
+                self._saved = None
 
     # ---------------------------------------------------------------- decisions
 

@@ -189,10 +189,14 @@ class LatticeWriter:
         except OSError as error:
             raise write_error(path, error) from error
 
-    def sync(self) -> None:
-        """Wait until everything so far is on the disk."""
+    def wait(self) -> None:
+        """Wait until all frames and checkpoints so far are in files of their own."""
         while self._pending:
             self._pending.pop(0).result()
+
+    def sync(self) -> None:
+        """Wait until everything so far is on the disk."""
+        self.wait()
         if self._file is not None:
             self._file.sync()
 

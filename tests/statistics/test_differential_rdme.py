@@ -1,0 +1,47 @@
+"""Two random small lattices against a law that is built from scratch; wrong models are told.
+
+`scripts/differential_rdme.py` does the same with many; false alarms as there, 1e-6 for each test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+REPLICAS = 80
+SEEDS = {1: 38, 2: 23}  # of small cases: held and absorbing faces, walls; order: seed
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+
+
+def compare(case, order, tested=None):
+    from differential_rdme import compare, limit
+
+    told = compare(case, order, REPLICAS, 5, step=0.01, t_end=0.5, tested=tested)
+    return max(one.z() for one in told), limit(len(told)), told
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_random_lattice_follows_its_law(order):
+    from random_lattices import draw_case
+
+    worst, most, told = compare(draw_case(SEEDS[order], order), order)
+    assert len(told) >= 6
+    assert worst < most, max(told, key=lambda one: one.z())
+
+
+def test_a_wrong_face_is_told():
+    """The face that lets particles out is a wall in what is run."""
+    from random_lattices import draw_case
+
+    case = draw_case(SEEDS[1], 1)
+    walls = tuple(("reflecting", 0, np.zeros(case.n_species)) for _ in case.faces)
+    worst, most, _ = compare(case, 1, replace(case, faces=walls))
+    assert worst > most
