@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.api import ranks
+from tauslab.runner.launcher import launched_rank
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -60,8 +61,8 @@ def speaks() -> bool:
     """Whether this rank tells the error: those that reach the end are the same on all ranks."""
     try:
         return ranks().rank == 0
-    except TauslabError:  # the ranks did not find each other: each is alone
-        return True
+    except TauslabError as error:  # the ranks did not find each other
+        return error.raised_by == 1 or launched_rank() == 0
 
 
 class Parser(argparse.ArgumentParser):

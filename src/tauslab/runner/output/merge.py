@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.runner.output.blockfile import RawFile, locate
+from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.flat import boxes
@@ -19,7 +19,7 @@ from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
 from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
 from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset, hdf5_type
-from tauslab.runner.output.sources import Run, Source, find_runs, read_cells
+from tauslab.runner.output.sources import Run, Source, find_runs, read_cells, runs_of_sources
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -45,8 +45,8 @@ def publish_merged(
         build_file(temporary, specs, attributes, disk)
         target = RawFile(temporary, names, disk)
         try:
-            for run in find_runs(layout, sources):
-                _copy_run(layout, run, target)
+            for runs in runs_of_sources(layout, sources):
+                _copy_runs(layout, runs, target)
         finally:
             target.close()
 
@@ -118,44 +118,55 @@ def rows_of_runs(
     layout: Layout, sources: Sequence[Source]
 ) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
     """All rows that the sources hold, a storage block or more at a time."""
-    for run in find_runs(layout, sources):
-        arrays = list(layout.row_arrays())
-        step = max(1, _COPY_BYTES // max(1, layout.block * arrays[0].row_bytes))
-        for first in range(run.block, run.block + run.count, step):
-            count = min(step, run.block + run.count - first)
-            part = replace(run, slot=run.slot + first - run.block, block=first, count=count)
-            start, stop = layout.block_rows(first, first + count)
-            yield from ((a, start, values) for a, values in read_run(layout, part, stop - start))
+    row_bytes = next(iter(layout.row_arrays())).row_bytes
+    step = max(1, _COPY_BYTES // max(1, layout.block * row_bytes))
+    for runs in runs_of_sources(layout, sources):
+        path = runs[0].source.path
+        places = _places(layout, path)
+        with path.open("rb") as raw:
+            for run in runs:
+                for first in range(0, run.count, step):
+                    count = min(step, run.count - first)
+                    slot, block = run.slot + first, run.block + first
+                    part = replace(run, slot=slot, block=block, count=count)
+                    yield from _read_run(layout, part, places, raw)
 
 
-def read_run(layout: Layout, run: Run, rows: int) -> Iterator[tuple[RowArray, npt.NDArray[Any]]]:
-    """The `rows` rows of consecutive blocks, array by array, as they lie in their file."""
-    import h5py
-
-    with h5py.File(run.source.path, "r") as file:  # and not while the caller writes
-        places = {array.name: locate(file[array.name]) for array in layout.row_arrays()}
-    with run.source.path.open("rb") as raw:
-        for array in layout.row_arrays():
-            first = run.slot * layout.block * array.row_bytes
-            data = read_cells(raw, places[array.name], first, rows * array.row_bytes)
-            yield array, data.view(array.dtype).reshape(rows, *array.inner)
-
-
-def _copy_run(layout: Layout, run: Run, target: RawFile) -> None:
-    """Copy the rows of consecutive blocks, as bytes."""
-    import h5py
-
+def _read_run(
+    layout: Layout, run: Run, places: Mapping[str, Location], raw: BinaryIO
+) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+    """The rows of consecutive blocks, array by array, as they lie in their file."""
     start, stop = layout.block_rows(run.block, run.block + run.count)
-    with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
-        for array in layout.row_arrays():
-            first = run.slot * layout.block * array.row_bytes
-            length = (stop - start) * array.row_bytes
-            for offset, position, size in locate(file[array.name]).ranges(first, length):
-                raw.seek(offset)
-                for done in range(0, size, _COPY_BYTES):
-                    data = raw.read(min(_COPY_BYTES, size - done))
-                    byte = start * array.row_bytes + position + done
-                    target.write(array.name, byte, np.frombuffer(data, np.uint8))
+    for array in layout.row_arrays():
+        first = run.slot * layout.block * array.row_bytes
+        data = read_cells(raw, places[array.name], first, (stop - start) * array.row_bytes)
+        yield array, start, data.view(array.dtype).reshape(stop - start, *array.inner)
+
+
+def _places(layout: Layout, path: Path) -> dict[str, Location]:
+    """Where the rows of a part lie in its file, which is closed again: the caller may write."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return {array.name: locate(file[array.name]) for array in layout.row_arrays()}
+
+
+def _copy_runs(layout: Layout, runs: Sequence[Run], target: RawFile) -> None:
+    """Copy the rows that one source has, as bytes."""
+    path = runs[0].source.path
+    places = _places(layout, path)
+    with path.open("rb") as raw:
+        for run in runs:
+            start, stop = layout.block_rows(run.block, run.block + run.count)
+            for array in layout.row_arrays():
+                first = run.slot * layout.block * array.row_bytes
+                length = (stop - start) * array.row_bytes
+                for offset, position, size in places[array.name].ranges(first, length):
+                    raw.seek(offset)
+                    for done in range(0, size, _COPY_BYTES):
+                        data = raw.read(min(_COPY_BYTES, size - done))
+                        byte = start * array.row_bytes + position + done
+                        target.write(array.name, byte, np.frombuffer(data, np.uint8))
 
 
 def publish_virtual(
