@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from tauslab.model.errors import OutputError, TauslabError
@@ -34,10 +35,10 @@ def cache_directory() -> Path:
     if chosen:
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
     try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users tells one
         return _temporary_folder()
     return folder if os.access(folder, os.W_OK) else _temporary_folder()
 
@@ -73,6 +74,12 @@ def content_key(parts: Iterable[str]) -> str:
 
 def csrc_texts() -> dict[str, str]:
     """Every kernel file and header by name."""
+    return dict(_csrc_files())
+
+
+@cache
+def _csrc_files() -> Mapping[str, str]:
+    """Read once for all kernels of a process: a thousand ranks may share the file system."""
     files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
     return {path.name: path.read_text() for path in files}
 

@@ -326,10 +326,11 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
 
 
 def _block_size(task: Task, recorded_bytes: int, ranks: int) -> int:
-    cut = {"fine": not task.record.trajectories, "ranks": ranks}
+    fine = not task.record.trajectories
     if task.sweep is None:
-        return storage_block_size(task.options.n, recorded_bytes, **cut)
-    return sweep_block_size(task.sweep.points, task.options.n, recorded_bytes, **cut)
+        return storage_block_size(task.options.n, recorded_bytes, fine=fine, ranks=ranks)
+    points, n = task.sweep.points, task.options.n
+    return sweep_block_size(points, n, recorded_bytes, fine=fine, ranks=ranks)
 
 
 def _simulate(

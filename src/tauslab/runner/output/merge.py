@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,10 @@ from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
-from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
-from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset, hdf5_type
+from tauslab.runner.output.schema import Contents, file_specs, row_spec
+from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset
 from tauslab.runner.output.sources import Run, Source, find_runs, read_cells, runs_of_sources
+from tauslab.runner.output.views import Box, Mapped, create_view
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -181,44 +183,36 @@ def publish_virtual(
     specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
     rows = {array.name: array for array in layout.row_arrays()}
     own = [spec for spec in specs if spec.name not in rows]
-    runs = find_runs(layout, sources)
+    runs, folder = find_runs(layout, sources), parts_folder(path).name
 
     def add_views(file: h5py.File) -> None:
         views = [row_spec(layout, array) for array in rows.values()]
         for spec in views:
-            _create_view(file, layout, rows[spec.name], spec, runs, parts_folder(path).name)
+            array = rows[spec.name]
+            create_view(file, spec, array.fill, _mappings(layout, array, runs, folder))
         attach_scales(file, views)
 
     publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
 
 
-def _create_view(
-    file: h5py.File,
-    layout: Layout,
-    array: RowArray,
-    spec: DatasetSpec,
-    runs: Sequence[Run],
-    folder: str,
-) -> None:
-    """A virtual dataset; file names are relative, so that file and folder may move together."""
-    import h5py
-
-    dtype = hdf5_type(spec)
-    view = h5py.VirtualLayout(spec.shape, dtype)
+def _mappings(
+    layout: Layout, array: RowArray, runs: Sequence[Run], folder: str
+) -> Iterator[Mapped]:
+    """Where rows lie; file names are relative, so that file and folder may move together."""
+    zeros = (0,) * len(array.inner)
     for run in runs:
-        start, stop = layout.block_rows(run.block, run.block + run.count)
-        first = run.slot * layout.block
         name = f"{folder}/{run.source.path.name}"
         shape = (*run.source.rows, *array.inner)
-        if layout.sweep is None:
-            source = h5py.VirtualSource(name, array.name, shape, dtype)
-            view[start:stop] = source[first : first + stop - start]
-            continue
-        for box in boxes(start, stop, layout.n):
-            source = h5py.VirtualSource(name, array.name, shape, dtype)
-            count = (box[0].stop - box[0].start) * (box[1].stop - box[1].start)
-            view[box] = source[
-                box if len(shape) == len(spec.shape) else slice(first, first + count)
-            ]
-            first += count
-    file.create_virtual_dataset(array.name, view, fillvalue=np.array(array.fill, dtype)[()])
+        start, stop = layout.block_rows(run.block, run.block + run.count)
+        first = run.slot * layout.block
+        flat: list[Box] = [((start,), (stop - start,))]
+        if layout.sweep is not None:
+            found = boxes(start, stop, layout.n)
+            flat = [((p.start, t.start), (p.stop - p.start, t.stop - t.start)) for p, t in found]
+        for begin, count in flat:
+            rows = math.prod(count)
+            target: Box = ((*begin, *zeros), (*count, *array.inner))
+            source: Box = ((first, *zeros), (rows, *array.inner))
+            # An adopted file of the whole sweep has its points too.
+            yield Mapped(name, target, target if len(run.source.rows) == 2 else source, shape)
+            first += rows
