@@ -51,12 +51,11 @@ def storage_block_size(n: int, row_bytes: int, *, fine: bool = False, ranks: int
     are waited for.
 
     >>> [storage_block_size(100_000, 400, ranks=ranks) for ranks in (1, 16, 1024)]
-    [1563, 1563, 25]
+    [1563, 1562, 24]
     """
     by_size = max(1, STORAGE_BLOCK_BYTES // max(1, row_bytes))
     blocks = _FINE_BLOCKS_PER_JOB if fine else _BLOCKS_PER_JOB
-    blocks = max(blocks, _BLOCKS_PER_RANK * ranks)
-    return max(1, min(by_size, -(-n // blocks)))
+    return max(1, min(by_size, -(-n // blocks), n // (_BLOCKS_PER_RANK * ranks)))
 
 
 def sweep_block_size(

@@ -43,6 +43,14 @@ def cache_directory() -> Path:
     return folder if os.access(folder, os.W_OK) else _temporary_folder()
 
 
+def has_home() -> bool:
+    """Whether the user has a home folder that can be written."""
+    try:
+        return os.access(Path.home(), os.W_OK | os.X_OK)
+    except RuntimeError:  # neither HOME nor a list of users tells one
+        return False
+
+
 def _temporary_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
     try:
