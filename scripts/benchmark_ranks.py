@@ -6,8 +6,9 @@ One rank alone is traced for the files that it opens and looks for (strace, wher
 asked for its memory import by import.  Then a small run is started on every number of ranks.  On a
 machine with fewer cores than ranks, seconds of CPU and not of the clock are what a rank costs.  At
 last this process writes the parts of so many ranks, each with four blocks that alternate with those
-of the others, and closes, opens and merges them as rank 0 does: what rank 0 of so many ranks would
-do, without so many ranks.  A table in Markdown is printed, and written beside the JSON; it exits 1
+of the others, and closes, opens and merges them: what rank 0 of so many ranks would do, without so
+many ranks.  These are seconds of CPU; a shared file system adds its latency for every file that is
+opened.  A table in Markdown is printed, and written beside the JSON; it exits 1
 where the digests of runs differ.
 """
 
@@ -46,7 +47,8 @@ BLOCKS, ROWS, TIMES = 4, 8, 101  # of a rank, of a block, of a row
 TAKEN = 200
 OPENED = ("openat", "open")
 LOOKED = ("newfstatat", "stat", "lstat", "access", "readlink", "statx", "faccessat2")
-IMPORTS = ("numpy", "tauslab.runner.cli", "h5py", "libsbml", "mpi4py.MPI")
+PRIVATE = r"Private_\w+: +(\d+)"
+IMPORTS = ("re", "numpy", "tauslab.runner.cli", "h5py", "libsbml", "mpi4py.MPI")
 
 
 def main() -> None:
@@ -57,18 +59,14 @@ def main() -> None:
     parser.add_argument("--parts", default="64,256,1024", help="numbers of ranks to close for")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--rank-of", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
-    if arguments.memory:
-        print(json.dumps(memory_of_imports()))
-        return
     if arguments.rank_of is not None:
         be_rank(arguments.rank_of)
         return
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
         folder = Path(scratch)
-        found: dict[str, Any] = {"files": files_of_a_rank(folder), "memory": ask("--memory")}
+        found: dict[str, Any] = {"files": files_of_a_rank(folder), "memory": memory_of_imports()}
         launcher = shlex.split(arguments.launcher)
         found["launches"] = [launch(launcher, n, folder) for n in numbers(arguments.ranks)]
         found["closing"] = [close(n, folder) for n in numbers(arguments.parts)]
@@ -108,28 +106,25 @@ def files_of_a_rank(folder: Path) -> list[Row]:
     return rows
 
 
-def ask(*words: str) -> Any:
-    """What this script prints with these options in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, *words], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
-
-
 def memory_of_imports() -> list[Row]:
-    """MB of this process alone after each import; what `main` needs is in the first."""
-    rows = [{"what": "this script", "mb": own_mb()}]
-    for name in IMPORTS:
-        try:
-            __import__(name)
-        except ImportError:
-            continue
-        rows.append({"what": name, "mb": own_mb()})
+    """MB of a process of its own after each import."""
+    program = (
+        "import json, re\nfound = []\n"
+        f"for name in {IMPORTS!r}:\n"
+        "    try:\n        __import__(name)\n    except ImportError:\n        continue\n"
+        "    text = open('/proc/self/smaps_rollup').read()\n"
+        f"    kb = sum(map(int, re.findall({PRIVATE!r}, text)))\n"
+        "    found.append({'what': name, 'mb': kb / 1024})\nprint(json.dumps(found))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    rows: list[Row] = json.loads(done.stdout)
     return rows
 
 
 def own_mb() -> float:
     """Memory that this process shares with no other."""
     text = Path("/proc/self/smaps_rollup").read_text()
-    return sum(int(kb) for kb in re.findall(r"Private_\w+: +(\d+)", text)) / 1024
+    return sum(map(int, re.findall(PRIVATE, text))) / 1024
 
 
 # --------------------------------------------------------------------- many ranks
@@ -218,7 +213,6 @@ def close(ranks: int, folder: Path) -> Row:
     for kind, most in (("virtual", 0), ("merged", 1 << 40)):
         path = folder / f"{kind}-{ranks}.h5"
         row[f"{kind}_write"], first = timed(partial(write_parts, path, ranks, most))
-        row["files"] = len(list(folder.glob("*.parts/*")))
         finish = partial(first.finish, {}, [{"device": "none"}] * ranks)
         row[kind], row[f"{kind}_opened"] = counted(finish)
     view = folder / f"virtual-{ranks}.h5"
@@ -259,14 +253,14 @@ def chunk_of(layout: Layout, block: int) -> Chunk:
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that it takes, and what it returns."""
-    began = time.perf_counter()
+    """Seconds of CPU that it takes, and what it returns."""
+    began = time.process_time()
     value = action()
-    return round(time.perf_counter() - began, 3), value
+    return round(time.process_time() - began, 3), value
 
 
 def counted(action: Callable[[], Any]) -> tuple[float, int]:
-    """Seconds that it takes, and how often it opens a file through HDF5."""
+    """Seconds of CPU that it takes, and how often it opens a file through HDF5."""
     usual, opened = h5py.File, list[Any]()
 
     class Counted(usual):  # type: ignore[misc, valid-type]
@@ -289,7 +283,7 @@ def table(found: dict[str, Any]) -> list[str]:
     """Markdown."""
     lines = markdown("files of one rank, calls|opened|looked for")
     lines += [f"| {r['what']} | {r['opened']} | {r['looked_for']} |" for r in found["files"]]
-    lines += ["", *markdown("after the import of|MB of the process alone")]
+    lines += ["", *markdown("after the import of|MB of a process alone")]
     lines += [f"| {r['what']} | {r['mb']:.0f} |" for r in found["memory"]]
     head = "ranks|imported, s|MPI started, s|kernels ready, s|run done, s|CPU of a rank, s"
     lines += ["", *markdown(f"{head}|MB of a rank|of rank 0|a block from the counter, ms")]
