@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 from collections import Counter
+from itertools import count, islice
 from pathlib import Path
 
 import h5py
@@ -89,14 +90,20 @@ def test_ranks_but_the_first_open_no_parts(many, tmp_path, opened):
     assert len(of_parts(opened)) == RANKS
 
 
+def limit_of(more: int) -> int:
+    """The limit with which this process may open so many files more."""
+    used = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    free = (number for number in count() if number not in used)
+    return next(islice(free, more, None))
+
+
 def test_more_parts_than_a_process_may_open_at_first(many, tmp_path):
     """HDF5 shows a part that it cannot open as fill values, and tells nobody."""
     path = tmp_path / "a.h5"
     many.run(path, RANKS, parts=VIEW)
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + RANKS // 2, usual[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit_of(RANKS // 2), usual[1]))
         with open_result(path) as result:
             assert np.array_equal(result.data["counts"][()], many.arrays["counts"])
     finally:
