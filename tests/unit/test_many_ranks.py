@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,13 +86,6 @@ def test_every_rank_gets_blocks(sweep, record):
         cut[ranks] = layout_of(task, comm, ()).n_blocks
     assert cut[512] >= 4 * 512
     assert cut[8] == cut[1]
-
-
-def test_kernel_texts_are_read_once(monkeypatch):
-    cache.csrc_texts()
-    monkeypatch.setattr(Path, "read_text", lambda path: pytest.fail(f"{path} is read again"))
-    cache.csrc_texts()["ssa.cc"] = "changed"
-    assert cache.csrc_texts()["ssa.cc"] != "changed"
 
 
 def test_a_user_without_home(tmp_path, monkeypatch):

@@ -11,9 +11,10 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from tauslab.model.errors import OutputError, TauslabError
 
@@ -80,16 +81,15 @@ def content_key(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def csrc_texts() -> dict[str, str]:
-    """Every kernel file and header by name."""
-    return dict(_csrc_files())
-
-
 @cache
-def _csrc_files() -> Mapping[str, str]:
-    """Read once for all kernels of a process: a thousand ranks may share the file system."""
+def csrc_texts() -> MappingProxyType[str, str]:
+    """Every kernel file and header by name.
+
+    Read once: many small runs of a process would spend a third of their time here, and kernels go
+    with the modules that were loaded, also where the package is replaced meanwhile.
+    """
     files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
-    return {path.name: path.read_text() for path in files}
+    return MappingProxyType({path.name: path.read_text() for path in files})
 
 
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:

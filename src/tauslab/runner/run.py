@@ -176,8 +176,9 @@ def run_task(
         return Result(writer.result_arrays, writer.attributes)
     output = options.output
     assert output is not None
-    # Every rank would open every part.
-    return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
+    return agree(
+        comm, lambda: open_result(output, checked=comm.rank > 0)
+    )  # or P ranks open P parts
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -325,12 +326,11 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
     )
 
 
-def _block_size(task: Task, recorded_bytes: int, ranks: int) -> int:
+def _block_size(task: Task, row_bytes: int, ranks: int) -> int:
     fine = not task.record.trajectories
     if task.sweep is None:
-        return storage_block_size(task.options.n, recorded_bytes, fine=fine, ranks=ranks)
-    points, n = task.sweep.points, task.options.n
-    return sweep_block_size(points, n, recorded_bytes, fine=fine, ranks=ranks)
+        return storage_block_size(task.options.n, row_bytes, fine=fine, ranks=ranks)
+    return sweep_block_size(task.sweep.points, task.options.n, row_bytes, fine=fine, ranks=ranks)
 
 
 def _simulate(
@@ -352,6 +352,7 @@ def _simulate(
         started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
     stopped: StoppedEarly | None = None
+    ensemble: Ensemble | None = None
     try:
         with progress:
             lanes = open_lanes(layout, int((~writer.completed).sum()))
@@ -372,6 +373,8 @@ def _simulate(
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)
     except BaseException as error:
+        if ensemble is not None:
+            ensemble.leave(error)
         writer.abort()
         end_all_ranks(comm, error)
         raise
