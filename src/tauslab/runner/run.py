@@ -176,9 +176,7 @@ def run_task(
         return Result(writer.result_arrays, writer.attributes)
     output = options.output
     assert output is not None
-    return agree(
-        comm, lambda: open_result(output, checked=comm.rank > 0)
-    )  # or P ranks open P parts
+    return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
