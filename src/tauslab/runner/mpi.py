@@ -363,8 +363,7 @@ def start_mpi() -> Any:
         check_library(MPI.Get_library_version())
         os.environ.update(mpich_settings(MPI.Get_library_version()))
         level = rc.thread_level if rc.threads else "single"
-        with warnings.catch_warnings():
-            # mpi4py's own, on every rank; what is wrong `check_launcher` tells.
+        with warnings.catch_warnings():  # mpi4py's; what is wrong `check_launcher` tells once
             warnings.filterwarnings("ignore", "suspicious MPI execution environment")
             MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
     return MPI
