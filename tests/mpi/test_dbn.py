@@ -49,8 +49,8 @@ def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     program = tmp_path / "sparse.py"
     program.write_text(
-        "import sys\nfrom tauslab.kernels import dbn\nfrom tauslab.runner import cli, dbn_merge\n"
-        "dbn._DENSE_BYTES = 0\ndbn_merge._MESSAGE = 7\nsys.exit(cli.main(sys.argv[1:]))\n"
+        "import sys\nfrom tauslab.kernels import dbn\nfrom tauslab.runner import cli\n"
+        "dbn._DENSE_BYTES = 0\nsys.exit(cli.main(sys.argv[1:]))\n"
     )
     mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
     assert network_digest_lines(tmp_path / "x.h5") == alone

@@ -8,8 +8,14 @@ import time
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.launcher import check_slurm, mpich_settings, under_launcher
-from tauslab.runner.mpi import SerialCommunicator, world
+from tauslab.runner.launcher import (
+    check_launcher,
+    check_library,
+    check_slurm,
+    mpich_settings,
+    under_launcher,
+)
+from tauslab.runner.mpi import SerialCommunicator, host_name, world
 
 mpi = pytest.mark.mpi
 RANKS = (1, 2, 3)
@@ -240,3 +246,70 @@ def test_one_rank_without_mpi():
     assert comm.bcast(7) == 7
     assert comm.any(True)
     assert not comm.any(False)
+
+
+LAUNCHERS = [
+    ({"PMI_SIZE": "3"}, "started 3 (PMI_SIZE) and mpi4py uses Open MPI v5.0.8:"),
+    ({"OMPI_COMM_WORLD_SIZE": "8", "PMI_SIZE": "1"}, "started 8 (OMPI_COMM_WORLD_SIZE)"),
+    ({"MV2_COMM_WORLD_SIZE": "2"}, "started 2 (MV2_COMM_WORLD_SIZE)"),
+    ({"SLURM_NTASKS": "4"}, "SLURM_NTASKS is 4"),
+]
+
+
+@pytest.mark.parametrize(("environment", "told"), LAUNCHERS)
+def test_ranks_that_another_mpi_started_are_refused(environment, told):
+    """Each would do all the work, and all would write the same file."""
+    with pytest.raises(ConfigError, match=r"found 1 MPI rank\(s\) but") as refused:
+        check_launcher(1, "Open MPI v5.0.8, package: Open MPI", environment)
+    assert told in str(refused.value)
+    for size in (8, 16):  # mpiexec may go through srun with a task on each node
+        check_launcher(size, "", environment)
+
+
+@pytest.mark.parametrize(
+    ("library", "environment", "refused"),
+    [
+        (WHEEL, {"OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "0"}, "mpi4py uses MPICH"),
+        (WHEEL, {"OMPI_COMM_WORLD_SIZE": "1"}, None),
+        (WHEEL, {"OMPI_COMM_WORLD_SIZE": "2", "PMI_RANK": "0"}, None),
+        (WHEEL + " --with-pmi=pmix", {"OMPI_COMM_WORLD_SIZE": "2"}, None),
+        ("Open MPI v5.0.8", {"OMPI_COMM_WORLD_SIZE": "2"}, None),
+        (WHEEL, {"PMI_RANK": "1", "PMI_SIZE": "2"}, None),
+    ],
+)
+def test_an_mpi_that_its_launcher_cannot_start_is_refused_before_it_aborts(
+    library, environment, refused
+):
+    if refused is None:
+        check_library(library, environment)
+        return
+    with pytest.raises(ConfigError, match=refused) as told:
+        check_library(library, environment)
+    assert told.value.raised_by == 2
+
+
+@mpi
+def test_lone_ranks_of_another_launcher_tell_it_once(mpirun, tmp_path):
+    run = ["-m", "tauslab", "run", "none.xml", "-n", "1"]
+    done = mpirun(2, run, check=False, env={"MV2_COMM_WORLD_SIZE": "4"})
+    assert done.returncode != 0
+    assert done.stderr.count("found 2 MPI rank(s) but the launcher started 4") == 1
+
+
+@mpi
+def test_what_fails_on_one_rank_names_its_node(mpirun):
+    program = """
+from tauslab.model.errors import DeviceError
+from tauslab.runner.together import agree
+
+def act():
+    if comm.rank == 1:
+        raise DeviceError("no compiler")
+
+try:
+    agree(comm, act)
+except DeviceError as error:
+    print("told", json.dumps(str(error)), flush=True)
+"""
+    told = mpirun(2, ["-c", HEAD + program]).stdout.splitlines()
+    assert told == [f'told "no compiler (rank 1 of 2 on {host_name()})"'] * 2

@@ -186,3 +186,16 @@ def test_ranks_do_not_change_a_sweep(mpirun, tmp_path):
         alone[ranks] = [line for line in digests(tmp_path / f"s{ranks}.h5") if "sum" in line[0]]
     assert found[2] == found[3] == found[1]
     assert alone[1] == alone[2] == alone[3] == [line for line in found[1] if "sum" in line[0]]
+
+
+def test_rank_0_reads_the_model_for_all(mpirun, tmp_path):
+    """What reads SBML is half of the memory of a rank: others do without."""
+    program = tmp_path / "without.py"
+    program.write_text(
+        "import sys\nfrom tauslab.runner import cli\nfrom tauslab.runner.api import ranks\n"
+        "if ranks().rank == 1:\n    sys.modules['libsbml'] = None\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    mpirun(2, ["without.py", *RUN[2:], "-n", "100", "-o", tmp_path / "2.h5"])
+    mpirun(1, [*RUN, "-n", "100", "-o", tmp_path / "1.h5"])
+    assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")

@@ -10,6 +10,7 @@ from tauslab.model.errors import DecompositionError
 STORAGE_BLOCK_BYTES = 1 << 20
 _FINE_BLOCKS_PER_JOB = 1024
 _BLOCKS_PER_JOB = 64  # small jobs are cut finer, so that ranks and threads share them evenly
+_BLOCKS_PER_RANK = 4
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,25 @@ class Blocks:
         return first_block * self.size, min(self.n, end_block * self.size)
 
 
-def storage_block_size(n: int, row_bytes: int, *, fine: bool = False) -> int:
+def storage_block_size(n: int, row_bytes: int, *, fine: bool = False, ranks: int = 1) -> int:
     """Trajectories in a storage block: about 1 MiB of samples, and at least 64 blocks a job.
 
     With `fine`, at least 1024: for runs that keep few bytes or none of a trajectory, whose blocks
-    would take long, and a request to stop waits for the end of a block.
+    would take long, and a request to stop waits for the end of a block. And at least 4 for each of
+    many ranks: those that get no block have nothing to do, those that get one more than others
+    are waited for.
+
+    >>> [storage_block_size(100_000, 400, ranks=ranks) for ranks in (1, 16, 1024)]
+    [1563, 1562, 24]
     """
     by_size = max(1, STORAGE_BLOCK_BYTES // max(1, row_bytes))
     blocks = _FINE_BLOCKS_PER_JOB if fine else _BLOCKS_PER_JOB
-    return max(1, min(by_size, -(-n // blocks)))
+    return max(1, min(by_size, -(-n // blocks), n // (_BLOCKS_PER_RANK * ranks)))
 
 
-def sweep_block_size(points: int, n: int, row_bytes: int, *, fine: bool = False) -> int:
+def sweep_block_size(
+    points: int, n: int, row_bytes: int, *, fine: bool = False, ranks: int = 1
+) -> int:
     """Trajectories in a storage block of a sweep: as without one, but so that points fit.
 
     Whole points, or an even fraction of one; where `n` has no divisor of about the right size the
@@ -61,7 +69,7 @@ def sweep_block_size(points: int, n: int, row_bytes: int, *, fine: bool = False)
     >>> [sweep_block_size(100, n, 1 << 12) for n in (10, 1000, 1009)]
     [10, 250, 256]
     """
-    size = storage_block_size(points * n, row_bytes, fine=fine)
+    size = storage_block_size(points * n, row_bytes, fine=fine, ranks=ranks)
     if size >= n:
         return size // n * n
     divisor = next(d for d in range(size, 0, -1) if n % d == 0)

@@ -36,12 +36,20 @@ def cache_directory() -> Path:
     if chosen:
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
     try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users tells one
         return _temporary_folder()
     return folder if os.access(folder, os.W_OK) else _temporary_folder()
+
+
+def has_home() -> bool:
+    """Whether the user has a home folder that can be written."""
+    try:
+        return os.access(Path.home(), os.W_OK | os.X_OK)
+    except RuntimeError:  # neither HOME nor a list of users tells one
+        return False
 
 
 def _temporary_folder() -> Path:

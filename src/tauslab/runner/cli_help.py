@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.api import ranks
+from tauslab.runner.launcher import launched_rank
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -56,12 +58,19 @@ def examples(command: str) -> str | None:
     return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
 
 
+# Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
+_AFTER = 1.0
+
+
 def speaks() -> bool:
     """Whether this rank tells the error: those that reach the end are the same on all ranks."""
     try:
         return ranks().rank == 0
-    except TauslabError:  # the ranks did not find each other: each is alone
-        return True
+    except TauslabError as error:  # the ranks did not find each other
+        if error.raised_by == 1 or launched_rank() == 0:
+            return True
+        time.sleep(_AFTER)
+        return False
 
 
 class Parser(argparse.ArgumentParser):

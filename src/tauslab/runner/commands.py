@@ -45,6 +45,7 @@ from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stor
 from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
 from tauslab.runner.ode_task import told_integration
+from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
 from tauslab.runner.rerun import own_output, take_from_result
@@ -83,17 +84,18 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        network = agree(comm, lambda: _network_of(arguments))
-        options = agree(comm, lambda: _options(arguments, network))
+        # What reads models takes more memory than all else: rank 0 reads for all.
+        network, options = on_root(comm, lambda: _job(arguments))
         result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
 
 
-def _network_of(arguments: argparse.Namespace) -> Network:
+def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = readers.read_network(arguments.model)
-    return in_molecules(network) if arguments.molecules else network
+    network = in_molecules(network) if arguments.molecules else network
+    return network, _options(arguments, network)
 
 
 def process_rdme(arguments: argparse.Namespace) -> None:

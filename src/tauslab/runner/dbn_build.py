@@ -82,7 +82,7 @@ def build_network(
         agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)
-        plan = on_root(comm, lambda: plan_of(task, engine, held[0]))
+        plan = on_root(comm, lambda: plan_of(task, engine, held[0], comm.size))
         tables = agree(comm, lambda: _tables(task, plan, engine))
         parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
         ready = time.perf_counter()

@@ -34,8 +34,8 @@ from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import sample_times
 from tauslab.runner.ode_task import told_integration
+from tauslab.runner.output.collective import on_root
 from tauslab.runner.texts import assignments, names, read_times
-from tauslab.runner.together import agree
 
 
 def build_and_tell(arguments: argparse.Namespace) -> None:
@@ -43,11 +43,15 @@ def build_and_tell(arguments: argparse.Namespace) -> None:
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        network = agree(comm, lambda: readers.read_network(arguments.model))
-        options = agree(comm, lambda: _options(arguments, network))
+        network, options = on_root(comm, lambda: _job(arguments))
         built = build_network(network, options, comm, stop_on_signals())
     if built is not None and not arguments.quiet:
         print("\n".join(network_summary(built, str(options.output))))
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
+    network = readers.read_network(arguments.model)
+    return network, _options(arguments, network)
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:

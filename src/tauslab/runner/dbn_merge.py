@@ -8,21 +8,40 @@ import numpy as np
 
 from tauslab.kernels.dbn_entries import Entries, Keys
 from tauslab.runner.dbn_network import DynamicNetwork, Table
-from tauslab.runner.mpi import Communicator
-
-_MESSAGE = 1 << 22  # entries that a rank sends at a time
+from tauslab.runner.mpi import Communicator, Parcel
 
 
 def merged(entries: Entries, comm: Communicator) -> Entries:
-    """A node's entries of all ranks, added on rank 0; in pieces, as messages have a limit."""
-    total = Entries.merged([])
-    for piece in range(max(comm.allgather(-(-len(entries.counts) // _MESSAGE)))):
-        own = slice(piece * _MESSAGE, (piece + 1) * _MESSAGE)
-        part = Entries(entries.high[own], entries.low[own], entries.counts[own])
-        parts = comm.gather(part)
-        if parts is not None:
-            total = Entries.merged([total, *parts])
-    return total
+    """A node's entries of all ranks, added on rank 0; none elsewhere. Collective.
+
+    By pairs, then pairs of pairs: no rank holds the entries of more than two others at a time,
+    and a thousand ranks take ten rounds.
+    """
+    apart = 1  # ranks between the two of a pair
+    while apart < comm.size:
+        lengths = comm.allgather(len(entries.counts))
+        place = comm.rank % (2 * apart)
+        if place == apart:
+            _pass(entries, comm, comm.rank - apart, sent=True)
+            entries = Entries.merged([])
+        elif place == 0 and comm.rank + apart < comm.size:
+            other = _room(lengths[comm.rank + apart], entries)
+            _pass(other, comm, comm.rank + apart, sent=False)
+            entries = Entries.merged([entries, other])
+        apart *= 2
+    return entries
+
+
+def _room(length: int, like: Entries) -> Entries:
+    """As many entries, not filled yet."""
+    high, low, counts = (np.empty(length, a.dtype) for a in (like.high, like.low, like.counts))
+    return Entries(high, low, counts)
+
+
+def _pass(entries: Entries, comm: Communicator, other: int, *, sent: bool) -> None:
+    """Send entries to a rank, or fill them with what it sends."""
+    arrays = (entries.high, entries.low, entries.counts)
+    comm.exchange([Parcel(other, np.ascontiguousarray(a), sent) for a in arrays])
 
 
 def added(one: DynamicNetwork, other: DynamicNetwork) -> DynamicNetwork:

@@ -20,9 +20,10 @@ from tauslab.runner.dbn_file import counted_blocks, load, save
 from tauslab.runner.dbn_merge import added
 from tauslab.runner.dbn_network import DynamicNetwork
 from tauslab.runner.output.resume import parts_folder
+from tauslab.runner.pace import RARELY, next_due
 
 SECONDS = 30.0  # from one part to the next
-_RARELY = 20  # times as long as writing a part takes must pass before the next, at least
+_RARELY = RARELY
 _NAME = "dbn-*.h5"
 
 BlockArray = npt.NDArray[np.bool_]
@@ -49,8 +50,7 @@ class PartWriter:
         began = time.monotonic()
         self._path.parent.mkdir(exist_ok=True)
         save(counted(), self._path, blocks)
-        now = time.monotonic()
-        self._due = now + max(SECONDS, _RARELY * (now - began))
+        self._due = next_due(began, time.monotonic(), SECONDS, _RARELY)
 
 
 def parts_of(output: Path) -> list[Path]:

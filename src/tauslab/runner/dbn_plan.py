@@ -97,7 +97,9 @@ def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) ->
         raise ConfigError(f"{path} cannot be resumed: it has other time points")
 
 
-def plan_of(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None) -> Plan:
+def plan_of(
+    task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None, ranks: int
+) -> Plan:
     """Intervals and blocks of a build, those of what was counted `before` if there is any."""
     if before is not None:
         network, counted = before
@@ -105,7 +107,8 @@ def plan_of(task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray
         nominal = network.nominal
         assert nominal is not None
         return Plan(edges, int(network.attributes["block"]), counted, nominal)
-    block = task.options.block or min(storage_block_size(task.options.samples, 1, fine=True), PILOT)
+    size = storage_block_size(task.options.samples, 1, fine=True, ranks=ranks)
+    block = task.options.block or min(size, PILOT)
     block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)

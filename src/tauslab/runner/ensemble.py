@@ -24,6 +24,7 @@ from tauslab.runner.lanes import LaneLike, Lanes
 from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
+from tauslab.runner.pace import next_due
 from tauslab.runner.progress import Progress
 from tauslab.runner.task import Task
 
@@ -124,7 +125,7 @@ class Ensemble:
     def run(self) -> Tally:
         """Run until no block is left; raises what went wrong on the device or in the writer."""
         began = time.perf_counter()
-        self._began = self._saved = began
+        self._began, self._due = began, began + _CHECKPOINT_SECONDS
         collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
         collector.start()
         counter = self._comm.counter()
@@ -241,9 +242,9 @@ class Ensemble:
         blocks = -(-delivery.chunk.rows // self._layout.block)
         self._done[first : first + blocks] = True
         self._consistent = True
-        if begun - self._saved > _CHECKPOINT_SECONDS and self._layout.needs_checkpoint:
+        if (saving := time.perf_counter()) >= self._due and self._layout.needs_checkpoint:
             self.checkpoint()
-            self._saved = time.perf_counter()
+            self._due = next_due(saving, time.perf_counter(), _CHECKPOINT_SECONDS)
         tally.write += time.perf_counter() - begun
         compute, copy = self._lanes.intervals(lane)
         tally.computing.append(compute)

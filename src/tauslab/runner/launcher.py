@@ -8,8 +8,15 @@ from collections.abc import Mapping
 
 from tauslab.model.errors import ConfigError
 
-# Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx.
-_LAUNCHER_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID")
+# Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx, MVAPICH.
+_RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+_LAUNCHER_VARIABLES = (*_RANK_VARIABLES, "PMI_FD", "MPI_LOCALRANKID")
+_SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+
+_HOW = (
+    "start tauslab with the mpirun of the MPI that mpi4py was built for (tauslab doctor names it), "
+    "or install mpi4py anew with this one"
+)
 
 
 def under_launcher(environment: Mapping[str, str] = os.environ) -> bool:
@@ -17,6 +24,62 @@ def under_launcher(environment: Mapping[str, str] = os.environ) -> bool:
     if any(name in environment for name in _LAUNCHER_VARIABLES):
         return True
     return "SLURM_STEP_ID" in environment and "SLURM_PROCID" in environment
+
+
+def launched_rank(environment: Mapping[str, str] = os.environ) -> int:
+    """The number that the launcher gave this process, whether or not MPI knows it; else 0.
+
+    >>> launched_rank({"OMPI_COMM_WORLD_RANK": "3"}), launched_rank({})
+    (3, 0)
+    """
+    for name in (*_RANK_VARIABLES, "SLURM_PROCID"):
+        if environment.get(name, "").isdigit():
+            return int(environment[name])
+    return 0
+
+
+def check_library(library: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse, before it starts, an MPI that cannot talk to the launcher and would end the process.
+
+    MPICH and its kin find each other through PMI; of a launcher that offers PMIx they know nothing
+    unless they were built for it, which the options of their build tell.
+    """
+    ranks = environment.get("OMPI_COMM_WORLD_SIZE", "1")
+    kin = re.search(r"MPICH|MVAPICH|Intel", library)
+    if kin and "PMI_RANK" not in environment and "pmix" not in library.lower() and ranks != "1":
+        raise _alike(f"the launcher is Open MPI's but mpi4py uses {kin[0]}: {_HOW}", int(ranks))
+
+
+def check_launcher(
+    size: int, library: str = "", environment: Mapping[str, str] = os.environ
+) -> None:
+    """Refuse a world of fewer ranks than the launcher started.
+
+    The launcher of another MPI than that of mpi4py starts N lone ranks that each do all the work
+    and write the same file, in silence.
+
+    Parameters
+    ----------
+    library
+        The version that the MPI of mpi4py tells.
+    """
+    for name in _SIZE_VARIABLES:
+        started = environment.get(name, "")
+        if started.isdigit() and int(started) > size:
+            uses = f" and mpi4py uses {' '.join(library.split()[:3]).rstrip(',')}" * bool(library)
+            raise _alike(
+                f"found {size} MPI rank(s) but the launcher started {started} ({name}){uses}: "
+                f"{_HOW}",
+                int(started),
+            )
+    check_slurm(size, environment)
+
+
+def _alike(message: str, ranks: int) -> ConfigError:
+    """An error that all `ranks` processes meet, though they cannot agree on it."""
+    error = ConfigError(message)
+    error.raised_by = ranks
+    return error
 
 
 def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
@@ -27,9 +90,10 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
     """
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks.isdigit() and int(tasks) > size:
-        raise ConfigError(
+        raise _alike(
             f"found {size} MPI rank(s) but SLURM_NTASKS is {tasks}: start tauslab with srun and "
-            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun"
+            "the --mpi type of your MPI (srun --mpi=list shows them), or with that MPI's mpirun",
+            int(tasks) if "SLURM_PROCID" in environment else 1,
         )
 
 

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.file_ranks import FileRanks
-from tauslab.runner.launcher import check_slurm, mpich_settings, under_launcher
+from tauslab.runner.launcher import check_launcher, check_library, mpich_settings, under_launcher
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
@@ -328,17 +329,19 @@ def world() -> Communicator:
     Raises
     ------
     ConfigError
-        mpi4py is missing, or the ranks found are not those that SLURM started.
+        mpi4py is missing, or the ranks found are not those that were started.
     """
     comm: Communicator = SerialCommunicator()
+    library = ""
     if under_launcher():
         if importlib.util.find_spec("mpi4py") is None:
             raise ConfigError(
                 "this process was started by an MPI launcher but mpi4py is not installed: "
                 "pip install tauslab[mpi]"
             )
-        comm = MpiCommunicator(start_mpi().COMM_WORLD)
-    check_slurm(comm.size)
+        mpi = start_mpi()
+        comm, library = MpiCommunicator(mpi.COMM_WORLD), mpi.Get_library_version()
+    check_launcher(comm.size, library)
     if comm.size > 1:
         sys.excepthook = ending_all(comm, sys.excepthook)
     return comm
@@ -357,9 +360,12 @@ def start_mpi() -> Any:
     finally:
         rc.initialize, rc.finalize = usual
     if not MPI.Is_initialized():
+        check_library(MPI.Get_library_version())
         os.environ.update(mpich_settings(MPI.Get_library_version()))
         level = rc.thread_level if rc.threads else "single"
-        MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
+        with warnings.catch_warnings():  # mpi4py's; what is wrong `check_launcher` tells once
+            warnings.filterwarnings("ignore", "suspicious MPI execution environment")
+            MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
     return MPI
 
 

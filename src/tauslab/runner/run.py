@@ -176,7 +176,7 @@ def run_task(
         return Result(writer.result_arrays, writer.attributes)
     output = options.output
     assert output is not None
-    return agree(comm, lambda: open_result(output))
+    return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
 
 
 def _require_equal_models(task: Task, comm: Communicator) -> None:
@@ -275,7 +275,7 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
         task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
     )
     recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
-    block = min(block or _block_size(task, recorded_bytes), options.total)
+    block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
     Blocks(options.total, block)
     attributes: dict[str, str | int | float] = {
         "method": options.method,
@@ -324,11 +324,11 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
     )
 
 
-def _block_size(task: Task, recorded_bytes: int) -> int:
+def _block_size(task: Task, row_bytes: int, ranks: int) -> int:
     fine = not task.record.trajectories
     if task.sweep is None:
-        return storage_block_size(task.options.n, recorded_bytes, fine=fine)
-    return sweep_block_size(task.sweep.points, task.options.n, recorded_bytes, fine=fine)
+        return storage_block_size(task.options.n, row_bytes, fine=fine, ranks=ranks)
+    return sweep_block_size(task.sweep.points, task.options.n, row_bytes, fine=fine, ranks=ranks)
 
 
 def _simulate(

@@ -8,24 +8,32 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tauslab.model.errors import TauslabError
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.mpi import Communicator, host_name
 
 T = TypeVar("T")
 
 
 def agree(comm: Communicator, action: Callable[[], T]) -> T:
-    """Do something on every rank; if it fails on any, all raise the same error. Collective."""
+    """Do something on every rank; if it fails on any, all raise the same error. Collective.
+
+    What fails on some ranks only may be due to their nodes: the error says where it was.
+    """
     value: T | None = None
-    failure: TauslabError | None = None
+    failure: tuple[TauslabError, str] | None = None
     try:
         value = action()
     except TauslabError as error:
-        failure = error
-    failures = [f for f in comm.allgather(failure) if f is not None]
-    if failures:
-        failures[0].raised_by = comm.size
-        raise failures[0]
-    return value  # type: ignore[return-value]  # None only if the action returned it
+        failure = error, host_name()
+    told = comm.allgather(failure)
+    failed = [rank for rank, found in enumerate(told) if found is not None]
+    if not failed:
+        return value  # type: ignore[return-value]  # None only if the action returned it
+    first, host = told[failed[0]]
+    if len(failed) < comm.size:
+        others = f" and {len(failed) - 1} others" if len(failed) > 1 else ""
+        first.args = (f"{first} (rank {failed[0]} of {comm.size} on {host}{others})",)
+    first.raised_by = comm.size
+    raise first
 
 
 def in_turn(comm: Communicator, action: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tauslab.kernels.cache import cache_directory
+from tauslab.kernels.cache import cache_directory, has_home
 from tauslab.model.errors import DeviceError
 
 
@@ -62,7 +62,7 @@ def _each_compiler() -> Iterator[Compiler]:
         if path is not None:
             yield Compiler(name, (path,), _version((path, "--version")))
     if importlib.util.find_spec("ziglang") is not None:
-        if not os.access(Path.home(), os.W_OK | os.X_OK):  # zig without a cache never ends
+        if not has_home():  # zig without a cache never ends
             os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_directory() / "zig"))
         zig = (sys.executable, "-m", "ziglang", "cc")
         yield Compiler("zig", zig, _version((*zig, "--version")))

@@ -20,7 +20,7 @@ from tauslab.kernels.backends.base import (
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
-from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts
+from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts, has_home
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError
 
@@ -365,7 +365,7 @@ def count() -> int:
     """CUDA devices this process sees; 0 where CuPy or the driver is missing."""
     if importlib.util.find_spec("cupy") is None:
         return 0
-    if not os.access(Path.home(), os.W_OK | os.X_OK):  # where CuPy makes a folder on import
+    if not has_home():  # where CuPy makes a folder on import
         os.environ.setdefault("CUPY_CACHE_DIR", str(cache_directory() / "cupy"))
     try:
         import cupy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -28,8 +27,9 @@ from tauslab.runner.output.schema import (
     row_spec,
 )
 from tauslab.runner.output.single import COMPLETE, remove_parts
-from tauslab.runner.output.skeleton import attach_scales, build_file, hdf5_type
+from tauslab.runner.output.skeleton import attach_scales, build_file
 from tauslab.runner.output.statistics import statistics_contents
+from tauslab.runner.output.views import Box, Mapped, create_view
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -212,11 +212,11 @@ def _publish_view(
         views = [row_spec(layout, array) for array in rows.values()]
         for spec in views:
             before = 0
-            mappings: list[_Mapping] = []
+            mappings: list[Mapped] = []
             for piece, renamed in zip(pieces, names, strict=True):
                 mappings += _mappings(piece, spec.name, renamed, before, len(layout.lead))
                 before += piece.rows
-            _create_view(file, spec.name, spec.shape, hdf5_type(spec), rows[spec.name], mappings)
+            create_view(file, spec, rows[spec.name].fill, mappings)
         attach_scales(file, views)
 
     publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
@@ -241,29 +241,16 @@ def _adopt(path: Path, start: int, piece: Piece, disk: Disk) -> dict[str, str]:
     return renamed
 
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]  # start and count along every axis
-
-
-@dataclass(frozen=True)
-class _Mapping:
-    """A box of the whole, and the box of a file's dataset that holds it."""
-
-    file: str
-    target: Box
-    source: Box
-    source_shape: tuple[int, ...]
-
-
 def _mappings(
     piece: Piece, name: str, renamed: Mapping[str, str], before: int, axis: int
-) -> Iterator[_Mapping]:
+) -> Iterator[Mapped]:
     """Where the rows of a piece lie; along `axis` of the whole they follow `before` others."""
     dataset = piece.data[name]
     zeros = (0,) * dataset.ndim
     if not dataset.is_virtual:
         count = (*dataset.shape[:axis], piece.rows, *dataset.shape[axis + 1 :])
         target = (*zeros[:axis], before, *zeros[axis + 1 :])
-        yield _Mapping(renamed[""], (target, count), (zeros, count), dataset.shape)
+        yield Mapped(renamed[""], (target, count), (zeros, count), dataset.shape)
         return
     settings = dataset.id.get_create_plist()
     for index in range(settings.get_virtual_count()):
@@ -277,36 +264,10 @@ def _mappings(
             count, taken = (left, *count[1:]), (left, *taken[1:])
         target = (*start[:axis], start[axis] + before, *start[axis + 1 :])
         file = renamed[settings.get_virtual_filename(index)]
-        yield _Mapping(file, (target, count), (source, taken), space.get_simple_extent_dims())
+        yield Mapped(file, (target, count), (source, taken), space.get_simple_extent_dims())
 
 
 def _box(space: Any) -> Box:
     start, _, count, block = space.get_regular_hyperslab()
     sizes = tuple(int(c) * int(b) for c, b in zip(count, block, strict=True))
     return tuple(int(s) for s in start), sizes
-
-
-def _create_view(
-    file: h5py.File,
-    name: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    array: RowArray,
-    mappings: Sequence[_Mapping],
-) -> None:
-    from h5py import h5d, h5p, h5s, h5t
-
-    settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)
-    settings.set_fill_value(np.array(array.fill, dtype))
-    for mapping in mappings:
-        if not math.prod(mapping.target[1]):
-            continue
-        target, source = h5s.create_simple(shape), h5s.create_simple(mapping.source_shape)
-        target.select_hyperslab(*mapping.target)
-        source.select_hyperslab(*mapping.source)
-        settings.set_virtual(target, mapping.file.encode(), name.encode(), source)
-    group = file.require_group(name.rpartition("/")[0] or "/")
-    hdf5 = h5t.py_create(dtype, logical=True)
-    last = name.rpartition("/")[2].encode()
-    h5d.create(group.id, last, hdf5, h5s.create_simple(shape), settings)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.runner.output.blockfile import RawFile, locate
+from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.rows import row_names
-from tauslab.runner.output.schema import Contents, DatasetSpec, file_specs, row_spec
-from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset, hdf5_type
-from tauslab.runner.output.sources import Run, Source, find_runs, read_cells
+from tauslab.runner.output.schema import Contents, file_specs, row_spec
+from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset
+from tauslab.runner.output.sources import Run, Source, find_runs, read_cells, runs_of_sources
+from tauslab.runner.output.views import Box, Mapped, create_view
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -45,8 +47,8 @@ def publish_merged(
         build_file(temporary, specs, attributes, disk)
         target = RawFile(temporary, names, disk)
         try:
-            for run in find_runs(layout, sources):
-                _copy_run(layout, run, target)
+            for runs in runs_of_sources(layout, sources):
+                _copy_runs(layout, runs, target)
         finally:
             target.close()
 
@@ -118,44 +120,55 @@ def rows_of_runs(
     layout: Layout, sources: Sequence[Source]
 ) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
     """All rows that the sources hold, a storage block or more at a time."""
-    for run in find_runs(layout, sources):
-        arrays = list(layout.row_arrays())
-        step = max(1, _COPY_BYTES // max(1, layout.block * arrays[0].row_bytes))
-        for first in range(run.block, run.block + run.count, step):
-            count = min(step, run.block + run.count - first)
-            part = replace(run, slot=run.slot + first - run.block, block=first, count=count)
-            start, stop = layout.block_rows(first, first + count)
-            yield from ((a, start, values) for a, values in read_run(layout, part, stop - start))
+    row_bytes = next(iter(layout.row_arrays())).row_bytes
+    step = max(1, _COPY_BYTES // max(1, layout.block * row_bytes))
+    for runs in runs_of_sources(layout, sources):
+        path = runs[0].source.path
+        places = _places(layout, path)
+        with path.open("rb") as raw:
+            for run in runs:
+                for first in range(0, run.count, step):
+                    count = min(step, run.count - first)
+                    slot, block = run.slot + first, run.block + first
+                    part = replace(run, slot=slot, block=block, count=count)
+                    yield from _read_run(layout, part, places, raw)
 
 
-def read_run(layout: Layout, run: Run, rows: int) -> Iterator[tuple[RowArray, npt.NDArray[Any]]]:
-    """The `rows` rows of consecutive blocks, array by array, as they lie in their file."""
-    import h5py
-
-    with h5py.File(run.source.path, "r") as file:  # and not while the caller writes
-        places = {array.name: locate(file[array.name]) for array in layout.row_arrays()}
-    with run.source.path.open("rb") as raw:
-        for array in layout.row_arrays():
-            first = run.slot * layout.block * array.row_bytes
-            data = read_cells(raw, places[array.name], first, rows * array.row_bytes)
-            yield array, data.view(array.dtype).reshape(rows, *array.inner)
-
-
-def _copy_run(layout: Layout, run: Run, target: RawFile) -> None:
-    """Copy the rows of consecutive blocks, as bytes."""
-    import h5py
-
+def _read_run(
+    layout: Layout, run: Run, places: Mapping[str, Location], raw: BinaryIO
+) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+    """The rows of consecutive blocks, array by array, as they lie in their file."""
     start, stop = layout.block_rows(run.block, run.block + run.count)
-    with h5py.File(run.source.path, "r") as file, run.source.path.open("rb") as raw:
-        for array in layout.row_arrays():
-            first = run.slot * layout.block * array.row_bytes
-            length = (stop - start) * array.row_bytes
-            for offset, position, size in locate(file[array.name]).ranges(first, length):
-                raw.seek(offset)
-                for done in range(0, size, _COPY_BYTES):
-                    data = raw.read(min(_COPY_BYTES, size - done))
-                    byte = start * array.row_bytes + position + done
-                    target.write(array.name, byte, np.frombuffer(data, np.uint8))
+    for array in layout.row_arrays():
+        first = run.slot * layout.block * array.row_bytes
+        data = read_cells(raw, places[array.name], first, (stop - start) * array.row_bytes)
+        yield array, start, data.view(array.dtype).reshape(stop - start, *array.inner)
+
+
+def _places(layout: Layout, path: Path) -> dict[str, Location]:
+    """Where the rows of a part lie in its file, which is closed again: the caller may write."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return {array.name: locate(file[array.name]) for array in layout.row_arrays()}
+
+
+def _copy_runs(layout: Layout, runs: Sequence[Run], target: RawFile) -> None:
+    """Copy the rows that one source has, as bytes."""
+    path = runs[0].source.path
+    places = _places(layout, path)
+    with path.open("rb") as raw:
+        for run in runs:
+            start, stop = layout.block_rows(run.block, run.block + run.count)
+            for array in layout.row_arrays():
+                first = run.slot * layout.block * array.row_bytes
+                length = (stop - start) * array.row_bytes
+                for offset, position, size in places[array.name].ranges(first, length):
+                    raw.seek(offset)
+                    for done in range(0, size, _COPY_BYTES):
+                        data = raw.read(min(_COPY_BYTES, size - done))
+                        byte = start * array.row_bytes + position + done
+                        target.write(array.name, byte, np.frombuffer(data, np.uint8))
 
 
 def publish_virtual(
@@ -170,44 +183,36 @@ def publish_virtual(
     specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
     rows = {array.name: array for array in layout.row_arrays()}
     own = [spec for spec in specs if spec.name not in rows]
-    runs = find_runs(layout, sources)
+    runs, folder = find_runs(layout, sources), parts_folder(path).name
 
     def add_views(file: h5py.File) -> None:
         views = [row_spec(layout, array) for array in rows.values()]
         for spec in views:
-            _create_view(file, layout, rows[spec.name], spec, runs, parts_folder(path).name)
+            array = rows[spec.name]
+            create_view(file, spec, array.fill, _mappings(layout, array, runs, folder))
         attach_scales(file, views)
 
     publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
 
 
-def _create_view(
-    file: h5py.File,
-    layout: Layout,
-    array: RowArray,
-    spec: DatasetSpec,
-    runs: Sequence[Run],
-    folder: str,
-) -> None:
-    """A virtual dataset; file names are relative, so that file and folder may move together."""
-    import h5py
-
-    dtype = hdf5_type(spec)
-    view = h5py.VirtualLayout(spec.shape, dtype)
+def _mappings(
+    layout: Layout, array: RowArray, runs: Sequence[Run], folder: str
+) -> Iterator[Mapped]:
+    """Where rows lie; file names are relative, so that file and folder may move together."""
+    zeros = (0,) * len(array.inner)
     for run in runs:
-        start, stop = layout.block_rows(run.block, run.block + run.count)
-        first = run.slot * layout.block
         name = f"{folder}/{run.source.path.name}"
         shape = (*run.source.rows, *array.inner)
-        if layout.sweep is None:
-            source = h5py.VirtualSource(name, array.name, shape, dtype)
-            view[start:stop] = source[first : first + stop - start]
-            continue
-        for box in boxes(start, stop, layout.n):
-            source = h5py.VirtualSource(name, array.name, shape, dtype)
-            count = (box[0].stop - box[0].start) * (box[1].stop - box[1].start)
-            view[box] = source[
-                box if len(shape) == len(spec.shape) else slice(first, first + count)
-            ]
-            first += count
-    file.create_virtual_dataset(array.name, view, fillvalue=np.array(array.fill, dtype)[()])
+        start, stop = layout.block_rows(run.block, run.block + run.count)
+        first = run.slot * layout.block
+        flat: list[Box] = [((start,), (stop - start,))]
+        if layout.sweep is not None:
+            found = boxes(start, stop, layout.n)
+            flat = [((p.start, t.start), (p.stop - p.start, t.stop - t.start)) for p, t in found]
+        for begin, count in flat:
+            rows = math.prod(count)
+            target: Box = ((*begin, *zeros), (*count, *array.inner))
+            source: Box = ((first, *zeros), (rows, *array.inner))
+            # An adopted file of the whole sweep has its points too.
+            yield Mapped(name, target, target if len(run.source.rows) == 2 else source, shape)
+            first += rows

@@ -150,7 +150,6 @@ class MpioWriter(PartsWriter):
             self._check_own(run)
         if layout.needs_checkpoint:
             self._folder.mkdir(exist_ok=True)
-        self._drop_damaged(run)
         found = progress(layout, self._sources(run))
         if existing is not None:
             self.restored = found.restored

@@ -16,7 +16,7 @@ from tauslab.model.errors import OutputError
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.disk import Disk, publish, write_error
 from tauslab.runner.output.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.merge import (
     publish_compressed,
@@ -53,6 +53,7 @@ from tauslab.runner.output.sources import (
     read_source,
 )
 from tauslab.runner.output.statistics import statistics_contents
+from tauslab.runner.together import agree
 
 if TYPE_CHECKING:
     from tauslab.runner.mpi import Communicator
@@ -125,6 +126,8 @@ class PartsWriter:
         self._options = options
         self._folder = parts_folder(path)
         self.restored: Accumulators | None = None
+        if existing is not None:
+            self._drop_damaged_together(existing.run)
         start: Start = on_root(comm, lambda: self._start(existing, run))
         self.completed = start.completed
         self._run = start.run
@@ -142,6 +145,7 @@ class PartsWriter:
             self._folder.mkdir(exist_ok=True)
             self._disk.remove(self._folder / _ADOPTED)
             self._disk.link(self._path, self._folder / _ADOPTED)
+            self._drop_damaged(run, [self._folder / _ADOPTED])
         if existing is None or existing.storage == "plain":
             attributes = root_attributes(self._layout, "parts", run)
             specs = file_specs(self._layout, self._comm.size, rows=False)
@@ -149,7 +153,6 @@ class PartsWriter:
         if existing is None:
             remove_parts(self._path, self._disk)
         self._folder.mkdir(exist_ok=True)
-        self._drop_damaged(run)
         sources = self._sources(run)
         found = progress(self._layout, sources)
         if existing is not None:
@@ -157,15 +160,24 @@ class PartsWriter:
         names = tuple(source.path.name for source in sources)
         return Start(run, names, found.completed, found.generation)
 
-    def _drop_damaged(self, run: str) -> None:
+    def _drop_damaged_together(self, run: str) -> None:
+        """Each rank looks at some of the parts: all that was written is read. Collective."""
+        comm = self._comm
+        found = on_root(comm, lambda: sorted(self._folder.glob("*.h5")))
+        agree(comm, lambda: self._drop_damaged(run, found[comm.rank :: comm.size]))
+
+    def _drop_damaged(self, run: str, paths: Sequence[Path]) -> None:
         """Remove parts that cannot be read, and marks of blocks that are not what was written."""
-        for path in sorted(self._folder.glob("*.h5")):
+        for path in paths:
             try:
                 source = read_source(path, self._layout, run, verify=True)
             except OutputError:
                 if not os.access(path, os.R_OK):
                     raise  # it may be good
-                self._disk.remove(path)
+                try:
+                    self._disk.remove(path)
+                except OSError as error:
+                    raise write_error(path, error) from error
             else:
                 if source is not None:
                     distrust(source, self._disk)

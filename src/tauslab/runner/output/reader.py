@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from tauslab.runner.result import Result
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+
+_OTHER_FILES = 256  # that a process may have open besides
 
 
 class FileData(Mapping[str, Any]):
@@ -64,17 +68,23 @@ class FileData(Mapping[str, Any]):
         return len(self._names)
 
 
-def open_result(path: str | os.PathLike[str]) -> Result:
+def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:
     """Open a result file for reading; nothing but names and attributes is read yet.
 
     An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks` tells
     what is there.
 
+    Parameters
+    ----------
+    checked
+        Whether another rank opens it too, and so looks whether its parts are all there.
+
     Raises
     ------
     InputFileError
         The file is missing, damaged, of another program or of a later format, or one of the parts
-        that it is made of is missing: HDF5 would show such a part as fill values, in silence.
+        that it is made of is missing or more than this process may open: HDF5 would show such parts
+        as fill values, in silence.
     """
     path = Path(path)
     file = _open(path)
@@ -83,6 +93,8 @@ def open_result(path: str | os.PathLike[str]) -> Result:
         data = FileData(file)
         storage = file.attrs.get("storage")
         if storage != "plain":
+            allow_parts(path)
+        if storage != "plain" and not checked:
             _check_parts(path, data, file.attrs.get("run"))
         if storage == "parts":
             data.show("progress/blocks", _marks_in_parts(path, file))
@@ -154,6 +166,28 @@ def _note_marks(where: Path, run: Any, marks: npt.NDArray[np.uint8]) -> None:
         # A part without ids was the whole file of an earlier attempt on one rank.
         ids = part.get("progress/block_ids", np.arange(len(done)))
         marks[ids[()][done]] = 1
+
+
+def allow_parts(path: Path) -> None:
+    """Let this process open all parts of a result at the same time, as HDF5 does to read it.
+
+    Raises
+    ------
+    InputFileError
+        It may not have so many files open.
+    """
+    folder = parts_folder(path)
+    parts = sum(1 for _ in folder.glob("*.h5")) if folder.is_dir() else 0
+    needed = parts + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise InputFileError(
+            f"{path} is spread over {parts} files, and to read them a process must open {needed}, "
+            f"but may open {hard} here (ulimit -Hn): open it, or merge it, where more are allowed"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _check_parts(path: Path, data: FileData, run: Any) -> None:

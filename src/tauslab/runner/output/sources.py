@@ -188,6 +188,17 @@ def find_runs(layout: Layout, sources: Sequence[Source]) -> list[Run]:
     ]
 
 
+def runs_of_sources(layout: Layout, sources: Sequence[Source]) -> list[list[Run]]:
+    """As `find_runs`, but those of a source together.
+
+    So that a file is opened once: blocks of many ranks alternate, and a run is often a block.
+    """
+    found: dict[Path, list[Run]] = {}
+    for run in find_runs(layout, sources):
+        found.setdefault(run.source.path, []).append(run)
+    return list(found.values())
+
+
 def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     """Blocks that need not be run again, with their statistics.
 
@@ -201,8 +212,8 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
         return Progress(marked, None, 0)
     totals = zero_accumulators(layout)
     if not layout.needs_checkpoint:
-        for run in find_runs(layout, sources):
-            for start, samples in _samples(layout, run):
+        for runs in runs_of_sources(layout, sources):
+            for start, samples in _samples(layout, runs):
                 where = layout.points_of(start, start + len(next(iter(samples.values()))))
                 add_accumulators(totals, accumulate(layout, samples, start), where)
         return Progress(marked, totals, 0)
@@ -217,16 +228,20 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     return Progress(taken, totals, generation)
 
 
-def _samples(layout: Layout, run: Run) -> Iterator[tuple[int, dict[str, npt.NDArray[Any]]]]:
-    """Recorded samples of a run of blocks, some rows at a time, with the first one's trajectory."""
+def _samples(
+    layout: Layout, runs: Sequence[Run]
+) -> Iterator[tuple[int, dict[str, npt.NDArray[Any]]]]:
+    """Recorded samples of one source, some rows at a time, with the first one's trajectory."""
     import h5py
 
     arrays = [a for a in layout.row_arrays() if a.name in ("counts", "amounts", "observables")]
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
-    start, stop = layout.block_rows(run.block, run.block + run.count)
-    shift = run.slot * layout.block - start
-    flat: Any = FlatRows if len(run.source.rows) == 2 else lambda dataset: dataset
-    with h5py.File(run.source.path, "r") as file:
-        for first in range(start, stop, step):
-            rows = slice(first + shift, min(first + step, stop) + shift)
-            yield first, {a.name: np.asarray(flat(file[a.name])[rows]) for a in arrays}
+    source = runs[0].source
+    flat: Any = FlatRows if len(source.rows) == 2 else lambda dataset: dataset
+    with h5py.File(source.path, "r") as file:
+        for run in runs:
+            start, stop = layout.block_rows(run.block, run.block + run.count)
+            shift = run.slot * layout.block - start
+            for first in range(start, stop, step):
+                rows = slice(first + shift, min(first + step, stop) + shift)
+                yield first, {a.name: np.asarray(flat(file[a.name])[rows]) for a in arrays}
