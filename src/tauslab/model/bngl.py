@@ -60,18 +60,30 @@ def read_net(path: str | Path) -> Network:
 def read_net_text(text: str, path: Path) -> Network:
     """Read a .net file that is already in memory; `path` names it in messages."""
     try:
-        blocks, rest = _split_blocks(text)
-        network = _Reader(blocks, path.stem).read()
-        network.t_end = _end_time(rest)
-        units = _UNITS.search(rest)
-        if units and units[1].lower().startswith("conc"):
-            message = "substanceUnits are concentrations, not numbers of molecules"
-            network.features.append(Feature("concentration", "model", message))
-        if not network.features:
-            network.validate()
+        network = parse_net(text, path.stem)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
+    return network
+
+
+def parse_net(text: str, name: str) -> Network:
+    """Read the text of a .net file as a network called `name`.
+
+    Raises
+    ------
+    ModelError
+        As `read_net`, without a file's name.
+    """
+    blocks, rest = _split_blocks(text)
+    network = _Reader(blocks, name).read()
+    network.t_end = end_time(rest)
+    units = _UNITS.search(rest)
+    if units and units[1].lower().startswith("conc"):
+        message = "substanceUnits are concentrations, not numbers of molecules"
+        network.features.append(Feature("concentration", "model", message))
+    if not network.features:
+        network.validate()
     return network
 
 
@@ -119,7 +131,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, pending.strip()
 
 
-def _end_time(rest: str) -> float | None:
+def end_time(rest: str) -> float | None:
+    """End of the first simulation that is called in text outside of blocks."""
     match = _END_TIME.search(rest)
     value = float(match[1]) if match else 0.0
     return value if value > 0 else None

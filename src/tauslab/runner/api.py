@@ -25,6 +25,7 @@ from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.launcher import under_launcher
+from tauslab.runner.model_reading import read_network_together, read_together
 from tauslab.runner.mpi import Communicator, SerialCommunicator, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
@@ -36,7 +37,7 @@ Values = float | Sequence[float] | FloatArray
 
 
 def read(path: str | os.PathLike[str]) -> Network | Lattice:
-    """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
+    """Read a model: SBML, BioNetGen ``.net`` and ``.bngl``, TOML, ``.lm``, or a file of ours.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def run(
 ) -> Result | LatticeResult:
     """Run a model: a network as `run_ensemble` does, a lattice as `run_on_lattice` does."""
     if isinstance(model, str | os.PathLike):
-        model = read(model)
+        model = read_together(ranks_for(options.get("executor", "mpi")), Path(model))
     if isinstance(model, Lattice):
         return run_on_lattice(model, **options)
     return run_ensemble(model, **options)
@@ -359,7 +360,11 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     >>> result.counts("X").shape
     (500, 3)
     """
-    network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    network = (
+        model
+        if isinstance(model, Network)
+        else read_network_together(ranks_for(executor), Path(model))
+    )
     equations = integration(
         method, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision,
         layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,

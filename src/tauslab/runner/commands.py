@@ -44,6 +44,8 @@ from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.merging import merge
 from tauslab.runner.method_choice import first_leap
+from tauslab.runner.model_reading import read_network_together
+from tauslab.runner.mpi import Communicator
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
@@ -83,7 +85,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     comm = ranks_for(arguments.executor)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        network = agree(comm, lambda: _network_of(arguments))
+        network = agree(comm, lambda: _network_of(arguments, comm))
         options = agree(comm, lambda: _options(arguments, network))
         result = run_job(network, options, comm, stop_in_order(arguments.max_time))
     if comm.rank == 0 and not arguments.quiet:
@@ -91,8 +93,9 @@ def process_run(arguments: argparse.Namespace) -> None:
     result.close()
 
 
-def _network_of(arguments: argparse.Namespace) -> Network:
-    network = readers.read_network(arguments.model)
+def _network_of(arguments: argparse.Namespace, comm: Communicator) -> Network:
+    tell = ignored if arguments.quiet else print
+    network = read_network_together(comm, arguments.model, tell)
     return in_molecules(network) if arguments.molecules else network
 
 

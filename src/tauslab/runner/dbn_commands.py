@@ -33,6 +33,7 @@ from tauslab.runner.dbn_job import (
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import sample_times
+from tauslab.runner.model_reading import read_network_together
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.texts import assignments, names, read_times
 from tauslab.runner.together import agree
@@ -43,7 +44,7 @@ def build_and_tell(arguments: argparse.Namespace) -> None:
     comm = ranks()
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        network = agree(comm, lambda: readers.read_network(arguments.model))
+        network = agree(comm, lambda: read_network_together(comm, arguments.model))
         options = agree(comm, lambda: _options(arguments, network))
         built = build_network(network, options, comm, stop_on_signals())
     if built is not None and not arguments.quiet:
