@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,30 @@ def test_ranks_do_not_change_a_sweep(mpirun, tmp_path):
         alone[ranks] = [line for line in digests(tmp_path / f"s{ranks}.h5") if "sum" in line[0]]
     assert found[2] == found[3] == found[1]
     assert alone[1] == alone[2] == alone[3] == [line for line in found[1] if "sum" in line[0]]
+
+
+def test_one_rank_runs_bionetgen(mpirun, tmp_path):
+    """What makes the network of a model in rules runs once, and its errors are told once."""
+    net = (SBML.parent / "net" / "multisite2.net").read_text()
+    program = tmp_path / "BNG2.pl"
+    (tmp_path / "made.net").write_text(net)
+    program.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        f"open({str(tmp_path / 'runs')!r}, 'a').write('once ')\n"
+        f"if 'bad' in open(sys.argv[1]).read(): sys.exit('ABORT: no such thing')\n"
+        f"shutil.copy({str(tmp_path / 'made.net')!r}, 'network.net')\n"
+    )
+    program.chmod(0o755)
+    model, env = tmp_path / "m.bngl", {"BNGPATH": str(tmp_path)}
+    model.write_text("begin parameters\nend parameters\n")
+    run = ["-m", "tauslab", "run", model, "--t-end", "0.1", "--points", "2", "--seed", "5",
+           "--device", "cpu", "--threads", "1", "-n", "6", "--presimulation", "0"]  # fmt: skip
+    done = mpirun(3, [*run, "-o", tmp_path / "a.h5"], env=env)
+    assert (tmp_path / "runs").read_text() == "once "
+    assert done.stdout.count("BioNetGen generates the network") == 1
+    with open_result(tmp_path / "a.h5") as result:
+        assert len(result.species) == 66
+    model.write_text("begin parameters\nbad 1\nend parameters\n")
+    done = mpirun(3, [*run, "-o", tmp_path / "b.h5"], env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("made no network of it: no such thing") == 1

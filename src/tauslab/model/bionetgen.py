@@ -155,7 +155,7 @@ def _run(program: Path, text: str) -> str:
 
 def _trouble(done: subprocess.CompletedProcess[str]) -> str:
     """What BioNetGen complained about first, or how it ended."""
-    said = done.stderr + "\n" + done.stdout
+    said = done.stdout + "\n" + done.stderr
     match = _TROUBLE.search(said)
     if match is None:
         lines = said.split("\n")
@@ -166,7 +166,9 @@ def _trouble(done: subprocess.CompletedProcess[str]) -> str:
 def _advice(path: Path) -> str:
     ready = path.with_suffix(".net")
     if ready.is_file():
-        return f"BioNetGen, which makes a network of rules, is not found; {ready} may be one: run it"
+        return (
+            f"BioNetGen, which makes a network of rules, is not found; {ready} may be one: run it"
+        )
     return (
         "BioNetGen, which makes a network of rules, is not found: 'pip install bionetgen' (or set "
         f"BNGPATH to the folder of {PROGRAM}), or generate_network() elsewhere and run {ready.name}"

@@ -146,7 +146,5 @@ def _hill(
     return _times(rate, molecules[1:])
 
 
-_Law = Callable[
-    [Expression, Sequence[Expression], Sequence[str], Sequence[Expression]], Expression
-]
+_Law = Callable[[Expression, Sequence[Expression], Sequence[str], Sequence[Expression]], Expression]
 _LAWS: dict[str, _Law] = {"Sat": _saturation, "MM": _michaelis_menten, "Hill": _hill}

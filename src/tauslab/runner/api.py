@@ -25,7 +25,7 @@ from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.launcher import under_launcher
-from tauslab.runner.model_reading import read_network_together, read_together
+from tauslab.runner.model_reading import read_together
 from tauslab.runner.mpi import Communicator, SerialCommunicator, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
@@ -360,11 +360,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     >>> result.counts("X").shape
     (500, 3)
     """
-    network = (
-        model
-        if isinstance(model, Network)
-        else read_network_together(ranks_for(executor), Path(model))
-    )
+    network = model if isinstance(model, Network) else readers.read_network(Path(model))
     equations = integration(
         method, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision,
         layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,

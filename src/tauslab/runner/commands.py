@@ -240,10 +240,10 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     if "statistics/sum" not in result.data and not small:
         return []
     lines = []
-    for name in (result.species + result.observables)[:most]:
+    for name in result.foremost[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         lines.append(f"  {name} at t = {result.times[-1]:g}: mean {_span(means)}, sd {_span(sds)}")
-    more = len(result.species + result.observables) - most
+    more = len(result.foremost) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
 
 

@@ -9,7 +9,6 @@ import sys
 import warnings
 from pathlib import Path
 
-from tauslab.model import readers
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (

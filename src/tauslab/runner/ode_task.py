@@ -44,7 +44,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network = with_settings(network, options.sample.typical(), "--sample")
     network.validate()
     values = network.parameter_values()
-    check_rates(network, values)
+    check_rates(network, values, negative=True)
     network.initial_amounts(values)  # says which is not allowed
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}

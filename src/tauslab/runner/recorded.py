@@ -16,6 +16,8 @@ from tauslab.runner import columns
 from tauslab.runner.columns import BoolArray, Column, FloatArray
 from tauslab.runner.output.flat import FlatRows
 
+_MANY_SPECIES = 12  # more than a look takes in
+
 
 class Recorded:
     """Arrays of a run by the names that they have in a file, and what they say of the run.
@@ -114,6 +116,16 @@ class Recorded:
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
         return columns.texts(self.data["observable"]) if "observable" in self.data else ()
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """Species and observables; observables first where there are more than 12 species.
+
+        Of a network that rules have made, observables are what its author gave names.
+        """
+        if len(self.species) > _MANY_SPECIES:
+            return self.observables + self.species
+        return self.species + self.observables
 
     @cached_property
     def summaries(self) -> tuple[str, ...]:

@@ -197,6 +197,7 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
             raise ConfigError(
                 f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
                 f"observable of {network.name}; it has {_some([*network.species, *network.rules])}"
+                f"{_called(network, spec.quantity)}"
             )
     used = [h.species for h in options.record.histograms]
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
@@ -211,7 +212,7 @@ def check_names(network: Network, options: Options) -> None:
         if name not in network.species and name not in network.rules:
             raise ConfigError(
                 f"--species {name}: not a species of {network.name}; "
-                f"it has {_some(network.species)}"
+                f"it has {_some(network.species)}{_called(network, name)}"
             )
 
 
@@ -229,10 +230,12 @@ def checked_record(task: Task) -> Record:
                 "amounts of ode; record trajectories"
             )
         if histogram.species not in task.species:
-            raise ConfigError(
-                f"--record histogram of {histogram.species}: not a recorded species; "
-                f"recorded are {_some(task.species)}"
-            )
+            why = f"not a recorded species; recorded are {_some(task.species)}"
+            if histogram.species in task.reals:
+                why = (
+                    "an observable, not a count; record trajectories: plot makes histograms of them"
+                )
+            raise ConfigError(f"--record histogram of {histogram.species}: {why}")
     if record.sampled and not task.options.sample.names:
         raise ConfigError("--record sampled needs --sample: nothing is drawn")
     for spec in record.summaries:
@@ -285,6 +288,7 @@ def with_settings(
             raise ConfigError(
                 f"{option} {name}: neither a parameter nor a species of {network.name}; "
                 f"parameters: {_some(parameters)}; species: {_some(network.species)}"
+                f"{_called(network, name)}"
             )
     return replace(network, parameters=parameters, species=species)
 
@@ -336,6 +340,14 @@ def _constant_rows(
                     f"{i}; it must be finite and 0 or more"
                 )
     return table
+
+
+def _called(network: Network, pattern: str) -> str:
+    """Say what a species is called that was given by BioNetGen's pattern for it."""
+    for name, label in network.labels.items():
+        if label == pattern:
+            return f"; {pattern} is called {name}"
+    return ""
 
 
 def _some(names: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -43,12 +44,12 @@ def count(text: str) -> int:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names between commas, without the spaces around them.
+    """Names between commas, without the spaces around them; a comma in brackets parts nothing.
 
-    >>> names("A, B,C")
-    ('A', 'B', 'C')
+    >>> names("A, B,C(x,y)")
+    ('A', 'B', 'C(x,y)')
     """
-    return tuple(name.strip() for name in text.split(","))
+    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
 
 
 def assignments(texts: Sequence[str]) -> dict[str, float]:
