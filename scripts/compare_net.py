@@ -42,6 +42,7 @@ FloatArray = npt.NDArray[np.float64]
 ODE_TOLERANCE = 1e-6
 TOLERANCES = (1e-11, 1e-9, 1e-7)  # relative and absolute
 FALSE_ALARMS = 1e-3  # of all comparisons of means together
+FEWEST_EVENTS = 20.0  # a mean is compared where it has this variance, times the number of runs
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,9 @@ def _ssa(
         safe.write_text(_without_edges(path.read_text(), network))
         for seed in range(1, arguments.theirs + 1):
             left = arguments.limit - (time.monotonic() - begin)
-            runs.append(_run_network(safe, ["-p", "ssa", "-h", str(seed)], t_end, arguments, left))
+            runs.append(
+                _run_network(safe, ["-p", "ssa", "-h", str(7919 * seed)], t_end, arguments, left)
+            )
     theirs = np.stack(runs)
     times = np.linspace(0, t_end, arguments.steps + 1)
     result = ts.run(
@@ -166,11 +169,13 @@ def _ssa(
     names = _names(network)
     mean = np.column_stack([_mean(result, name) for name in names])
     variance = np.column_stack([np.asarray(result.variance(name)) for name in names])
-    # With few runs a rare event may be missing from their sample variance: ours is the better one.
+    # With few runs a rare event may be missing from their sample variance: ours is the better one,
+    # and where fewer than so many events are expected in all, a mean is not normal.
     error = np.sqrt(variance / len(theirs) + variance / arguments.ours)
-    same = np.abs(theirs.mean(axis=0) - mean) < 1e-9 * np.maximum(1.0, np.abs(mean))
-    z = np.where(same, 0.0, np.abs(theirs.mean(axis=0) - mean) / np.where(error > 0, error, 1e-9))
-    return (int((variance > 0).sum()), *_worst(z, network))
+    compared = variance * len(theirs) >= FEWEST_EVENTS
+    z = np.abs(theirs.mean(axis=0) - mean) / np.where(compared, error, np.inf)
+    constant = (variance == 0) & (np.abs(theirs.mean(axis=0) - mean) > 1e-9 * (1 + np.abs(mean)))
+    return (int(compared.sum()), *_worst(np.where(constant, np.inf, z), network))
 
 
 def _without_edges(text: str, network: Network) -> str:
@@ -183,9 +188,8 @@ def _without_edges(text: str, network: Network) -> str:
     first = max(int(reaction.name[1:]) for reaction in network.reactions) + 1
     edges = [i for i, name in enumerate(network.species, start=1) if name not in consumed]
     rows = "".join(f"{first + k} {i} {i} null_rate\n" for k, i in enumerate(edges))
-    text = text.replace(
-        "end parameters", f"{len(network.parameters) + 1} null_rate 1e-3\nend parameters"
-    )
+    constant = f"{len(network.parameters) + 1} null_rate 1e-3\n"
+    text = text.replace("end parameters", f"{constant}end parameters")
     return text.replace("end reactions", f"{rows}end reactions")
 
 

@@ -107,7 +107,7 @@ def test_equations_may_have_negative_constants_and_such_of_time() -> None:
     network = _network()
     values = network.parameter_values()
     check_rates(network, values | {"k": -0.5}, negative=True)
-    with pytest.raises(ModelError, match="it must be finite$"):
+    with pytest.raises(ModelError, match=r"it must be finite$"):
         check_rates(network, values | {"k": float("inf")}, negative=True)
     network.add_reaction("->", law="k * (1 + time)", name="clock")
     check_rates(network, values)

@@ -89,9 +89,7 @@ def generate(path: str | Path) -> Generated:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        rules, program = part(source), find_bionetgen()
-        if program is None:
-            raise ModelError(_advice(path))
+        rules, program = part(source), _program(path)
         text = _run(program, rules.text)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
@@ -163,13 +161,16 @@ def _trouble(done: subprocess.CompletedProcess[str]) -> str:
     return f"{match[1].strip().rstrip('.')} {match[2] or ''}".strip()
 
 
-def _advice(path: Path) -> str:
+def _program(path: Path) -> Path:
+    """BioNetGen, or what to do without it."""
+    program = find_bionetgen()
+    if program is not None:
+        return program
+    missing = "BioNetGen, which makes a network of rules, is not found"
     ready = path.with_suffix(".net")
     if ready.is_file():
-        return (
-            f"BioNetGen, which makes a network of rules, is not found; {ready} may be one: run it"
-        )
-    return (
-        "BioNetGen, which makes a network of rules, is not found: 'pip install bionetgen' (or set "
-        f"BNGPATH to the folder of {PROGRAM}), or generate_network() elsewhere and run {ready.name}"
+        raise ModelError(f"{missing}; {ready} may be one: run it")
+    raise ModelError(
+        f"{missing}: 'pip install bionetgen' (or set BNGPATH to the folder of {PROGRAM}), or "
+        f"generate_network() elsewhere and run {ready.name}"
     )

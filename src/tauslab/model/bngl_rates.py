@@ -117,12 +117,12 @@ def _michaelis_menten(
     factor: Expression,
     constants: Sequence[Expression],
     reactants: Sequence[str],
-    molecules: Sequence[Expression],
+    _: Sequence[Expression],
 ) -> Expression:
     """Tzafriri's rate (Bull. Math. Biol. 65, 1111 (2003)), for any amount of enzyme."""
     k, km = constants
-    total, enzyme = Symbol(reactants[0]), Symbol(reactants[1])
-    others: Expression = enzyme
+    total = Symbol(reactants[0])
+    others: Expression = Symbol(reactants[1])
     for name in reactants[2:]:
         others = call("add", others, Symbol(name))
     b = call("sub", call("sub", total, km), others)

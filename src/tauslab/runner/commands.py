@@ -43,7 +43,7 @@ from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.merging import merge
-from tauslab.runner.method_choice import first_leap
+from tauslab.runner.method_choice import outlook
 from tauslab.runner.model_reading import read_network_together
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.ode_task import told_integration
@@ -339,7 +339,9 @@ def process_export(arguments: argparse.Namespace) -> None:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    model = readers.read(arguments.model)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0
+        model = readers.read(arguments.model)
     if isinstance(model, Lattice):
         given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
@@ -354,8 +356,7 @@ def process_check(arguments: argparse.Namespace) -> None:
 
 
 def _network(network: Network) -> list[str]:
-    leap = first_leap(network)
-    return report(network) + ([] if leap is None else [leap])
+    return report(network) + outlook(network)
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
 from tauslab.runner.columns import BoolArray, Column, FloatArray
 from tauslab.runner.output.flat import FlatRows
+from tauslab.runner.texts import some
 
 _MANY_SPECIES = 12  # more than a look takes in
 
@@ -261,11 +262,11 @@ class Recorded:
 
     def _check(self, name: str) -> None:
         if name not in self.species and name not in self.observables:
-            self._index(name, self.species + self.observables)
+            self._index(name, self.foremost)
 
     def _index(self, name: str, names: Sequence[str]) -> int:
         if name not in names:
-            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
+            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {some(names, 20)}")
         return names.index(name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.output.layout import SAMPLED
 from tauslab.runner.sweep import Design, Sweep
+from tauslab.runner.texts import some
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -196,7 +197,7 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
         if spec.quantity not in network.species and spec.quantity not in network.rules:
             raise ConfigError(
                 f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
-                f"observable of {network.name}; it has {_some([*network.species, *network.rules])}"
+                f"observable of {network.name}; it has {some([*network.species, *network.rules])}"
                 f"{_called(network, spec.quantity)}"
             )
     used = [h.species for h in options.record.histograms]
@@ -212,7 +213,7 @@ def check_names(network: Network, options: Options) -> None:
         if name not in network.species and name not in network.rules:
             raise ConfigError(
                 f"--species {name}: not a species of {network.name}; "
-                f"it has {_some(network.species)}{_called(network, name)}"
+                f"it has {some(network.species)}{_called(network, name)}"
             )
 
 
@@ -230,7 +231,7 @@ def checked_record(task: Task) -> Record:
                 "amounts of ode; record trajectories"
             )
         if histogram.species not in task.species:
-            why = f"not a recorded species; recorded are {_some(task.species)}"
+            why = f"not a recorded species; recorded are {some(task.species)}"
             if histogram.species in task.reals:
                 why = (
                     "an observable, not a count; record trajectories: plot makes histograms of them"
@@ -287,7 +288,7 @@ def with_settings(
         else:
             raise ConfigError(
                 f"{option} {name}: neither a parameter nor a species of {network.name}; "
-                f"parameters: {_some(parameters)}; species: {_some(network.species)}"
+                f"parameters: {some(parameters)}; species: {some(network.species)}"
                 f"{_called(network, name)}"
             )
     return replace(network, parameters=parameters, species=species)
@@ -348,8 +349,3 @@ def _called(network: Network, pattern: str) -> str:
         if label == pattern:
             return f"; {pattern} is called {name}"
     return ""
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return (", ".join(listed[:8]) or "none") + (", ..." if len(listed) > 8 else "")

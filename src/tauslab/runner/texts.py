@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
@@ -50,6 +50,16 @@ def names(text: str) -> tuple[str, ...]:
     ('A', 'B', 'C(x,y)')
     """
     return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
+
+
+def some(names: Iterable[str], most: int = 8) -> str:
+    """The first few of many names, for messages.
+
+    >>> some("abc", 2), some("")
+    ('a, b, ...', 'none')
+    """
+    listed = list(names)
+    return (", ".join(listed[:most]) or "none") + (", ..." if len(listed) > most else "")
 
 
 def assignments(texts: Sequence[str]) -> dict[str, float]:
