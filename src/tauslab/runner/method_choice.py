@@ -147,7 +147,7 @@ def _first_leap(task: Task) -> str | None:
     span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
     return (
         f"the first leap of tau could span {span} (epsilon {epsilon:g}), "
-        f"and costs as much as {cost:.3g}"
+        f"and costs as much as {cost:.3g} exact events"
     )
 
 
