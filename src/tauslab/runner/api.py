@@ -22,12 +22,7 @@ from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice_api import run_on_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
-<<<<<<< HEAD
-from tauslab.runner.launcher import under_launcher
 from tauslab.runner.model_reading import read_together
-from tauslab.runner.mpi import Communicator, SerialCommunicator, world
-=======
->>>>>>> main
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
