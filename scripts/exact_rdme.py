@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.kernels.backends.compilers import find_compilers
+from tauslab.kernels.backends.compilers import NATIVE, find_compilers
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice import Lattice
 
 IntArray = npt.NDArray[np.int64]
 SOURCE = Path(__file__).with_suffix(".cc")
-FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-shared")
+FLAGS = ("-std=c++17", "-O3", NATIVE, "-fPIC", "-shared")
 
 
 class _Model(ctypes.Structure):

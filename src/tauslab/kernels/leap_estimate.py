@@ -2,7 +2,7 @@
 
 The quantities are those of `tauslab.kernels.leap_codegen`: propensities, critical reactions and the
 step limit of Cao, Gillespie & Petzold (2006). Every operation is one that IEEE 754 fixes, in a
-fixed order, or portable (`tauslab.model.host_math`): the numbers are the same on every machine.
+fixed order, or portable (`tauslab.model.array_math`): the numbers are the same on every machine.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ from tauslab.kernels.lowering import (
     Count,
     Law,
     LoweredNetwork,
-    Operation,
     counts_in,
 )
 from tauslab.kernels.tables import Pairs
-from tauslab.model.expression import Call, Number, Symbol
-from tauslab.model.host_math import evaluate
+from tauslab.model.array_math import apply
+from tauslab.model.expression import Number
 
 FloatArray = npt.NDArray[np.float64]
 
 _NUMBERS_AT_ONCE = 1 << 22  # propensities, of some states, that are in memory together
-
-_ELEMENTWISE = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-    "sqrt": np.sqrt, "abs": np.abs, "min": np.minimum, "max": np.maximum, "floor": np.floor,
-    "ceil": np.ceil,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -209,15 +202,4 @@ def _law(law: Law, x: FloatArray, c: FloatArray) -> FloatArray:
     if isinstance(law, Count | Constant):
         column: FloatArray = (x if isinstance(law, Count) else c)[law.index]
         return column
-    arguments = [_law(argument, x, c) for argument in law.arguments]
-    if law.function in _ELEMENTWISE:
-        found: FloatArray = _ELEMENTWISE[law.function](*arguments)
-        return found
-    return _one_by_one(law, arguments)
-
-
-def _one_by_one(law: Operation, arguments: list[FloatArray]) -> FloatArray:
-    names = [f"a{i}" for i in range(len(arguments))]
-    call = Call(law.function, tuple(map(Symbol, names)))
-    rows = np.stack(arguments, axis=1).tolist()
-    return np.array([evaluate(call, dict(zip(names, row, strict=True))) for row in rows])
+    return apply(law.function, *(_law(argument, x, c) for argument in law.arguments))

@@ -50,6 +50,16 @@ def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
     return stack[0] if stack[0] == stack[0] else math.nan
 
 
+def value_of(function: str, *arguments: float) -> float:
+    """Value of one of the functions of expressions.
+
+    >>> value_of("pow", 10.0, -9), value_of("log", 0.0)
+    (1e-09, -inf)
+    """
+    value: float = _FUNCTIONS[function](*arguments)
+    return math.nan if math.isnan(value) else value
+
+
 def _divide(x: float, y: float) -> float:
     if y != 0:
         return x / y

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tauslab.model.errors import ModelError
+from tauslab.model.host_math import value_of
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import LatticeValues, lattice_values
@@ -88,7 +89,7 @@ def well_stirred_network(
     else:
         n_sites = _sites_in(lattice, values, volume)
         found = [
-            float(rates.max()) * n_sites ** (1 - reaction.order)
+            float(rates.max()) * value_of("pow", n_sites, 1 - reaction.order)
             for reaction, rates in zip(lattice.reactions, values.rates, strict=True)
         ]
     for reaction, rate in zip(lattice.reactions, found, strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, Number, Symbol, call, substitute
+from tauslab.model.host_math import value_of
 from tauslab.model.network import Network
 
 AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
@@ -131,8 +132,8 @@ def _size_of(libsbml: Any, unit: Any) -> float | None:
     base = {"mole": AVOGADRO, "avogadro": AVOGADRO, "item": 1.0, "dimensionless": 1.0}.get(kind)
     if base is None:
         return None
-    size: float = (unit.getMultiplier() * 10.0 ** unit.getScale() * base) ** unit.getExponent()
-    return size
+    one = unit.getMultiplier() * value_of("pow", 10.0, unit.getScale()) * base
+    return value_of("pow", float(one), unit.getExponent())
 
 
 def _product(sizes: Iterable[float | None]) -> float | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.expression import Call, Number
-from tauslab.model.host_math import evaluate
+from tauslab.model.host_math import value_of
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -42,7 +41,7 @@ class RandomWords:
 
     def log_uniform(self, low: float, high: float, n: int) -> FloatArray:
         """Numbers ``[n]`` whose logarithm is uniform between those of `low` and `high`."""
-        ends = [evaluate(Call("log", (Number(value),)), {}) for value in (low, high)]
+        ends = [value_of("log", value) for value in (low, high)]
         drawn = portable_exp(ends[0] + (ends[1] - ends[0]) * self.uniform(n))
         return np.clip(drawn, low, high)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.host_math import value_of
 from tauslab.model.network import Feature
 
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -183,7 +184,8 @@ def _unit_trouble(libsbml: Any, model: Any, name: str) -> str | None:
         if kind in ("gram", "kilogram"):
             return "mass"
         exponent = unit.getExponentAsDouble()
-        scale *= (unit.getMultiplier() * 10.0 ** unit.getScale()) ** exponent
+        one = unit.getMultiplier() * value_of("pow", 10.0, unit.getScale())
+        scale *= value_of("pow", one, exponent)
     return None if scale == 1.0 else "scaled unit"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.host_math import value_of
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import FACES
 from tauslab.model.lattice_values import LatticeValues
@@ -27,7 +28,7 @@ def mixed_rates(lattice: Lattice, values: LatticeValues) -> list[float]:
         here, share = rates[types], 1.0
         for name, count in reaction.reactants.items():
             here = np.where(reached[number[name]], here, 0.0)
-            share /= max(1.0, float(room[number[name]])) ** count
+            share /= value_of("pow", max(1.0, float(room[number[name]])), count)
         found.append(float(here.sum()) * share)
     return found
 

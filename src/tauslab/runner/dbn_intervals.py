@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.host_math import value_of
 from tauslab.runner.dbn_job import PILOT, DbnOptions
 from tauslab.runner.dbn_network import FloatArray
 
@@ -70,8 +71,8 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
     size = max(abs(float(low)), abs(float(high)))
     if width <= 1e-9 * size:  # constant, but for rounding
         return float(low), float(low)
-    digits = _DIGITS - 1 - math.floor(math.log10(width))
-    unit = 10.0 ** abs(digits)
+    digits = _DIGITS - 1 - math.floor(value_of("log10", width))
+    unit = value_of("pow", 10.0, abs(digits))
     if digits >= 0:
         return math.floor(low * unit) / unit, math.ceil(high * unit) / unit
     return math.floor(low / unit) * unit, math.ceil(high / unit) * unit

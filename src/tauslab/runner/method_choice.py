@@ -211,7 +211,7 @@ def _exact_pilot(task: Task, backend: Backend) -> Counted:
     states = np.concatenate([initial[:, None, :], counts], axis=1)  # [trajectory, time, species]
     seen: BoolArray = np.all(counts >= 0, axis=2)
     events, leaping = _cost_between(task, states, constants, np.concatenate([[0.0], times]), seen)
-    covered = sum(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen].tolist())
+    covered = _in_turn(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen])
     covered = 1.0 if seen.all() else covered / (float(times[-1]) * len(flat))
     return Counted(events, leaping if seen.any() else None, len(flat), covered)
 
@@ -239,8 +239,12 @@ def _cost_between(
     events = reach.total * duration
     leaping = np.where(pays, leaps * cost, events * (1 + cost / _EXACT_EVENTS))
     known = seen.ravel() & np.isfinite(events)
-    # Python adds one after the other, as NumPy does not everywhere.
-    return sum(events[known].tolist()), sum(leaping[known].tolist())
+    return _in_turn(events[known]), _in_turn(leaping[known])
+
+
+def _in_turn(terms: FloatArray) -> float:
+    """Sum of one term after the other: `sum` of NumPy pairs them, that of Python 3.12 corrects."""
+    return float(np.cumsum(terms)[-1]) if len(terms) else 0.0
 
 
 def _leaping_pilot(task: Task, backend: Backend) -> Counted:

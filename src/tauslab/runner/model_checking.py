@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.host_math import value_of
 from tauslab.model.properties import Property, parse_property
 from tauslab.runner.monitor import FloatArray, Monitor
 
@@ -52,9 +52,10 @@ class SequentialTest:
     def decide(self, outcomes: Iterable[bool], most: int = MOST_SAMPLES) -> Verdict:
         """Take outcomes, in their order, until the test ends or `most` were taken."""
         upper, lower = self.p + self.delta, self.p - self.delta
-        yes, no = math.log(lower / upper), math.log((1 - lower) / (1 - upper))
-        reject = math.log((1 - self.beta) / self.alpha)
-        accept = math.log(self.beta / (1 - self.alpha))
+        # Not the C library's logarithm: another machine must not stop at another trajectory.
+        yes, no = value_of("log", lower / upper), value_of("log", (1 - lower) / (1 - upper))
+        reject = value_of("log", (1 - self.beta) / self.alpha)
+        accept = value_of("log", self.beta / (1 - self.alpha))
         ratio, taken, held = 0.0, 0, 0
         for outcome in outcomes:
             taken, held = taken + 1, held + int(outcome)

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.array_math import apply
 from tauslab.model.errors import ConfigError
 from tauslab.model.expression import Expression, Number, Symbol
 from tauslab.model.properties import And, Atom, Not, Or, Property, horizon, quantities
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-
-_OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
-    "neg": np.negative, "exp": np.exp, "log": np.log, "log10": np.log10, "sqrt": np.sqrt,
-    "cbrt": np.cbrt, "abs": np.abs, "floor": np.floor, "ceil": np.ceil,
-    "min": np.minimum, "max": np.maximum, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq": np.equal, "ne": np.not_equal,
-    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
-    "if": np.where,
-}  # fmt: skip
 
 
 class Monitor:
@@ -73,8 +61,7 @@ class Monitor:
         For each trajectory 1 if the property holds, 0 if not, -1 while this is open.
         """
         for atom, index in self._atoms.items():
-            with np.errstate(all="ignore"):
-                found = np.atleast_1d(_value(atom.comparison, values)).astype(np.int8)
+            found = np.atleast_1d(_value(atom.comparison, values)).astype(np.int8)
             if self._truth is None:
                 shape = (len(self._atoms), len(found), len(self._times))
                 self._truth = np.full(shape, -1, np.int8)
@@ -165,4 +152,4 @@ def _value(tree: Expression, values: Mapping[str, npt.NDArray[Any]]) -> Any:
         return tree.value
     if isinstance(tree, Symbol):
         return values[tree.name]
-    return _OPERATIONS[tree.function](*(_value(argument, values) for argument in tree.arguments))
+    return apply(tree.function, *(_value(argument, values) for argument in tree.arguments))

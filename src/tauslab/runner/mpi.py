@@ -200,8 +200,11 @@ class SharedCounter:
         self._mpi = MPI
         self._window = MPI.Win.Allocate(8 if comm.rank == 0 else 0, 8, comm=comm)
         if comm.rank == 0:
+            # Locked, else nothing says that the others see the store before they add.
+            self._window.Lock(0)
             memory: Any = self._window.tomemory()
             np.frombuffer(memory, np.int64)[0] = 0
+            self._window.Unlock(0)
         comm.Barrier()
         self._window.Lock_all()
 

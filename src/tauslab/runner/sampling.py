@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.model.errors import ConfigError
-from tauslab.model.expression import Call, Number
-from tauslab.model.host_math import evaluate
+from tauslab.model.host_math import value_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -99,7 +98,7 @@ class Sampling:
         if prior.kind == "table":
             return float(self.priors.table[0, int(prior.first)])
         middle = prior.first + (0.5 * prior.second if "uniform" in prior.kind else 0.0)
-        return math.exp(middle) if prior.kind.startswith("log") else middle
+        return value_of("exp", middle) if prior.kind.startswith("log") else middle
 
 
 def _numbers(text: str, kind: str, inside: str) -> tuple[float, float]:
@@ -122,19 +121,15 @@ def _prior(text: str, name: str, kind: str, first: float, second: float) -> Prio
         if kind == "loguniform":
             if first <= 0:
                 raise ConfigError(f"--sample {text!r}: the lower end must be above 0")
-            first, second = _log(first), _log(second)
+            first, second = value_of("log", first), value_of("log", second)
         return Prior(name, kind, first, second - first)
     if not second > 0:
         raise ConfigError(f"--sample {text!r}: the deviation must be above 0")
     if kind == "lognormal":
         if first <= 0:
             raise ConfigError(f"--sample {text!r}: the median must be above 0")
-        first = _log(first)
+        first = value_of("log", first)
     return Prior(name, kind, first, second)
-
-
-def _log(value: float) -> float:
-    return evaluate(Call("log", (Number(value),)), {})
 
 
 def read_table(path: Path, names: Sequence[str]) -> FloatArray:

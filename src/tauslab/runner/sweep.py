@@ -128,7 +128,7 @@ class Design:
         if self.kind == "sobol":
             # Whole powers of two keep the sequence balanced; what is too much is cut off.
             sobol = qmc.Sobol(dimensions, scramble=True, seed=generator)
-            unit = sobol.random_base2(max(0, math.ceil(math.log2(self.points))))[: self.points]
+            unit = sobol.random_base2((self.points - 1).bit_length())[: self.points]
         else:
             unit = qmc.LatinHypercube(dimensions, seed=generator).random(self.points)
         columns = [r.at(unit[:, i].copy()) for i, r in enumerate(self.ranges.values())]

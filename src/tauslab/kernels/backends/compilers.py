@@ -16,8 +16,19 @@ from pathlib import Path
 from tauslab.kernels.cache import cache_directory
 from tauslab.model.errors import DeviceError
 
+
+def native_flag(machine: str) -> str:
+    """What makes compilers use a machine's own instructions.
+
+    Arm's processors are named by ``-mcpu``: clang 14 and Apple's clang of its years refuse a native
+    ``-march`` there.
+    """
+    return "-mcpu=native" if machine in {"aarch64", "arm64"} else "-march=native"
+
+
+NATIVE = native_flag(platform.machine())
 # -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
-FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
+FLAGS = ("-std=c++17", "-O3", NATIVE, "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
          "-fno-math-errno", "-fPIC", "-shared", "-fvisibility=hidden", "-Wno-psabi")  # fmt: skip
 # For our tests.  A user's compiler may know warnings that ours does not; they must not stop a run.
 STRICT = ("-Wall", "-Wextra", "-Werror")
@@ -77,7 +88,7 @@ def host_compiler() -> Compiler:
 
 @cache
 def cpu_features() -> str:
-    """What ``-march=native`` depends on: the processor's model and feature flags."""
+    """What `NATIVE` depends on: the processor's model and feature flags."""
     wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
     try:
         text = Path("/proc/cpuinfo").read_text()

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import subprocess
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -183,7 +186,8 @@ class CpuBackend:
     def describe(self) -> str:
         """Processor and number of threads."""
         lines = cpu_features().splitlines()
-        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "CPU")
+        named = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
+        model = next(named, f"{platform.machine()} processor")  # Arm's are not named
         return f"{model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
     def identity(self) -> str:
@@ -298,6 +302,12 @@ def allowed_cores() -> int:
 
 def make(options: BackendOptions) -> CpuBackend:
     """Make the backend."""
+    if sys.float_info.min / 2 == 0:
+        warnings.warn(
+            "a library in this process, compiled with -ffast-math, made the processor take "
+            f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
+            stacklevel=2,
+        )
     return CpuBackend(options)
 
 
