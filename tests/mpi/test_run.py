@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,30 @@ def test_rank_0_reads_the_model_for_all(mpirun, tmp_path):
     mpirun(2, ["without.py", *RUN[2:], "-n", "100", "-o", tmp_path / "2.h5"])
     mpirun(1, [*RUN, "-n", "100", "-o", tmp_path / "1.h5"])
     assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")
+
+
+def test_one_rank_runs_bionetgen(mpirun, tmp_path):
+    """What makes the network of a model in rules runs once, and its errors are told once."""
+    net = (SBML.parent / "net" / "birth-death.net").read_text()
+    program = tmp_path / "BNG2.pl"
+    (tmp_path / "made.net").write_text(net)
+    program.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        f"open({str(tmp_path / 'runs')!r}, 'a').write('once ')\n"
+        f"if 'bad' in open(sys.argv[1]).read(): sys.exit('ABORT: no such thing')\n"
+        f"shutil.copy({str(tmp_path / 'made.net')!r}, 'network.net')\n"
+    )
+    program.chmod(0o755)
+    model, env = tmp_path / "m.bngl", {"BNGPATH": str(tmp_path)}
+    model.write_text("begin parameters\nend parameters\n")
+    run = ["-m", "tauslab", "run", model, "--t-end", "0.1", "--points", "2", "--seed", "5",
+           "--device", "cpu", "--threads", "1", "-n", "6", "--method", "ssa"]  # fmt: skip
+    done = mpirun(2, [*run, "-o", tmp_path / "a.h5"], env=env)
+    assert (tmp_path / "runs").read_text() == "once "
+    assert done.stdout.count("BioNetGen generates the network") == 1
+    with open_result(tmp_path / "a.h5") as result:
+        assert result.species == ("A",)
+    model.write_text("begin parameters\nbad 1\nend parameters\n")
+    done = mpirun(2, [*run, "-o", tmp_path / "b.h5"], env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("made no network of it: no such thing") == 1

@@ -81,6 +81,7 @@ def test_report() -> None:
         "parameters: k = 0.5",
         "fixed species: Sink",
         "initial amounts that are rounded: Y = 1.5 -> 2",
+        "observables: double",
         "end time in the file: 50",
         "event E1: events (it changes the state), refused by ssa, tau, ode",
         "note: 2 constraints are ignored",
@@ -100,3 +101,13 @@ def test_report_when_values_cannot_be_computed() -> None:
     network = _network()
     network.add_species("Z", "-3")
     assert any("species Z: initial amount -3" in line for line in report(network))
+
+
+def test_equations_may_have_negative_constants_and_such_of_time() -> None:
+    network = _network()
+    values = network.parameter_values()
+    check_rates(network, values | {"k": -0.5}, negative=True)
+    with pytest.raises(ModelError, match=r"it must be finite$"):
+        check_rates(network, values | {"k": float("inf")}, negative=True)
+    network.add_reaction("->", law="k * (1 + time)", name="clock")
+    check_rates(network, values)

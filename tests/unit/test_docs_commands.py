@@ -39,7 +39,7 @@ _REACTION = (
 # Need workers, ranks, a file that takes a minute to make, or are long: their options are read only.
 ONLY_READ = (
     "--executor", "lac_two_state.h5", "cell.h5 --replicas", "synthetic4", "ras_camp_pka",
-    "egfr_net", "bench",
+    "egfr_net", "model.bngl", "bench",
 )  # fmt: skip
 # Fragments that speak of ranks or workers.
 NOT_RUN = ("docs/halo.md", "docs/dask.md")

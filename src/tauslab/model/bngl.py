@@ -7,12 +7,15 @@ the same way (Faeder, Blinov and Hlavacek, Methods Mol Biol 500, 113 (2009)).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tauslab.model.bngl_functions import BARE, FUNCTIONS, balanced_sum
+from tauslab.model.bngl_rates import ELEMENTARY, named_law, split_rate
 from tauslab.model.equations import falling_product, power_product
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import (
@@ -33,7 +36,6 @@ _PARAMETER = re.compile(r"(?:\d+\s+)?([A-Za-z_]\w*)()(?:\s*=\s*|\s+)(\S.*)\Z", r
 _FUNCTION = re.compile(r"(?:\d+\s+)?([A-Za-z_]\w*)(\([^()]*\))?\s*=?\s*(\S.*)\Z", re.ASCII)
 _GROUP = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _MOLECULE = re.compile(r"(?:@(\w+)::?)?([A-Za-z_][A-Za-z0-9_]*)(?:\(\))?\Z", re.ASCII)
-_RATE_LAW = re.compile(r"(?:[^*\s]+\*)?(MM|Sat|Hill|FunctionProduct|Arrhenius)[\s(]", re.IGNORECASE)
 _UNITS = re.compile(r"""substanceUnits\s*\(\s*["'](\w+)["']""")
 _END_TIME = re.compile(r"\bsimulate\w*\s*\(.*?\bt_end\s*=>\s*([0-9.]+(?:[eE][+-]?\d+)?)", re.DOTALL)
 
@@ -58,18 +60,30 @@ def read_net(path: str | Path) -> Network:
 def read_net_text(text: str, path: Path) -> Network:
     """Read a .net file that is already in memory; `path` names it in messages."""
     try:
-        blocks, rest = _split_blocks(text)
-        network = _Reader(blocks, path.stem).read()
-        network.t_end = _end_time(rest)
-        units = _UNITS.search(rest)
-        if units and units[1].lower().startswith("conc"):
-            message = "substanceUnits are concentrations, not numbers of molecules"
-            network.features.append(Feature("concentration", "model", message))
-        if not network.features:
-            network.validate()
+        network = parse_net(text, path.stem)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
+    return network
+
+
+def parse_net(text: str, name: str) -> Network:
+    """Read the text of a .net file as a network called `name`.
+
+    Raises
+    ------
+    ModelError
+        As `read_net`, without a file's name.
+    """
+    blocks, rest = _split_blocks(text)
+    network = _Reader(blocks, name).read()
+    network.t_end = end_time(rest)
+    units = _UNITS.search(rest)
+    if units and units[1].lower().startswith("conc"):
+        message = "substanceUnits are concentrations, not numbers of molecules"
+        network.features.append(Feature("concentration", "model", message))
+    if not network.features:
+        network.validate()
     return network
 
 
@@ -117,7 +131,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, pending.strip()
 
 
-def _end_time(rest: str) -> float | None:
+def end_time(rest: str) -> float | None:
+    """End of the first simulation that is called in text outside of blocks."""
     match = _END_TIME.search(rest)
     value = float(match[1]) if match else 0.0
     return value if value > 0 else None
@@ -223,10 +238,8 @@ class _Reader:
 
     def _parse(self, text: str, number: int, where: str) -> Expression:
         """Read an expression; the time and BioNetGen's constants are told from names."""
-        try:
+        with _located(number, where):
             tree = substitute(parse(text, self._functions), self._renamed)
-        except ModelError as error:
-            raise ModelError(f"line {number}, {where}: {error}") from None
         unknown = symbols(tree) - self._known
         tree = substitute(tree, {name: BARE[name] for name in unknown & BARE.keys()})
         if unknown & {"t", "time"}:
@@ -268,34 +281,48 @@ class _Reader:
             if index in names:
                 raise ModelError(f"line {number}: reaction {index} is defined twice")
             names.add(index)
-            reactants, products = self._side(left, number), self._side(right, number)
-            rate = self._rate(text, number, index)
-            law = falling_product(rate, reactants)
-            repeated = any(count > 1 for count in reactants.values())
-            limit = power_product(rate, reactants) if repeated else None
+            order = self._side(left, number)
+            reactants, products = dict(Counter(order)), dict(Counter(self._side(right, number)))
+            law, limit = self._law(text, number, index, order)
             self._network.reactions.append(Reaction(f"R{index}", reactants, products, law, limit))
 
-    def _side(self, text: str, number: int) -> dict[str, int]:
-        """Stoichiometries of ``1,2,2``; ``0`` is nothing."""
-        counts: dict[str, int] = {}
+    def _side(self, text: str, number: int) -> list[str]:
+        """Species of ``1,2,2``, in this order; ``0`` is nothing."""
+        found: list[str] = []
         for index in text.split(","):
             name = self._species.get(index.removeprefix("$"))
             if name is None:
                 raise ModelError(f"line {number}: species {index!r} is not in the block species")
             if name:
-                counts[name] = counts.get(name, 0) + 1
-        return counts
+                found.append(name)
+        return found
 
-    def _rate(self, text: str, number: int, index: str) -> Expression:
+    def _law(
+        self, text: str, number: int, index: str, order: list[str]
+    ) -> tuple[Expression, Expression | None]:
+        """Propensity, and the rate of the differential equation where that is another."""
+        where = f"reaction R{index}"
         if text not in self._rates:
-            keyword = _RATE_LAW.match(text)
-            if keyword is not None:
-                raise ModelError(
-                    f"line {number}, reaction R{index}: the rate law {keyword[1]} is not "
-                    "supported; a rate is a number, a parameter or a function, or one times another"
-                )
-            self._rates[text] = self._parse(text, number, f"reaction R{index}")
-        return self._rates[text]
+            with _located(number, where):
+                written = split_rate(text)
+            if written.kind != ELEMENTARY:
+                factor = self._parse(written.rate, number, where)
+                constants = [self._parse(name, number, where) for name in written.constants]
+                with _located(number, where):
+                    return named_law(written.kind, factor, constants, order)
+            self._rates[text] = self._parse(written.rate, number, where)
+        rate, reactants = self._rates[text], Counter(order)
+        limit = power_product(rate, reactants) if len(reactants) < len(order) else None
+        return falling_product(rate, reactants), limit
+
+
+@contextlib.contextmanager
+def _located(number: int, where: str) -> Iterator[None]:
+    """Put the line and the element before the message of an error."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"line {number}, {where}: {error}") from None
 
 
 def _free(name: str, suffix: str, taken: set[str]) -> str:

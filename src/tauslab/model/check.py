@@ -109,6 +109,12 @@ def check_rates(
 ) -> None:
     """Refuse mass-action constants that are infinite, not a number or, unless allowed, negative.
 
+    Parameters
+    ----------
+    negative
+        Allow negative ones: equations know rates that are negative, such as the reverse parts of
+        what BioNetGen makes of SBML; events do not.
+
     Raises
     ------
     ModelError
@@ -116,8 +122,8 @@ def check_rates(
     """
     known: dict[Expression, float] = {}
     for reaction, form in mass_action_reactions(network):
-        if form is None:
-            continue
+        if form is None or not symbols(form.constant) <= parameter_values.keys():
+            continue  # the time has no value yet: equations may use it
         if form.constant not in known:
             known[form.constant] = evaluate(form.constant, parameter_values)
         value = known[form.constant]
@@ -139,6 +145,7 @@ def report(network: Network) -> list[str]:
     ]
     lines += _report_laws(network)
     lines += _report_species(network)
+    lines += _report_names(network)
     if network.t_end is not None:
         lines.append(f"end time in the file: {network.t_end:g}")
     lines += [
@@ -167,6 +174,8 @@ def check_facts(network: Network) -> dict[str, object]:
         "parameters": list(network.parameters),
         **_known_values(network),
         "rules": list(network.rules),
+        "observables": _observables(network),
+        "labels": dict(network.labels),
         "t_end": network.t_end,
         "features": [
             {"kind": f.kind, "element": f.element, "message": f.message, "refused_by": refusing(f)}
@@ -219,6 +228,19 @@ def _report_species(network: Network) -> list[str]:
     if rounded:
         lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
     return lines
+
+
+def _report_names(network: Network) -> list[str]:
+    """What is recorded beside species, and what species are that are called by a number."""
+    observables = _observables(network)
+    lines = [f"observables: {_shortened(observables)}"] if observables else []
+    known = network.labels.items()
+    labels = [f"{name} is {label}" for name, label in known if label not in (name, f"{name}()")]
+    return lines + ([f"patterns: {_shortened(labels)} (--json: all)"] if labels else [])
+
+
+def _observables(network: Network) -> list[str]:
+    return [name for name, rule in network.rules.items() if rule.recorded]
 
 
 def _values(values: Mapping[str, float]) -> str:

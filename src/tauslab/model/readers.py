@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tauslab.model.bionetgen import read_bngl
 from tauslab.model.bngl import read_net
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import DEEPEST
@@ -19,7 +20,7 @@ from tauslab.model.sbml import read_sbml
 
 
 def read(path: str | Path) -> Network | Lattice:
-    """Read a model: SBML, a BioNetGen network, TOML, ``.lm``, or the model in a file of ours.
+    """Read a model: SBML, BioNetGen's networks and rules, TOML, ``.lm``, or that in our own files.
 
     `Network.source_text` holds the model as it was given, `Network.source_path` its name.
 
@@ -50,7 +51,17 @@ def read_network(path: str | Path) -> Network:
     ModelError
         As `read`, or the file holds a lattice.
     """
-    model = read(path)
+    return well_stirred(read(path), path)
+
+
+def well_stirred(model: Network | Lattice, path: str | Path) -> Network:
+    """Return the model that was read from `path`, if it is not a lattice.
+
+    Raises
+    ------
+    ModelError
+        It is one.
+    """
     if isinstance(model, Lattice):
         raise ModelError(f"{path} is a lattice: run it with tauslab rdme")
     return model
@@ -117,6 +128,7 @@ READERS: Mapping[str, Callable[[str | Path], Network | Lattice]] = {
     ".xml": read_sbml,
     ".sbml": read_sbml,
     ".net": read_net,
+    ".bngl": read_bngl,
     ".toml": _read_own_toml,
     ".lm": read_lm,
     ".h5": _read_hdf5,

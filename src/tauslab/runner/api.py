@@ -22,6 +22,7 @@ from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
 from tauslab.runner.lattice_api import run_on_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
+from tauslab.runner.model_reading import read_together
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
@@ -34,7 +35,7 @@ Values = float | Sequence[float] | FloatArray
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """Read a `Network` or a `Lattice`: SBML, BioNetGen ``.net``, TOML, ``.lm``, a file of ours.
+    """Read a `Network` or `Lattice`: SBML, BioNetGen ``.net``, ``.bngl``, TOML, ``.lm``, our files.
 
     Returns
     -------
@@ -120,7 +121,7 @@ def run(
     100.0
     """
     if isinstance(model, str | os.PathLike):
-        model = read(model)
+        model = read_together(ranks_for(options.get("executor", "mpi")), Path(model))
     if isinstance(model, Lattice):
         return run_on_lattice(model, **known(options, run_on_lattice, "run for a lattice"))
     return run_ensemble(model, **known(options, run_ensemble, "run"))

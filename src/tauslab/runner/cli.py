@@ -91,7 +91,7 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    run.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
+    run.add_argument("model", type=Path, help=".xml, .net, .bngl, .toml, or a result (.h5)")
     run.add_argument("-n", type=count, help="trajectories at each point (1000)")
     run.add_argument(
         "--method",
@@ -244,7 +244,7 @@ def _rdme(subparsers: Commands) -> None:
 
 def _dbn(subparsers: Commands) -> None:
     dbn = _command(subparsers, "dbn", "make a dynamic Bayesian network from an ODE ensemble")
-    dbn.add_argument("model", type=Path, help=".xml, .sbml, .net, .toml, or a result file (.h5)")
+    dbn.add_argument("model", type=Path, help=".xml, .net, .bngl, .toml, or a result (.h5)")
     dbn.add_argument("--unknown", metavar="A,B", help="parameters, or initial amounts of species")
     for option, form, text in (
         ("--range", "NAME=LO:HI", "where an unknown is drawn; what is cut into intervals"),

@@ -43,7 +43,8 @@ from tauslab.runner.lattice_job import LatticeOptions, set_parameters
 from tauslab.runner.lattice_plot import plot_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.runner.merging import merge
-from tauslab.runner.method_choice import first_leap
+from tauslab.runner.method_choice import outlook
+from tauslab.runner.model_reading import read_telling
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.reader import open_result
@@ -93,7 +94,7 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
-    network = readers.read_network(arguments.model)
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
     network = in_molecules(network) if arguments.molecules else network
     return network, _options(arguments, network)
 
@@ -239,11 +240,11 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     if "statistics/sum" not in result.data and not small:
         return []
     lines = []
-    for name in (result.species + result.observables)[:most]:
+    for name in result.foremost[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         found = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
         lines.append(f"  {name} at t = {result.times[-1]:g}: {found}")
-    more = len(result.species + result.observables) - most
+    more = len(result.foremost) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
 
 
@@ -339,7 +340,9 @@ def process_export(arguments: argparse.Namespace) -> None:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    model = readers.read(arguments.model)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0
+        model = readers.read(arguments.model)
     if isinstance(model, Lattice):
         given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
@@ -354,8 +357,7 @@ def process_check(arguments: argparse.Namespace) -> None:
 
 
 def _network(network: Network) -> list[str]:
-    leap = first_leap(network)
-    return report(network) + ([] if leap is None else [leap])
+    return report(network) + outlook(network)
 
 
 def process_doctor(arguments: argparse.Namespace) -> None:

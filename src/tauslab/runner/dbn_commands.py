@@ -9,7 +9,6 @@ import sys
 import warnings
 from pathlib import Path
 
-from tauslab.model import readers
 from tauslab.model.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
@@ -33,6 +32,7 @@ from tauslab.runner.dbn_job import (
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import sample_times
+from tauslab.runner.model_reading import read_telling
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.texts import assignments, names, read_times
@@ -50,7 +50,7 @@ def build_and_tell(arguments: argparse.Namespace) -> None:
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
-    network = readers.read_network(arguments.model)
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
     return network, _options(arguments, network)
 
 

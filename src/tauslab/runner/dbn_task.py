@@ -22,6 +22,7 @@ from tauslab.runner.dbn_job import DbnOptions
 from tauslab.runner.dbn_network import FloatArray, Structure
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.task import with_settings
+from tauslab.runner.texts import some
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _check_names(network: Network, options: DbnOptions, nodes: list[str]) -> Non
         if name not in known:
             raise ConfigError(
                 f"--unknown {name}: neither a parameter nor a species of {network.name}; "
-                f"parameters: {_some(network.parameters)}; species: {_some(network.species)}"
+                f"parameters: {some(network.parameters)}; species: {some(network.species)}"
             )
     drawn = {name for text in options.sample for name in Sampling.parse([text]).names}
     for option, names in (
@@ -162,8 +163,3 @@ def _around(name: str, value: float) -> tuple[float, float]:
             f"--range {name}=LO:HI"
         )
     return value / 2, value * 2
-
-
-def _some(names: Mapping[str, object]) -> str:
-    listed = list(names)
-    return (", ".join(listed[:8]) or "none") + (", ..." if len(listed) > 8 else "")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.leaping import leaper_of, leaping_engine
-from tauslab.kernels.selectors import LARGEST_UNROLLED
+from tauslab.kernels.selectors import LARGEST_UNROLLED, mean_dependents, selector_of
 from tauslab.kernels.ssa import WORK, ExactSsa
 from tauslab.kernels.tau_leap import LARGEST_LEAPING
 from tauslab.model.check import refusing
@@ -118,14 +118,24 @@ def choose_method(task: Task, backend: Backend) -> Choice:
     return Choice(method, leaped.text())
 
 
-def first_leap(network: Network) -> str | None:
-    """What a leap from the initial state would do, for people; None where there is none."""
+def outlook(network: Network) -> list[str]:
+    """How exact simulation would find reactions, and what a leap would do, for people."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             task = prepare(network, Options(np.ones(1), method="tau"))
     except TauslabError:
-        return None
+        return []
+    if not task.lowered.reactions:
+        return []
+    selector, read = selector_of(task.lowered), mean_dependents(task.lowered)
+    told = f"selector of ssa: {selector}, an event changes the inputs of {read:.3g} propensities"
+    leap = _first_leap(task)
+    return [told] + ([] if leap is None else [leap])
+
+
+def _first_leap(task: Task) -> str | None:
+    """What a leap from the initial state would do; None where there is none."""
     if _refusal(task) is not None:
         return None
     epsilon = task.options.epsilon

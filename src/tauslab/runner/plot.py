@@ -62,8 +62,8 @@ def plot_result(
         ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes``; ``auto`` takes what suits
         the data. A summary is drawn in one way only: over what was swept, else as a histogram.
     species
-        Names; by default the first four recorded that ever change, or the summaries where there
-        is nothing else.
+        Names; by default the first four of `Result.foremost` that ever change, or the summaries
+        where there is nothing else.
     t
         Sample time of a histogram; by default the last.
     path
@@ -133,7 +133,7 @@ def _default_names(result: Result) -> tuple[str, ...]:
         key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
     )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
-    quantities = result.species + result.observables
+    quantities = result.foremost
     if not (sampled or histograms):
         return (result.summaries or quantities)[:_DEFAULT_PANELS]
     moving = islice((name for name in quantities if _moves(result, name)), _DEFAULT_PANELS)

@@ -15,6 +15,9 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
 from tauslab.runner.columns import BoolArray, Column, FloatArray
 from tauslab.runner.output.flat import FlatRows
+from tauslab.runner.texts import some
+
+_MANY_SPECIES = 12  # more than a look takes in
 
 _TIME_TOLERANCE = 1e-9
 
@@ -116,6 +119,16 @@ class Recorded:
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
         return columns.texts(self.data["observable"]) if "observable" in self.data else ()
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """Species and observables; observables first where there are more than 12 species.
+
+        Of a network that rules have made, observables are what its author gave names.
+        """
+        if len(self.species) > _MANY_SPECIES:
+            return self.observables + self.species
+        return self.species + self.observables
 
     @cached_property
     def summaries(self) -> tuple[str, ...]:
@@ -284,11 +297,11 @@ class Recorded:
 
     def _check(self, name: str) -> None:
         if name not in self.species and name not in self.observables:
-            self._index(name, self.species + self.observables)
+            self._index(name, self.foremost)
 
     def _index(self, name: str, names: Sequence[str]) -> int:
         if name not in names:
-            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {', '.join(names)}")
+            raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {some(names, 20)}")
         return names.index(name)
 
 

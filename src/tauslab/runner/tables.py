@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner import columns
+from tauslab.runner.texts import some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +66,7 @@ def table_of(result: Result, what: str | None = None, names: Sequence[str] = ())
     known = result.species + (() if what == "final" else result.observables)
     for name in names:
         if name not in known:
-            raise ConfigError(f"{name!r} is not in {result.name}; it has {', '.join(known)}")
+            raise ConfigError(f"{name!r} is not in {result.name}; it has {some(known, 20)}")
     chosen = tuple(names) or known
     if what == "statistics":
         return _statistics(result, chosen)

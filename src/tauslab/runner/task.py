@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from tauslab.model.unfolding import unfold
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.output.layout import SAMPLED
 from tauslab.runner.sweep import Design, Sweep
+from tauslab.runner.texts import some
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -196,7 +197,8 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
         if spec.quantity not in network.species and spec.quantity not in network.rules:
             raise ConfigError(
                 f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
-                f"observable of {network.name}; it has {_some([*network.species, *network.rules])}"
+                f"observable of {network.name}; it has {some([*network.species, *network.rules])}"
+                f"{_called(network, spec.quantity)}"
             )
     used = [h.species for h in options.record.histograms]
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
@@ -212,7 +214,7 @@ def check_names(network: Network, options: Options) -> None:
         if name not in network.species and name not in network.rules:
             raise ConfigError(
                 f"--species {name}: not a species of {network.name}; "
-                f"it has {_some(network.species)}"
+                f"it has {some(network.species)}{_called(network, name)}"
             )
 
 
@@ -230,10 +232,12 @@ def checked_record(task: Task) -> Record:
                 "amounts of ode; record trajectories"
             )
         if histogram.species not in task.species:
-            raise ConfigError(
-                f"--record histogram of {histogram.species}: not a recorded species; "
-                f"recorded are {_some(task.species)}"
-            )
+            why = f"not a recorded species; recorded are {some(task.species)}"
+            if histogram.species in task.reals:
+                why = (
+                    "an observable, not a count; record trajectories: plot makes histograms of them"
+                )
+            raise ConfigError(f"--record histogram of {histogram.species}: {why}")
     if record.sampled and not task.options.sample.names:
         raise ConfigError("--record sampled needs --sample: nothing is drawn")
     for spec in record.summaries:
@@ -285,7 +289,8 @@ def with_settings(
         else:
             raise ConfigError(
                 f"{option} {name}: neither a parameter nor a species of {network.name}; "
-                f"parameters: {_some(parameters)}; species: {_some(network.species)}"
+                f"parameters: {some(parameters)}; species: {some(network.species)}"
+                f"{_called(network, name)}"
             )
     changed = replace(network, parameters=parameters, species=species)
     return without_missing(changed, settings.keys())
@@ -340,6 +345,9 @@ def _constant_rows(
     return table
 
 
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return (", ".join(listed[:8]) or "none") + (", ..." if len(listed) > 8 else "")
+def _called(network: Network, pattern: str) -> str:
+    """Say what a species is called that was given by BioNetGen's pattern for it."""
+    for name, label in network.labels.items():
+        if label == pattern:
+            return f"; {pattern} is called {name}"
+    return ""

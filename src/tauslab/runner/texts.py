@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
@@ -43,12 +44,22 @@ def count(text: str) -> int:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names between commas, without the spaces around them.
+    """Names between commas, without the spaces around them; a comma in brackets parts nothing.
 
-    >>> names("A, B,C")
-    ('A', 'B', 'C')
+    >>> names("A, B,C(x,y)")
+    ('A', 'B', 'C(x,y)')
     """
-    return tuple(name.strip() for name in text.split(","))
+    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
+
+
+def some(names: Iterable[str], most: int = 8) -> str:
+    """The first few of many names, for messages.
+
+    >>> some("abc", 2), some("")
+    ('a, b, ...', 'none')
+    """
+    listed = list(names)
+    return (", ".join(listed[:most]) or "none") + (", ..." if len(listed) > most else "")
 
 
 def assignments(texts: Sequence[str]) -> dict[str, float]:
