@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.damaged import reading
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.output.resume import require_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -41,6 +44,12 @@ def require_text(words: Sequence[str]) -> None:
             raise ConfigError(
                 f"{shown} is not UTF-8: give the file another name, or set LC_ALL=C.UTF-8"
             ) from None
+
+
+def reading_result(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """For a command that reads a result: wherever the file is damaged, one sentence says so."""
+    file = getattr(arguments, "file", None)
+    return nullcontext() if file is None else reading(file, InputFileError)
 
 
 def code_alone(error: BaseException) -> int | None:

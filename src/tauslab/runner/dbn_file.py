@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
@@ -33,7 +34,7 @@ def is_network(path: str | os.PathLike[str]) -> bool:
     import h5py
 
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path, InputFileError), h5py.File(path, "r") as file:
             return "dbn" in file and _text(file.attrs.get("method", "")) == METHOD
     except OSError:
         return False
@@ -148,7 +149,7 @@ def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNe
     if not is_network(path):
         raise InputFileError(f"{path} holds no dynamic Bayesian network: tauslab dbn makes one")
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path, InputFileError), h5py.File(path, "r") as file:
             if not unfinished and not file["progress/complete"][()]:
                 raise InputFileError(f"{path} is unfinished: complete it with --resume")
             return _read(file)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.columns import texts
 
@@ -33,7 +34,7 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
     import h5py
 
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path, InputFileError), h5py.File(path, "r") as file:
             method = file.attrs.get("method", "")
             return (method.decode() if isinstance(method, bytes) else method) == "rdme"
     except OSError:
@@ -44,7 +45,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The options that a lattice result was made with, by the names of `LatticeOptions`."""
     import h5py
 
-    with h5py.File(path, "r") as file:
+    with reading(path, InputFileError), h5py.File(path, "r") as file:
         found = file.attrs
         return {
             "seed": int(found["seed"]),
@@ -86,16 +87,22 @@ class LatticeResult:
             self._file: h5py.File = h5py.File(self.path, "r")
         except OSError as error:
             raise InputFileError(f"{self.path} cannot be opened: {error}") from None
+        try:
+            with reading(self.path, InputFileError):
+                self._read_axes(replica)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_axes(self, replica: int) -> None:
         for name in _NEEDED:
             if name not in self._file:
-                self.close()
                 raise InputFileError(f"{self.path} is not a lattice result: it has no /{name}")
         self.species: tuple[str, ...] = tuple(texts(self._file["species"][()]))
         self.times: FloatArray = self._file["time"][()]
         replicated = self._file["counts"].ndim == 3
         self.n_replicas = self._file["counts"].shape[0] if replicated else 1
         if not 0 <= replica < self.n_replicas:
-            self.close()
             raise ConfigError(
                 f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,12 @@ class Compiler:
         """All flags, without input and output."""
         extra = () if self.name == "g++" else _CLANG_FLAGS
         language = ("-x", "c++") if self.name == "zig" else ()
-        return (*FLAGS, *extra, *language)
+        return (*FLAGS, *extra, *language, *chosen_flags())
+
+
+def chosen_flags() -> tuple[str, ...]:
+    """``$TAUSLAB_CXXFLAGS``: flags after ours, for sanitizers; kernels are compiled for each."""
+    return tuple(shlex.split(os.environ.get("TAUSLAB_CXXFLAGS", "")))
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
@@ -72,14 +73,15 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     path = Path(path)
     file = _open(path)
     try:
-        _check_format(path, file)
-        data = FileData(file)
-        storage = file.attrs.get("storage")
-        if storage != "plain":
-            _check_parts(path, data, file.attrs.get("run"))
-        if storage == "parts":
-            data.show("progress/blocks", _marks_in_parts(path, file))
-        return Result(data, dict(file.attrs), path, file.close)
+        with reading(path, InputFileError):
+            _check_format(path, file)
+            data = FileData(file)
+            storage = file.attrs.get("storage")
+            if storage != "plain":
+                _check_parts(path, data, file.attrs.get("run"))
+            if storage == "parts":
+                data.show("progress/blocks", _marks_in_parts(path, file))
+            return Result(data, dict(file.attrs), path, file.close)
     except BaseException:
         file.close()
         raise

@@ -1,0 +1,46 @@
+"""Files that are HDF5 and damaged: whatever the library raises becomes one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tauslab.model.errors import ModelError, TauslabError
+
+# What h5py raises where bits of a file are wrong; which of them depends on the bit.
+_RAISED = (
+    *(AttributeError, KeyError, IndexError, MemoryError, OSError, OverflowError),
+    *(RuntimeError, SystemError, TypeError, ValueError),
+)
+
+
+@contextmanager
+def reading(path: str | Path, kind: type[TauslabError] = ModelError) -> Iterator[None]:
+    """Turn what h5py raises while `path` is read into an error of one sentence.
+
+    Errors that h5py did not raise pass, and so do those of the system, such as a full disk.
+
+    Raises
+    ------
+    TauslabError
+        A `kind` that names the file.
+    """
+    try:
+        yield
+    except TauslabError:
+        raise
+    except _RAISED as error:
+        if not _of_library(error) or getattr(error, "errno", None) is not None:
+            raise
+        reason = " ".join(str(error).strip("'\"").split()) or type(error).__name__
+        raise kind(f"{path} cannot be read, it is damaged: {reason}") from None
+
+
+def _of_library(error: BaseException) -> bool:
+    step = error.__traceback__
+    while step is not None:
+        if str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == "h5py":
+            return True
+        step = step.tb_next
+    return False

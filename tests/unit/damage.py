@@ -1,0 +1,156 @@
+"""Files and command lines that are slightly wrong, and what a command may answer to them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import re
+import resource
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20  # that a small input may take
+MEMORY = 6 << 30  # bytes that it may take beside what is there
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:[eE][-+]?\d+)?|\S")
+_ODD_TOKENS = (
+    "", "0", "-1", "1e400", "-1e308", "nan", "inf", "-0.0", "1e-320", "9223372036854775808",
+    "2147483648", "99999999999999999999999999", "4e9", "true", "\"\"", "''", "[]", "{}", "[[]]", "(", ")",
+    "]", "}", "^", "**", "/", "/ 0", "%", "é", "\u202e", "\x00", "\ufeff", "<", "&", "&#0;", "time", "e", "pi", "if",
+    "*", "2", "1.5", "A" * 3000, "(" * 400, "-" * 300, "1" * 5000, "9" * 40, "\n", "\r", "\t", "#", "=", ",", ";", ":",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command did: its exit code, or how it ended; what it said."""
+
+    ended: str
+    said: str
+
+    @property
+    def is_right(self) -> bool:
+        """Done, or one sentence and exit code 2."""
+        return self.ended == "0" or (self.ended == "2" and is_one_sentence(self.said))
+
+
+def is_one_sentence(said: str) -> bool:
+    """Whether a message of ours, after warnings, is what a user reads."""
+    lines = [line for line in said.splitlines() if not line.startswith("tauslab: warning:")]
+    usage = bool(lines) and lines[0].startswith("usage:")
+    return (len(lines) == 1 and lines[0].startswith("tauslab")) or usage
+
+
+def damaged_text(text: str, dice: random.Random) -> str:
+    """The text with one to three words, lines or pieces changed."""
+    for _ in range(dice.choice((1, 1, 1, 2, 3))):
+        text = dice.choice(_TEXT_CHANGES)(text, dice)
+    return text
+
+
+def _another_token(text: str, dice: random.Random) -> str:
+    found = list(_TOKEN.finditer(text))
+    if not found:
+        return dice.choice(_ODD_TOKENS)
+    place = dice.choice(found)
+    other = dice.choice((dice.choice(_ODD_TOKENS), dice.choice(found).group()))
+    return text[: place.start()] + other + text[place.end() :]
+
+
+def _more_text(text: str, dice: random.Random) -> str:
+    at = dice.randrange(len(text) + 1)
+    return text[:at] + dice.choice(_ODD_TOKENS) + text[at:]
+
+
+def _another_line(text: str, dice: random.Random) -> str:
+    lines = text.splitlines(keepends=True)
+    if not lines:
+        return text
+    at = dice.randrange(len(lines))
+    kind = dice.randrange(3)
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines.insert(dice.randrange(len(lines)), lines[at])
+    else:
+        other = dice.randrange(len(lines))
+        lines[at], lines[other] = lines[other], lines[at]
+    return "".join(lines)
+
+
+def _less_text(text: str, dice: random.Random) -> str:
+    begin = dice.randrange(len(text) + 1)
+    return text[:begin] + text[begin + dice.choice((1, 5, 40, len(text))) :]
+
+
+_TEXT_CHANGES = (_another_token, _another_token, _another_token, _more_text, _another_line, _less_text)
+
+
+def damaged_bytes(content: bytes, dice: random.Random) -> bytes:
+    """Bytes with some bits turned, a piece cut off, zeroed or repeated."""
+    changed = bytearray(content)
+    kind = dice.randrange(5)
+    if kind == 0:
+        return bytes(changed[: dice.randrange(len(changed) + 1)])
+    if kind == 1:
+        begin = dice.randrange(len(changed))
+        end = begin + dice.choice((1, 8, 64, 512))
+        changed[begin:end] = bytes(len(changed[begin:end]))
+        return bytes(changed)
+    # Most of a small HDF5 file is metadata, of which the beginning counts most.
+    most = dice.choice((len(changed), min(len(changed), 4096)))
+    for _ in range(dice.choice((1, 1, 2, 8))):
+        at = dice.randrange(most)
+        changed[at] = changed[at] ^ (1 << dice.randrange(8)) if kind < 4 else dice.randrange(256)
+    return bytes(changed)
+
+
+def answer(arguments: Sequence[str]) -> Answer:
+    """Call the command line in this process."""
+    from tauslab.runner.cli import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            ended = str(main(list(arguments)))
+        except SystemExit as left:  # argparse
+            ended = str(left.code)
+        except BaseException:  # noqa: BLE001 - whatever it is, it is a fault
+            ended = "traceback"
+            said.write(traceback.format_exc())
+    return Answer(ended, said.getvalue())
+
+
+def answer_of_child(arguments: Sequence[str], folder: Path) -> Answer:
+    """Call it in a forked process with little time and memory; a crash is an answer too."""
+    found = folder / "answer"
+    found.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        _answer_and_exit(arguments, folder, found)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return Answer("no end" if name == "SIGALRM" else name, "")
+    ended, _, said = found.read_text().partition("\n")
+    return Answer(ended, said)
+
+
+def _answer_and_exit(arguments: Sequence[str], folder: Path, found: Path) -> None:
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.alarm(SECONDS)
+        os.chdir(folder)
+        got = answer(arguments)
+        found.write_text(f"{got.ended}\n{got.said}", errors="backslashreplace")
+    finally:
+        os._exit(0)
