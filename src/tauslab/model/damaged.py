@@ -19,7 +19,8 @@ _RAISED = (
 def reading(path: str | Path, kind: type[TauslabError] = ModelError) -> Iterator[None]:
     """Turn what h5py raises while `path` is read into an error of one sentence.
 
-    Errors that h5py did not raise pass, and so do those of the system, such as a full disk.
+    So is text that is not UTF-8. Errors that h5py did not raise pass, and so do those of the
+    system, such as a full disk.
 
     Raises
     ------
@@ -31,7 +32,8 @@ def reading(path: str | Path, kind: type[TauslabError] = ModelError) -> Iterator
     except TauslabError:
         raise
     except _RAISED as error:
-        if not _of_library(error) or getattr(error, "errno", None) is not None:
+        of_the_file = isinstance(error, UnicodeDecodeError) or _of_library(error)
+        if not of_the_file or getattr(error, "errno", None) is not None:
             raise
         reason = " ".join(str(error).strip("'\"").split()) or type(error).__name__
         raise kind(f"{path} cannot be read, it is damaged: {reason}") from None

@@ -178,7 +178,7 @@ def _read(file: h5py.File) -> DynamicNetwork:
         {name: group[f"outside/{name}"][()] for name in names},
         nominal,
         {name: _plain(value) for name, value in file.attrs.items()},
-        {name: _text(data[()]) for name, data in file["model"].items()} if "model" in file else {},
+        {name: _text(file["model"][name][()]) for name in file.get("model", ())},
     )
 
 

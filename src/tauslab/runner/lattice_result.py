@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tomllib
 import weakref
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.toml_values import Naming, load_toml
 from tauslab.runner.columns import texts
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class LatticeResult:
         """What each rank did: its planes, how these travelled, its speed; empty in old files."""
         if "profile" not in self._file:
             return []
-        columns = {name: values[()] for name, values in self._file["profile"].items()}
+        group = self._file["profile"]
+        columns = {name: group[name][()] for name in group}
         return [
             {name: _plain(values[row]) for name, values in columns.items()}
             for row in range(len(columns["rank"]))
@@ -166,7 +167,8 @@ class LatticeResult:
         if "model/canonical" not in self._file:
             raise InputFileError(f"{self.path} holds no model, as /model/canonical")
         value = self._file["model/canonical"][()]
-        table: dict[str, Any] = tomllib.loads(value.decode())["lattice"]
+        with reading(self.path, InputFileError), Naming(f"{self.path}: /model/canonical"):
+            table: dict[str, Any] = load_toml(value.decode())["lattice"]
         return table
 
     def number(self, species: str) -> int:
@@ -191,7 +193,8 @@ class LatticeResult:
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
         if name not in self._file:
             raise ConfigError(f"{self.path} has no /{name}")
-        return np.asarray(self._file[name][(*self._lead, *index)])
+        with reading(self.path, InputFileError):
+            return np.asarray(self._file[name][(*self._lead, *index)])
 
     # ---------------------------------------------------------------- frames
 
