@@ -1,4 +1,3 @@
-#!/usr/bin/env python
 """Run the kernels' tests with kernels that watch themselves: memory, arithmetic, races.
 
     python scripts/sanitize.py address           # AddressSanitizer and UBSan, all engines
@@ -137,7 +136,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.exit("sanitizers need Linux and g++")
     folder = Path(tempfile.mkdtemp(prefix=f"tauslab-{options.check}-"))
     check = checks(folder)[options.check]
-    named = any(not word.startswith("-") and Path(word.partition("::")[0]).exists() for word in given)
+    named = any(
+        not word.startswith("-") and Path(word.partition("::")[0]).exists() for word in given
+    )
     tests = () if named else (FUZZ,) if options.fuzz is not None else check.tests
     command = [sys.executable, "-c", START, "-q", "-p", "no:cacheprovider", "--timeout=3600"]
     if options.check == "thread":  # which wants memory at the places it knows

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +18,16 @@ from random_models import random_lattice, random_network
 from test_fine_tau import simulate as leap
 from test_teams import compiler, simulate
 
-from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends import BackendOptions
+from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.lattice_codegen import in_strips, tile_of
 from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.placement import Start
-from tauslab.model.errors import ConfigError, ModelError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import digest, state_of
 
 CASES = os.environ.get("TAUSLAB_FUZZ_CASES")
@@ -33,8 +37,18 @@ TIMES = [0.0, 0.1, 0.4]
 ENDS = {0, 1, 2, 3}  # done, absorbed, overflow, step_limit: never nan
 
 
+class Dirty(CpuBackend):
+    """Memory holds what was there before: kernels must not lean on zeros."""
+
+    def empty(self, shape, dtype):
+        made = super().empty(shape, dtype)
+        made.reshape(-1).view(np.uint8)[...] = 0xA5
+        return made
+
+
 def cpu(threads=1):
-    return get_backend("cpu", BackendOptions(threads=threads))
+    kind = CpuBackend if threads == 1 else Dirty
+    return kind(BackendOptions(threads=threads))
 
 
 def same(one, other):
@@ -59,10 +73,8 @@ def is_possible(found, masses):
 def test_exact_trajectories_of_a_random_network(tmp_path, seed):
     dice = random.Random(f"network {seed}")
     net, masses = random_network(dice, dice.choice((1, 3, 20, 70)))
-    selectors = SELECTORS if CASES else (SELECTORS[seed % 2], SELECTORS[2 + seed % 2])
-    for selector in selectors:
-        if selector == "linear" and len(net.reactions) > 30:
-            continue
+    selectors = (SELECTORS[seed % 2], SELECTORS[2 + seed // 2 % 2])
+    for selector in selectors[len(net.reactions) > 30 and selectors[0] == "linear" :]:
         found = simulate(cpu(), net, TIMES, 5, selector)
         is_possible(found, masses)
         assert same(found, simulate(cpu(3), net, TIMES, 5, selector))
@@ -101,7 +113,7 @@ def test_leaps_of_a_random_network(tmp_path, seed):
 def test_courses_of_a_random_network(seed, solver, precision):
     dice = random.Random(f"courses {seed}")
     net, _ = random_network(dice, dice.choice((1, 3, 20)))
-    settings = OdeSettings(solver, substeps=20 if solver == "rk4" else None, precision=precision)
+    settings = OdeSettings(solver, substeps=20, precision=precision)
     found = [
         integrate(cpu(threads), system_of(net), TIMES, settings, rows=5, max_steps=2000)
         for threads in (1, 3)
@@ -116,7 +128,7 @@ def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):
     monkeypatch.setattr(Start, "crowding", 0.0)
     dice = random.Random(f"lattice {seed}")
     model = random_lattice(dice)
-    lattice, marks = model.lattice, [1, 2, 5, 17]
+    marks = [1, 2, 5, 17]
     expected = started(cpu(), model, together=False)
     start = expected.count().counts[0]
     counts = expected.run_sampled(marks)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tauslab.model.errors import ModelError, TauslabError
 
@@ -16,7 +16,7 @@ _RAISED = (
 
 
 @contextmanager
-def reading(path: str | Path, kind: type[TauslabError] = ModelError) -> Iterator[None]:
+def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError) -> Iterator[None]:
     """Turn what h5py raises while `path` is read into an error of one sentence.
 
     So is text that is not UTF-8. Errors that h5py did not raise pass, and so do those of the
@@ -37,6 +37,11 @@ def reading(path: str | Path, kind: type[TauslabError] = ModelError) -> Iterator
             raise
         reason = " ".join(str(error).strip("'\"").split()) or type(error).__name__
         raise kind(f"{path} cannot be read, it is damaged: {reason}") from None
+
+
+def could_not_read(error: BaseException) -> bool:
+    """Whether h5py raised it for data that cannot be read, rather than written."""
+    return _of_library(error) and "read data" in str(error)
 
 
 def _of_library(error: BaseException) -> bool:

@@ -57,7 +57,12 @@ def code_alone(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         print("tauslab: interrupted", file=sys.stderr)
         return 130
-    if not isinstance(error, OSError) or error.errno not in _FULL or error.filename is not None:
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENAMETOOLONG:
+        print(f"tauslab: {str(error.filename)[:60]}...: {error.strerror}", file=sys.stderr)
+        return 2
+    if error.errno not in _FULL or error.filename is not None:
         return None
     # What is left in the buffer would fail once more when Python ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

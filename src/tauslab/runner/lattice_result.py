@@ -142,8 +142,9 @@ class LatticeResult:
         """What each rank did: its planes, how these travelled, its speed; empty in old files."""
         if "profile" not in self._file:
             return []
-        group = self._file["profile"]
-        columns = {name: group[name][()] for name in group}
+        with reading(self.path, InputFileError):
+            group = self._file["profile"]
+            columns = {name: group[name][()] for name in group}
         return [
             {name: _plain(values[row]) for name, values in columns.items()}
             for row in range(len(columns["rank"]))

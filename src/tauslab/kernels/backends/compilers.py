@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tauslab.kernels.cache import cache_directory
-from tauslab.model.errors import DeviceError
+from tauslab.model.errors import ConfigError, DeviceError
 
 # -ffp-contract=off keeps the contract of equal bits; the rest is speed and strictness.
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
@@ -41,8 +41,18 @@ class Compiler:
 
 
 def chosen_flags() -> tuple[str, ...]:
-    """``$TAUSLAB_CXXFLAGS``: flags after ours, for sanitizers; kernels are compiled for each."""
-    return tuple(shlex.split(os.environ.get("TAUSLAB_CXXFLAGS", "")))
+    """``$TAUSLAB_CXXFLAGS``, for sanitizers: they come after ours, and a key of the cache has them.
+
+    Raises
+    ------
+    ConfigError
+        A quotation in it has no end.
+    """
+    given = os.environ.get("TAUSLAB_CXXFLAGS", "")
+    try:
+        return tuple(shlex.split(given))
+    except ValueError:
+        raise ConfigError(f"TAUSLAB_CXXFLAGS = {given!r}: a quotation has no end") from None
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import os
@@ -9,9 +10,7 @@ import random
 import re
 import resource
 import signal
-import tempfile
 import traceback
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,23 @@ MEMORY = 6 << 30  # bytes that it may take beside what is there
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:[eE][-+]?\d+)?|\S")
 _ODD_TOKENS = (
     "", "0", "-1", "1e400", "-1e308", "nan", "inf", "-0.0", "1e-320", "9223372036854775808",
-    "2147483648", "99999999999999999999999999", "4e9", "true", "\"\"", "''", "[]", "{}", "[[]]", "(", ")",
-    "]", "}", "^", "**", "/", "/ 0", "%", "é", "\u202e", "\x00", "\ufeff", "<", "&", "&#0;", "time", "e", "pi", "if",
-    "*", "2", "1.5", "A" * 3000, "(" * 400, "-" * 300, "1" * 5000, "9" * 40, "\n", "\r", "\t", "#", "=", ",", ";", ":",
+    "2147483648", "99999999999999999999999999", "4e9", "true", '""', "''", "[]", "{}", "[[]]",
+    "(", ")", "]", "}", "^", "**", "/", "/ 0", "%", "é", "\u202e", "\x00", "\ufeff", "<", "&",
+    "&#0;", "time", "e", "pi", "if", "*", "2", "1.5", "A" * 3000, "(" * 400, "-" * 300,
+    "1" * 5000, "9" * 40, "\n", "\r", "\t", "#", "=", ",", ";", ":",
 )  # fmt: skip
+_ODD_VALUES = (
+    "", "0", "-1", "1", "1.5", "5 ", "1_000", "0x10", "1e400", "1e-320", "nan", "-inf", "50",
+    "2147483648", "99999999999999999999", "100000000", "abc", ",", "M", "M,M", "M,", "M=1", "M=",
+    "=1", "M=nan", "M=2:1", "M=lin:1:2:3", "M=lin:2:1:0", "M=log:0:1:3", "M=list:", "M=list:1,a",
+    "lin:1", "sobol:4", "lhs:0", "histogram:M:0:10:5", "histogram:M:0:1:99999999999",
+    "histogram:M:5:1:3", "summary:mean:M", "summary:x", "trajectories", "statistics,final",
+    "mean(M) rel 0.5", "mean(M) rel 0", "mean(", "1:2:3", "0:0:0", "1:", "M=uniform(1,0)",
+    "M=normal(1,-1)", "M=table(none)", "auto", "/", "/dev/null", ".", "none/x.h5", "é", "\u202e",
+    "a\nb", "\x1b[2J", "(", "1" * 400, "A" * 2000,
+)  # fmt: skip
+# They ask for help, for other machines, for many threads, or for time.
+_NOT_ODD = ("help", "executor", "scheduler", "workers", "sbatch", "device", "threads", "max_time")
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,14 @@ def _less_text(text: str, dice: random.Random) -> str:
     return text[:begin] + text[begin + dice.choice((1, 5, 40, len(text))) :]
 
 
-_TEXT_CHANGES = (_another_token, _another_token, _another_token, _more_text, _another_line, _less_text)
+_TEXT_CHANGES = (
+    _another_token,
+    _another_token,
+    _another_token,
+    _more_text,
+    _another_line,
+    _less_text,
+)
 
 
 def damaged_bytes(content: bytes, dice: random.Random) -> bytes:
@@ -110,6 +129,32 @@ def damaged_bytes(content: bytes, dice: random.Random) -> bytes:
         at = dice.randrange(most)
         changed[at] = changed[at] ^ (1 << dice.randrange(8)) if kind < 4 else dice.randrange(256)
     return bytes(changed)
+
+
+def odd_options(command: Sequence[str], dice: random.Random) -> list[str]:
+    """The command with one to three options that it knows, of odd values."""
+    from tauslab.runner.cli import _parser
+
+    choices = next(a.choices for a in _actions(_parser()) if isinstance(a.choices, dict))
+    known = [
+        action
+        for action in _actions(choices[command[0]])
+        if action.option_strings and action.dest not in _NOT_ODD
+    ]
+    changed = list(command)
+    if dice.random() < 0.1:
+        changed[1] = dice.choice(_ODD_VALUES)
+    for _ in range(dice.choice((1, 1, 2, 3))):
+        action = dice.choice(known)
+        chosen = list(action.choices) if action.choices and dice.random() < 0.7 else _ODD_VALUES
+        value = [] if action.nargs == 0 else [str(dice.choice(chosen))]
+        at = changed.index("--") if "--" in changed else len(changed)
+        changed[at:at] = [dice.choice(action.option_strings), *value]
+    return changed
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[Any]:
+    return list(parser._actions)  # noqa: SLF001 - argparse tells it nowhere else
 
 
 def answer(arguments: Sequence[str]) -> Answer:
