@@ -21,7 +21,7 @@ from test_teams import compiler, simulate
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.lattice_codegen import in_strips, tile_of
-from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode import SOLVERS, OdeSettings
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.tau_leap import TauLeap
@@ -31,10 +31,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import digest, state_of
 
 CASES = os.environ.get("TAUSLAB_FUZZ_CASES")
-QUICK = ((1, 3), (0, 4))  # of networks, of lattices: seeds that between them reach most of the code
+QUICK = ((1,), (4,))  # of networks, of lattices
 NETWORKS, LATTICES = (range(int(CASES)) if CASES else quick for quick in QUICK)
 TIMES = [0.0, 0.1, 0.4]
 ENDS = {0, 1, 2, 3}  # done, absorbed, overflow, step_limit: never nan
+
+
+@pytest.fixture(autouse=True)
+def _compile_fast(monkeypatch):
+    """The bits do not depend on how hard the compiler tries."""
+    if "TAUSLAB_CXXFLAGS" not in os.environ:
+        monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
 
 
 class Dirty(CpuBackend):
@@ -107,9 +114,9 @@ def test_leaps_of_a_random_network(tmp_path, seed):
         assert same(found, leap(device, net, TIMES, 5, **options, **spread))
 
 
-@pytest.mark.parametrize("seed", NETWORKS if CASES else ())
-@pytest.mark.parametrize("solver", ["rk4", "dopri5", "rosenbrock"])
-@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("seed", NETWORKS)
+@pytest.mark.parametrize("solver", SOLVERS if CASES else SOLVERS[:1])
+@pytest.mark.parametrize("precision", ["double", "single"] if CASES else ["single"])
 def test_courses_of_a_random_network(seed, solver, precision):
     dice = random.Random(f"courses {seed}")
     net, _ = random_network(dice, dice.choice((1, 3, 20)))

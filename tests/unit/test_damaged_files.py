@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from fuzz_commands import BOX, ROOT, TEXTS, command_line
 from fuzz_damage import answer, damaged_text, is_one_sentence
 
-CASES = 30
+CASES = 20
 SMALL = {
     "toml": ("enzyme", "michaelis_menten_cube"),
     "net": ("motor", "test_fixed"),
@@ -54,7 +54,8 @@ def result(tmp_path):
 
 
 @pytest.fixture
-def lattice(tmp_path):
+def lattice(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
     model, path = tmp_path / "box.toml", tmp_path / "box.h5"
     model.write_text(BOX)
     command = ["rdme", str(model), "--frame-every", "5", "--seed", "1", "--device", "cpu"]
