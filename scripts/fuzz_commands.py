@@ -36,8 +36,17 @@ TEXTS = {
     "sbml": (DATA / "sbml", ".xml"),
 }
 KINDS = (*TEXTS, "lm", "results", "options")
-ON_RESULTS = ("info", "digest", "check", "export", "plot", "merge")
 ALWAYS = ("--seed", "1", "--device", "cpu", "--threads", "1", "--quiet")
+ON_RESULTS = {
+    "info": (),
+    "digest": (),
+    "check": (),
+    "merge": (),
+    "export": ("--overwrite",),
+    "plot": ("--overwrite",),
+    "run": ("-o", "again.h5", "--overwrite", *ALWAYS),
+    "rdme": ("-o", "again.h5", "--overwrite", *ALWAYS),
+}
 SHORT = ("--t-end", "1", "--points", "3", *ALWAYS)
 BOX = """t_end = 0.002
 [lattice]
@@ -97,8 +106,8 @@ def damaged_file(kind: str, dice: random.Random, results: list[Path], folder: Pa
         damaged.write_text(text, errors="surrogatepass", newline="")
         return ["check", str(damaged)]
     damaged.write_bytes(damaged_bytes(source.read_bytes(), dice))
-    command = dice.choice(ON_RESULTS) if kind == "results" else "check"
-    return [command, str(damaged), *(["--overwrite"] if command in {"export", "plot"} else [])]
+    command = dice.choice(list(ON_RESULTS)) if kind == "results" else "check"
+    return [command, str(damaged), *ON_RESULTS[command]]
 
 
 def commands_to_change(results: list[Path]) -> list[list[str]]:
