@@ -114,7 +114,7 @@ def build(unknown: Sequence[str], arguments: argparse.Namespace) -> dbn.DynamicN
     """The network, every unknown drawn from half to twice its value."""
     built = dbn.build(
         MODEL, unknown=unknown, samples=int(arguments.samples), t_end=arguments.t_end,
-        points=arguments.points, solver="rk4", substeps=arguments.substeps,
+        points=arguments.points, ode_solver="rk4", substeps=arguments.substeps,
         precision=arguments.precision, intervals=arguments.intervals, seed=arguments.seed,
         device=arguments.device,
     )  # fmt: skip

@@ -48,9 +48,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a cache of this session, so that what a user compiled before cannot help."""
+    """Compile into a cache of this session, so that what a user compiled before cannot help.
+
+    Test processes beside each other (pytest -n) share it: their folders have one parent.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
         yield
 
 

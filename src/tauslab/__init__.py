@@ -5,6 +5,7 @@ from tauslab.model import geometry as geometry
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError
 from tauslab.model.errors import DeviceError as DeviceError
+from tauslab.model.errors import DeviceFailed as DeviceFailed
 from tauslab.model.errors import ExecutorError as ExecutorError
 from tauslab.model.errors import InputFileError as InputFileError
 from tauslab.model.errors import KernelCompileError as KernelCompileError

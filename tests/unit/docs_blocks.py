@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -41,6 +42,25 @@ def blocks(page: str, language: str) -> list[str]:
     return fenced + re.findall(r"(?<=\n\n)(?:    \S.*\n)+", outside)
 
 
+class Transcript(NamedTuple):
+    """A block that shows what was typed and what came out: ``console`` or ``pycon``."""
+
+    language: str
+    text: str
+
+    def commands(self) -> list[tuple[str, str]]:
+        """Each line after a ``$``, and what is shown below it."""
+        pieces = re.split(r"(?m)^\$ ", self.text)[1:]
+        return [(command, shown) for command, _, shown in (p.partition("\n") for p in pieces)]
+
+
+def transcripts(page: str) -> list[Transcript]:
+    """The transcripts of a page, in its order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(console|pycon)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [Transcript(*pair) for pair in found]
+
+
 def commands(page: str) -> Iterator[list[str]]:
     """The words of each ``tauslab`` command, without the launcher and what follows it."""
     for block in blocks(page, ""):
@@ -65,7 +85,7 @@ def shorter(words: list[str]) -> list[str]:
     if words[0] == "rdme":
         end = words.index("--t-end") if "--t-end" in words else len(words)
         words[end : end + 2] = ["--t-end", "0.001"]
-    if words[0] in _OVERWRITE and "--" not in words:
+    if words[0] in _OVERWRITE and not {"--", "--resume", "--append"} & set(words):
         words.append("--overwrite")
     return words
 
@@ -75,4 +95,5 @@ def shorter_python(code: str) -> str:
     code = re.sub(r"\bn=[\d_]+", "n=8", code)
     code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
     code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)
+    code = re.sub(r"hooks=\[\(\d+, ", "hooks=[(10, ", code)
     return re.sub(r"(frame|count)_every=[\d_]+", r"\1_every=5", code)

@@ -41,8 +41,8 @@ ONLY_READ = (
     "--executor", "lac_two_state.h5", "cell.h5 --replicas", "synthetic4", "ras_camp_pka",
     "egfr_net", "bench",
 )  # fmt: skip
-# Fragments that speak of ranks, workers or a lattice of the reader's own.
-NOT_RUN = ("docs/halo.md", "docs/dask.md", "docs/rdme.md")
+# Fragments that speak of ranks or workers.
+NOT_RUN = ("docs/halo.md", "docs/dask.md")
 
 
 @pytest.fixture
@@ -75,6 +75,21 @@ def run_lattice(name):
            device="cpu")  # fmt: skip
 
 
+def small_lattice():
+    """What a page about lattices takes for the reader's own; t = 10 is 100 steps."""
+    lattice = ts.Lattice("cell", shape=(8, 8, 8), spacing=1e-6, step=0.1)
+    half = np.zeros(lattice.shape, bool)
+    half[:4] = True
+    lattice.add_site_type("cytoplasm")
+    lattice.add_site_type("membrane", half)
+    lattice.add_species("A", "B", "C")
+    lattice.add_diffusion("*", 1e-13)
+    lattice.add_reaction("A + B -> C", rate=1e6, unit="M^-1 s^-1", name="bind")
+    lattice.place("A", count=50, site_type="membrane")
+    lattice.place("B", count=50, site_type="cytoplasm")
+    return lattice, half
+
+
 def ready(page):
     """What a page takes for granted."""
     if page == "docs/lattices.md":
@@ -105,6 +120,7 @@ def test_commands_of_a_page(page, folder, capsys):
 def test_python_of_a_page(page, folder):
     # One namespace for a page: a block goes on where the one before ended.
     names = {"ts": ts, "np": np, "model": ts.read("schlogl.xml"), "first": [3e-7], "second": [1e-4]}
+    names["lattice"], names["mask"] = small_lattice()
     for code in blocks(page, "python"):
         compiled = compile(shorter_python(code), page, "exec")
         if page not in NOT_RUN:

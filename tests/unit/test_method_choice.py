@@ -171,9 +171,10 @@ def test_check_tells_what_a_leap_would_do(capsys):
     assert main(["check", str(SBML / "schlogl.xml")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("the first leap of tau could span ")
-    assert last.endswith(" events (epsilon 0.03), and costs as much as 28")
+    assert last.endswith(" events (epsilon 0.03), and costs as much as 28 exact events")
     assert first_leap(chain()) == (
-        "the first leap of tau could span 1830 events (epsilon 0.03), and costs as much as 100"
+        "the first leap of tau could span 1830 events (epsilon 0.03), "
+        "and costs as much as 100 exact events"
     )
     births = ts.Network("births")
     births.add_species("X", 0)

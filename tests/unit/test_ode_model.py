@@ -145,6 +145,35 @@ def test_the_limit_of_mass_action_does_not_change_hashes():
     assert again.reactions == network.reactions
 
 
+LIMITED = """
+[species]
+X = 10
+[[reactions]]
+equation = "2 X ->"
+law = "c * X * (X - 1)"
+limit = "c * X ^ 2"
+parameters = {c = 0.5}
+"""
+
+
+def test_a_law_has_a_limit_in_toml_and_in_python():
+    network = read_toml_text(LIMITED, Path("x.toml"))
+    network.validate()
+    built = ts.Network("x")
+    built.add_species("X", 10)
+    built.add_reaction("2 X ->", law="c * X * (X - 1)", limit="c * X ^ 2", parameters={"c": 0.5})
+    assert network.reactions == built.reactions
+    assert 'limit = "R1_c * pow(X, 2.0)"' in canonical_text(built)
+    # dx/dt = -2 c x^2
+    end = run(built, [0, 1], rtol=1e-9).amounts("X")[0, -1]
+    assert end == pytest.approx(10 / 11, rel=1e-7)
+
+
+def test_a_rate_has_its_own_limit():
+    with pytest.raises(ModelError, match="limit goes with law; rate has its own"):
+        ts.Network("x").add_reaction("2 X ->", rate=1, limit="X ^ 2")
+
+
 def test_spans_join_samples_and_events():
     cut = spans([0.0, 1.0, 2.0], [OdeEvent(0.5, ()), OdeEvent(1.0, ()), OdeEvent(3.0, ())])
     assert cut.end.tolist() == [0.0, 0.5, 1.0, 1.0, 2.0]

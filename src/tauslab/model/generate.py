@@ -58,6 +58,8 @@ def random_network(
         Molecules of every species, or of each ``[species]``.
     seed
         64 bits.
+    name
+        What the network is called.
 
     Raises
     ------
@@ -66,7 +68,8 @@ def random_network(
 
     Examples
     --------
-    >>> net = random_network(species=33, reactions=35, rates=(1e-6, 10.0), seed=1)
+    >>> import tauslab as ts
+    >>> net = ts.random_network(species=33, reactions=35, rates=(1e-6, 10.0), seed=1)
     >>> len(net.species), len(net.reactions)
     (33, 35)
     """
@@ -91,9 +94,10 @@ def random_network(
 def cyclic_chain(n: int, *, rate: float = 1.0, initial: int = 1) -> Network:
     """Make the chain S1 -> S2 -> ... -> Sn -> S1, a weakly coupled network.
 
-    Defaults as in Komarov & D'Souza (2012), figure 7.
+    Defaults as in Komarov & D'Souza (2012), figure 7: rate constant and molecules of all species.
 
-    >>> [r.net_change() for r in cyclic_chain(2).reactions]
+    >>> import tauslab as ts
+    >>> [r.net_change() for r in ts.cyclic_chain(2).reactions]
     [{'S1': -1, 'S2': 1}, {'S2': -1, 'S1': 1}]
     """
     _within("n", n, 2, MOST)
@@ -108,7 +112,8 @@ def colloidal_aggregation(n: int, *, rate: float = 1.0, initial: int = 1) -> Net
     into any two: a strongly coupled network (Meakin, Annu. Rev. Phys. Chem. 39:237, 1988;
     Ramaswamy & Sbalzarini, J. Chem. Phys. 132:044102, 2010).
 
-    >>> len(colloidal_aggregation(16).reactions)
+    >>> import tauslab as ts
+    >>> len(ts.colloidal_aggregation(16).reactions)
     128
     """
     _within("n", n, 2, 2**16)

@@ -29,6 +29,8 @@ def read_labels(path: str | Path, component: str | None = None) -> npt.NDArray[A
 
     Parameters
     ----------
+    path
+        ``.npy``, ``.tif``, ``.tiff``, ``.mrc``, ``.map``, ``.rec`` or ``.zarr``.
     component
         Array in a zarr group.
 
@@ -83,6 +85,13 @@ def _library(name: str) -> Any:
 
 def paint_labels(lattice: Lattice, volume: npt.NDArray[Any], site_types: Mapping[int, str]) -> None:
     """Give sites their types by label; types that the lattice does not have are added.
+
+    Parameters
+    ----------
+    volume
+        Labels ``[z, y, x]``, of the lattice's shape, as `read_labels` gives them.
+    site_types
+        Site type of each label.
 
     Raises
     ------

@@ -31,6 +31,7 @@ from tauslab.model.lattice_parts import (
     Value,
     as_face_kind,
     as_names,
+    as_positions,
     as_shape,
     check_name,
     face_names,
@@ -49,6 +50,8 @@ class Lattice:
 
     Parameters
     ----------
+    name
+        What messages and results call the model.
     shape
         Sites along z, y and x; any numbers.
     spacing
@@ -65,9 +68,15 @@ class Lattice:
     t_end
         End of a run that is not told another, in seconds.
 
+    Raises
+    ------
+    ModelError
+        Of every method: a number, name or mask that is not allowed; the element is named.
+
     Examples
     --------
-    >>> lattice = Lattice("pairs", shape=(8, 8, 8), spacing=32e-9, step=1e-4)
+    >>> import tauslab as ts
+    >>> lattice = ts.Lattice("pairs", shape=(8, 8, 8), spacing=32e-9, step=1e-4)
     >>> lattice.add_species("A")
     >>> lattice.add_diffusion("A", 1e-12)
     >>> lattice.add_reaction("2 A ->", rate=1e6, unit="M^-1 s^-1")
@@ -144,7 +153,7 @@ class Lattice:
         return self.sites.array
 
     def add_species(self, *names: str) -> None:
-        """Add kinds of particle."""
+        """Add one or more kinds of particle."""
         for name in names:
             check_name(name, "species", self.species)
             self.species.append(name)
@@ -206,6 +215,8 @@ class Lattice:
 
         Parameters
         ----------
+        equation
+            Species with whole numbers before them; a side may be empty.
         rate
             Rate constant.  First order: per second, nothing else is needed.
         unit
@@ -217,6 +228,8 @@ class Lattice:
             Propensities are rate x combinations, so x (x - 1) / 2 for 2 A.
         site_types
             Where it happens; by default everywhere.
+        name
+            ``R1``, ``R2``, ... by position if not given.
         """
         name = name or f"R{len(self.reactions) + 1}"
         where = f"reaction {name}"
@@ -271,9 +284,8 @@ class Lattice:
         if positions is not None:
             if site_type is not None:
                 raise ModelError(f"place {species}: positions need no site type")
-            self.placements.append(
-                Placement(species, positions=self._positions(positions, species))
-            )
+            found = as_positions(positions, self.shape, f"place {species}")
+            self.placements.append(Placement(species, positions=found))
             return
         types = self.type_names
         if site_type is None and len(types) > 1:
@@ -286,22 +298,6 @@ class Lattice:
                 None if concentration is None else as_expression(concentration),
             )
         )
-
-    def _positions(self, positions: npt.ArrayLike, species: str) -> npt.NDArray[np.int64]:
-        where = f"place {species}"
-        array = np.asarray(positions)
-        if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-            raise ModelError(
-                f"{where}: positions are {array.dtype} {list(array.shape)}; "
-                "whole numbers [particle, 3] (z, y, x) are expected"
-            )
-        outside = ((array < 0) | (array >= np.array(self.shape))).any(axis=1)
-        if outside.any():
-            raise ModelError(
-                f"{where}: position {array[outside][0].tolist()} is outside the lattice "
-                f"{list(self.shape)}"
-            )
-        return array.astype(np.int64)
 
     def set_boundary(
         self,
@@ -352,7 +348,7 @@ class Lattice:
         return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
 
     def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Value of every parameter, as `tauslab.model.network.Network.parameter_values`."""
+        """Value of every parameter, as `Network.parameter_values`."""
         return Network(self.name, parameters=self.parameters).parameter_values(overrides)
 
     def write(self, path: str | Path) -> Path:
@@ -362,7 +358,12 @@ class Lattice:
         return write_lattice(self, path)
 
     def to_network(self, *, seed: int) -> Network:
-        """The same process as a network with a species per site; see `per_site_network`."""
+        """The same process as a network, with a species ``A_k_j_i`` for A at site [k, j, i].
+
+        A hop is a reaction, so ``ssa`` runs it without error of the time step (Elf & Ehrenberg,
+        Syst. Biol. 1, 230 (2004)). Sites have room for any number of particles. The random start is
+        that of a lattice run with this `seed`.
+        """
         from tauslab.model.lattice_network import per_site_network
 
         return per_site_network(self, seed=seed)
@@ -370,7 +371,16 @@ class Lattice:
     def well_stirred(
         self, volume: str | float = "lattice", parameters: Mapping[str, float] | None = None
     ) -> Network:
-        """The model without space, in a volume or in several; see `well_stirred_network`."""
+        """The model without space, for comparison.
+
+        Parameters
+        ----------
+        volume
+            One for all, in which a reaction has the largest rate that it has in a site type:
+            ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``:
+            each species is mixed in the sites that it can come to, and a reaction happens in the
+            part of them where it may; the limit of the lattice for fast diffusion.
+        """
         from tauslab.model.lattice_network import well_stirred_network
 
         return well_stirred_network(self, volume, parameters)

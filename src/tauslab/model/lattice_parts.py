@@ -192,3 +192,21 @@ def face_names(faces: Names) -> list[str]:
             raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
         chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
     return chosen
+
+
+def as_positions(
+    positions: npt.ArrayLike, shape: tuple[int, int, int], where: str
+) -> npt.NDArray[np.int64]:
+    """Sites ``[particle, 3]`` of a lattice, checked."""
+    array = np.asarray(positions)
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+        raise ModelError(
+            f"{where}: positions are {array.dtype} {list(array.shape)}; "
+            "whole numbers [particle, 3] (z, y, x) are expected"
+        )
+    outside = ((array < 0) | (array >= np.array(shape))).any(axis=1)
+    if outside.any():
+        raise ModelError(
+            f"{where}: position {array[outside][0].tolist()} is outside the lattice {list(shape)}"
+        )
+    return array.astype(np.int64)

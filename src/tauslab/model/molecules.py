@@ -30,11 +30,11 @@ def in_molecules(network: Network) -> Network:
 
     Examples
     --------
-    >>> from tauslab.model.network import Network
-    >>> net = Network("dimer", molecules_per_unit=100.0)
+    >>> import tauslab as ts
+    >>> net = ts.Network("dimer", molecules_per_unit=100.0)  # ts.read takes it from SBML
     >>> net.add_species("A", 2)
     >>> net.add_reaction("2 A ->", law="0.5 * A * A")
-    >>> counted = in_molecules(net)
+    >>> counted = ts.in_molecules(net)
     >>> counted.initial_amounts(counted.parameter_values())
     {'A': 200.0}
     """

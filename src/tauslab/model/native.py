@@ -7,12 +7,10 @@ The page ``docs/model-toml.md`` is its schema.  Propensities written as ``rate``
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import as_expression
 from tauslab.model.network import Feature, Network
 from tauslab.model.toml_values import (
     Naming,
@@ -151,20 +149,16 @@ def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
     own = table.get("parameters", {})
     if not isinstance(own, dict):
         raise ModelError(f"{where}, parameters: {shown(own)} where a table is expected")
+    limit = table.get("limit")
     with Naming(where):
         network.add_reaction(
             as_text(table["equation"], f"{where}, equation"),
             rate=None if rate is None else as_value(rate, f"{where}, rate"),
             law=None if law is None else as_value(law, f"{where}, law"),
+            limit=None if limit is None else as_value(limit, f"{where}, limit"),
             parameters={k: as_value(v, f"{where}, parameters.{k}") for k, v in own.items()},
             name=name,
         )
-    if "limit" in table:
-        if "law" not in table:
-            raise ModelError(f"{where}: limit goes with law; rate has its own")
-        with Naming(where):
-            limit = as_expression(as_value(table["limit"], f"{where}, limit"))
-        network.reactions[-1] = replace(network.reactions[-1], limit=limit)
 
 
 def _add_event(network: Network, table: dict[str, Any], where: str) -> None:

@@ -22,101 +22,60 @@ from tauslab.model.expression import (
     symbols,
 )
 from tauslab.model.host_math import evaluate
+from tauslab.model.network_parts import Feature, Reaction, Rule, Species, TimedEvent
 from tauslab.model.unfolding import dependency_order, unfold
 
+__all__ = ["Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
-@dataclass(frozen=True)
-class Species:
-    """A kind of molecule.
-
-    `initial` is an amount (molecules), an expression of parameters.  A `fixed` species keeps its
-    initial amount whatever reactions do (SBML: constant, or boundaryCondition without a rule).
-    """
-
-    name: str
-    initial: Expression
-    fixed: bool = False
-    compartment: str | None = None
-
-
-@dataclass(frozen=True)
-class Reaction:
-    """One irreversible reaction.
-
-    `reactants` and `products` map species to whole stoichiometries.  `law` is the propensity
-    (events per unit time) as an expression of species counts, parameters and rules; `limit` its
-    limit for large counts, which ordinary differential equations use, where that differs.
-    """
-
-    name: str
-    reactants: Mapping[str, int]
-    products: Mapping[str, int]
-    law: Expression
-    limit: Expression | None = None
-
-    def net_change(self) -> dict[str, int]:
-        """Change of each count when the reaction fires once; zero changes are left out."""
-        change = {name: -count for name, count in self.reactants.items()}
-        for name, count in self.products.items():
-            change[name] = change.get(name, 0) + count
-        return {name: count for name, count in change.items() if count}
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A quantity given at all times by an expression (SBML assignment rule, .net group, function).
-
-    `recorded` rules are written to the file as observables.
-    """
-
-    name: str
-    expression: Expression
-    recorded: bool = True
-
-
-@dataclass(frozen=True)
-class TimedEvent:
-    """At `time`, an expression of parameters, the named species get new amounts, all at once.
-
-    A time of 0 or before never comes.
-    """
-
-    name: str
-    time: Expression
-    assignments: Mapping[str, Expression]
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Something in the model file that not every engine can honour, named for the error message.
-
-    `kind` is one of ``event``, ``rate rule``, ``algebraic rule``, ``delay``, ``time``, ``mole``,
-    ``reversible``, ...; `element` says where it stands, for instance ``reaction R7``.
-    """
-
-    kind: str
-    element: str
-    message: str
 
 
 @dataclass(repr=False)
 class Network:
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
-    `rates` are bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change
-    such a species; `events` change amounts at given times, also for ``ode`` alone.  `labels` gives
-    species a longer name (the pattern in a .net file); `molecules_per_unit` is the file's unit of
-    amount, where it is known (see `tauslab.in_molecules`).  `source_digest` stands for what the
-    source says beyond `features`, in a network that was read from a normal form.  Two networks are
-    equal if they describe the same process, wherever they were read.
+    Two networks are equal if they describe the same process, wherever they were read.  Expressions
+    are numbers or texts such as ``"vmax * X / (km + X)"``; docs/model-toml.md lists what they may
+    hold.  A species in one always means its number of molecules.
 
-    >>> net = Network("decay")
-    >>> net.add_species("X", 250)
-    >>> net.add_reaction("2 X ->", rate=0.5)
-    >>> net.reactions[0].net_change()
-    {'X': -2}
+    Parameters
+    ----------
+    name
+        What messages and results call the model.
+    species, parameters, reactions, rules
+        By name, in the order that the methods below added them; `reactions` is a list.
+    rates
+        Bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change such a
+        species.
+    events
+        New amounts at given times, also for ``ode`` alone.
+    features
+        What not every engine can honour.
+    t_end
+        End of a run that is not told another.
+    source_path, source_text, notes
+        File, its text, and what a reader assumed.
+    labels
+        A longer name of a species (the pattern in a .net file).
+    molecules_per_unit
+        The file's unit of amount, where it is known (see `tauslab.in_molecules`).
+    source_digest
+        Stands for what the source says beyond `features`, in a network that was read from a normal
+        form.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("enzyme")
+    >>> net.add_species("S", 250)
+    >>> net.add_species("P")
+    >>> net.add_parameter("km", 10)
+    >>> net.add_reaction("S -> P", law="vmax * S / (km + S)", parameters={"vmax": 5})
+    >>> net.add_reaction("2 P ->", rate=0.01)
+    >>> net.reactions[1].net_change()
+    {'P': -2}
+    >>> net
+    <Network enzyme: 2 species, 2 reactions, 2 parameters>
     """
 
     name: str = "network"
@@ -146,7 +105,25 @@ class Network:
         fixed: bool = False,
         compartment: str | None = None,
     ) -> None:
-        """Add a species with its initial amount (molecules)."""
+        """Add a species with its initial amount (molecules).
+
+        Parameters
+        ----------
+        name
+            Letters, digits and underscores, no digit first; not yet a species, parameter or rule.
+        initial
+            0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
+            ``tau``.
+        fixed
+            Whether reactions read the amount and do not change it.
+        compartment
+            Name of the parameter that holds the size of its compartment, as SBML models have it.
+
+        Raises
+        ------
+        ModelError
+            The name is none, or taken.
+        """
         self._claim(name)
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
 
@@ -158,12 +135,23 @@ class Network:
     def add_rule(
         self, name: str, expression: float | str | Expression, *, recorded: bool = True
     ) -> None:
-        """Add a quantity that `expression` gives at all times."""
+        """Add a quantity that `expression`, of species, parameters and rules, gives at all times.
+
+        `recorded` makes it an observable of results. Raises as `add_species` does.
+        """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression), recorded)
 
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
-        """Give species `name` the equation dx/dt = `expression`, in place of reactions."""
+        """Give species `name` the equation dx/dt = `expression`, in place of reactions.
+
+        For ``ode`` alone. The expression may use ``time``.
+
+        Raises
+        ------
+        ModelError
+            There is no such species, or it has an equation already.
+        """
         if name not in self.species:
             raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
         if name in self.rates:
@@ -178,7 +166,17 @@ class Network:
         time: float | str | Expression,
         assignments: Mapping[str, float | str | Expression],
     ) -> None:
-        """Let species get new amounts at a time."""
+        """Let species get new amounts at a time, an expression of parameters; for ``ode`` alone.
+
+        Parameters
+        ----------
+        name
+            What messages call it.
+        time
+            In the model's unit; at 0 or before it never comes.
+        assignments
+            New amount of each species, as an expression; all are computed before any is set.
+        """
         trees = {target: as_expression(value) for target, value in assignments.items()}
         self.events.append(TimedEvent(name, as_expression(time), trees))
         self.add_feature(Feature("timed event", f"event {name}", "it changes the state"))
@@ -186,7 +184,7 @@ class Network:
             self._note_time(tree, f"event {name}")
 
     def add_feature(self, feature: Feature) -> None:
-        """List what not every engine can honour, once."""
+        """List what not every engine can honour, once; readers of model files do so."""
         if feature not in self.features:
             self.features.append(feature)
 
@@ -200,20 +198,35 @@ class Network:
         *,
         rate: float | str | Expression | None = None,
         law: float | str | Expression | None = None,
+        limit: float | str | Expression | None = None,
         parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
     ) -> None:
-        """Add a reaction written as ``"A + 2 B -> C"``.
+        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
 
         Parameters
         ----------
+        equation
+            Species, with whole numbers before them where more than one takes part.
         rate
             Stochastic rate constant: the propensity is `rate` times the number of distinct
             combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
         law
             Instead of `rate`, the propensity itself, any expression of counts and parameters.
+        limit
+            Beside `law`: what ``ode`` takes in its place, the limit for many molecules; `rate` has
+            its own.
         parameters
             Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
+        name
+            ``R1``, ``R2``, ... by position if not given.
+
+        Raises
+        ------
+        ModelError
+            The equation is none, the name is taken, not one of `rate` and `law` is given, or a
+            limit of a `rate`. Names that no species or parameter has are found by `validate`, and
+            when a run starts.
         """
         name = name or f"R{len(self.reactions) + 1}"
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
@@ -222,14 +235,16 @@ class Network:
             raise ModelError(f"reaction {name!r} is defined twice")
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        if rate is not None and limit is not None:
+            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
         reactants, products = parse_equation(equation, f"reaction {name}")
-        limit = None
         if rate is not None:
             tree = mass_action_law(as_expression(rate), reactants)
             limit = continuous_law(as_expression(rate), reactants)
         else:
             assert law is not None
             tree = as_expression(law)
+            limit = None if limit is None else as_expression(limit)
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)

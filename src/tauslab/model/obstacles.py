@@ -27,6 +27,8 @@ def obstacles(
 
     Parameters
     ----------
+    grid
+        The lattice.
     inside
         The region: all sites of a sphere lie in it.
     radius
@@ -42,7 +44,7 @@ def obstacles(
     Raises
     ------
     ModelError
-        The fraction is not from 0 to 1, or cannot be packed: `HOPELESS` spheres in a row found no
+        The fraction is not from 0 to 1, or cannot be packed: 100,000 spheres in a row found no
         room.
     """
     if not 0 <= fraction <= 1:

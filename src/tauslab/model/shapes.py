@@ -35,7 +35,13 @@ class Grid(Protocol):
 
 
 def box(grid: Grid, low: Point, high: Point) -> Mask:
-    """Sites between two corners."""
+    """Sites between two corners, (z, y, x) in metres.
+
+    >>> import tauslab as ts
+    >>> grid = ts.Lattice(shape=(4, 4, 4), spacing=1e-8)
+    >>> int(ts.geometry.box(grid, (0, 0, 0), (2e-8, 4e-8, 4e-8)).sum())
+    32
+    """
     z, y, x = _centres(grid, (0.0, 0.0, 0.0))
     slack = _SURFACE * grid.spacing
     inside = [
@@ -45,12 +51,12 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
 
 
 def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
-    """Sites within `radius` of `centre`, by default the lattice's middle."""
+    """Sites within `radius` (metres) of `centre`, by default the lattice's middle."""
     return ellipsoid(grid, (radius, radius, radius), centre)
 
 
 def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
-    """Sites of an ellipsoid with half-axes `radii` along z, y and x."""
+    """Sites of an ellipsoid with half-axes `radii` (metres) along z, y and x."""
     offsets = _centres(grid, centre)
     parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
     return _whole(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
@@ -59,7 +65,19 @@ def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
 def cylinder(
     grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
 ) -> Mask:
-    """Sites of a cylinder of total `length` with flat ends."""
+    """Sites of a cylinder of total `length` along an axis, with flat ends.
+
+    Parameters
+    ----------
+    grid
+        The lattice.
+    length, radius
+        In metres.
+    axis
+        ``z``, ``y`` or ``x``.
+    centre
+        By default the lattice's middle.
+    """
     along, across = _along(grid, axis, centre)
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
     return _whole(grid, flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE)))
@@ -68,7 +86,18 @@ def cylinder(
 def capsule(
     grid: Grid, length: float, radius: float, axis: str = "z", centre: Point | None = None
 ) -> Mask:
-    """Sites of a cylinder with round ends, a rod-shaped cell; `length` is from tip to tip."""
+    """Sites of a cylinder with round ends, a rod-shaped cell; `length` is from tip to tip.
+
+    Parameters
+    ----------
+    grid, length, radius, axis, centre
+        As of `tauslab.geometry.cylinder`.
+
+    Raises
+    ------
+    ModelError
+        The length is below twice the radius.
+    """
     if length < 2 * _above_0(radius, "radius"):
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
     along, across = _along(grid, axis, centre)
@@ -94,7 +123,10 @@ def difference(mask: Mask, *others: Mask) -> Mask:
 
 
 def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """Mask and all sites within some steps of it, each to one of 6, 18 or 26 neighbours."""
+    """Mask and all sites within some steps of it, each to one of 6, 18 or 26 neighbours.
+
+    This, `erode`, `shell` and `membrane` need SciPy (``pip install tauslab[geometry]``).
+    """
     return _morphology("binary_dilation", mask, steps, neighbours)
 
 

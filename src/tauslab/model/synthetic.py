@@ -75,7 +75,9 @@ _DECAYS = {1: 250, 3: 185, 4: 37, 5: 301}  # the rest are pulls, as many as the 
 
 
 def synthetic_equations(number: int, *, seed: int = 0) -> Network:
-    """Make a system of the size and kind of one of the paper's five.
+    """Make a system of equations as large, and of the kind, as one of a paper's five, for ``ode``.
+
+    The paper is Hagiescu et al., ACM TACO 10(4):55 (2013), table II.
 
     Systems 1, 3, 4 and 5 consist of *pulls* ``k * y * (z - x)`` of a variable x towards another
     or a constant, and of decays ``- k * y * x``, with or without the factor y; so every variable
@@ -98,9 +100,12 @@ def synthetic_equations(number: int, *, seed: int = 0) -> Network:
 
     Examples
     --------
-    >>> net = synthetic_equations(4)
-    >>> len(net.species), operations(net)
-    (40, {'+-': 125, '*': 101, '/': 8})
+    >>> import tauslab as ts
+    >>> net = ts.synthetic_equations(4)
+    >>> len(net.species)
+    40
+    >>> operations(net)
+    {'+-': 125, '*': 101, '/': 8}
     """
     if number not in SYNTHETIC:
         raise ConfigError(f"synthetic system {number} is not known: 1 to {len(SYNTHETIC)}")

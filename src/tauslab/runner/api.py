@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,21 +14,20 @@ from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
-from tauslab.model.time_step import MAX_HOP
+from tauslab.runner.all_ranks import ranks, ranks_for
 from tauslab.runner.api_values import names_of, numbers, points_of, whole
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
-from tauslab.runner.lattice import run_lattice
-from tauslab.runner.lattice_job import Hook, LatticeOptions
+from tauslab.runner.lattice_api import run_on_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
-from tauslab.runner.launcher import under_launcher
-from tauslab.runner.mpi import Communicator, SerialCommunicator, world
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
+
+__all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble", "run_on_lattice"]
 
 FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
@@ -37,6 +35,11 @@ Values = float | Sequence[float] | FloatArray
 
 def read(path: str | os.PathLike[str]) -> Network | Lattice:
     """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
+
+    Returns
+    -------
+    A `Network`; a `Lattice` where the file holds one: TOML with a table ``[lattice]``, ``.lm``, a
+    model that `Lattice.write` wrote, the result of ``tauslab rdme``.
 
     Raises
     ------
@@ -66,17 +69,6 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     return LatticeResult(path) if is_lattice_result(path) else open_result(path)
 
 
-@cache
-def ranks() -> Communicator:
-    """All ranks of this launch; MPI starts at the first call, if a launcher started us."""
-    return world()
-
-
-def ranks_for(executor: str) -> Communicator:
-    """The ranks that run, or of which one leads Dask workers, which needs no MPI."""
-    return SerialCommunicator() if executor == "dask" and not under_launcher() else ranks()
-
-
 @overload
 def run(model: Lattice, **options: Any) -> LatticeResult: ...
 
@@ -92,109 +84,46 @@ def run(model: str | os.PathLike[str], **options: Any) -> Any: ...
 def run(
     model: Network | Lattice | str | os.PathLike[str], **options: Any
 ) -> Result | LatticeResult:
-    """Run a model: a network as `run_ensemble` does, a lattice as `run_on_lattice` does."""
+    """Run a model, or a model file: as `run_ensemble` a network, as `run_on_lattice` a lattice.
+
+    Both have their own options, told by ``help(tauslab.runner.api.run_ensemble)`` and
+    ``help(tauslab.runner.api.run_on_lattice)``, and in docs/reference/running.md.
+
+    Parameters
+    ----------
+    model
+        A `Network` or `Lattice`, or the path of a file that `tauslab.read` reads.
+    options
+        Of a network among others ``n``, ``t_end`` with ``points`` or ``times``, ``method``,
+        ``seed``, ``set``, ``sweep``, ``record``, ``output``; of a lattice ``t_end``,
+        ``count_every``, ``frame_every``, ``replicas``, ``seed``, ``output``.
+
+    Returns
+    -------
+    A `Result`, or a `LatticeResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; one sentence says what is.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> result = ts.run(net, n=500, times=[0, 1, 2], seed=1, device="cpu")
+    >>> result.counts("X").shape
+    (500, 3)
+    >>> float(result.mean("X")[0])
+    100.0
+    """
     if isinstance(model, str | os.PathLike):
         model = read(model)
     if isinstance(model, Lattice):
         return run_on_lattice(model, **options)
     return run_ensemble(model, **options)
-
-
-def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keyword
-    model: Lattice,
-    *,
-    t_end: float | None = None,
-    count_every: int | None = None,
-    frame_every: int = 0,
-    replicas: int = 1,
-    max_hop: float = MAX_HOP,
-    seed: int | None = None,
-    set: Mapping[str, float] | None = None,  # noqa: A002 - the option is called --set
-    hooks: Sequence[tuple[int, Hook]] = (),
-    slabs: int | None = None,
-    halo: str = "auto",
-    halo_depth: int = 0,
-    rebalance_every: float | None = None,
-    checkpoint_every: float = 10.0,
-    checkpoint_steps: int = 0,
-    share_gpu: bool = False,
-    device: str = "auto",
-    threads: int = 0,
-    output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    quiet: bool = True,
-) -> LatticeResult:
-    """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
-
-    Parameters
-    ----------
-    t_end
-        Seconds of model time; by default the model's own.
-    count_every, frame_every
-        Steps between counts (about a thousand counts by default) and between frames, which hold
-        every particle (none by default).
-    replicas
-        Independent runs: one after another, or side by side on several ranks.
-    max_hop
-        Largest hop probability to one side: a longer step is divided into passes.
-    seed
-        64 bits: the same seed gives the same bits on any device.
-    set
-        Values of parameters.
-    hooks
-        Pairs ``(steps, function)``: the function is called with a `LatticeView` every so many
-        steps, between two of them; on every rank.
-    slabs
-        Ranks that share each lattice, a slab of planes each; by default as the sizes suggest.
-    halo, halo_depth
-        How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, ``shared``,
-        ``host``, ``mpi``; and how many at a time (0: by size and transport). Changes no result.
-    rebalance_every
-        Seconds between new cuts into slabs, made where their times differ; 0: never. By default
-        with checkpoints.
-    checkpoint_every, checkpoint_steps
-        Minutes, and steps (0: none), between checkpoints; frames are checkpoints too.
-    share_gpu
-        Allow ranks to share a GPU.
-    device, threads, output, overwrite, resume, quiet
-        As in `run_ensemble`. Without `output` the result lies in a temporary file.
-
-    Examples
-    --------
-    >>> from tauslab.model.lattice import Lattice
-    >>> cube = Lattice("cube", shape=(8, 8, 8), spacing=32e-9, boundary="periodic", t_end=0.001)
-    >>> cube.add_species("A")
-    >>> cube.add_diffusion("A", 1e-12)
-    >>> cube.place("A", count=100)
-    >>> run(cube, seed=1, device="cpu").counts("A")[-1]
-    np.int64(100)
-    """
-    options = LatticeOptions(
-        t_end=t_end,
-        count_every=count_every,
-        frame_every=frame_every,
-        replicas=replicas,
-        max_hop=max_hop,
-        seed=seed,
-        set=dict(set or {}),
-        hooks=tuple(hooks),
-        slabs=slabs,
-        halo=halo,
-        halo_depth=halo_depth,
-        rebalance_every=rebalance_every,
-        checkpoint_every=checkpoint_every,
-        checkpoint_steps=checkpoint_steps,
-        share_gpu=share_gpu,
-        device=device,
-        threads=threads,
-        output=None if output is None else Path(output),
-        overwrite=overwrite,
-        resume=resume,
-        quiet=quiet,
-        command="tauslab.run",
-    )
-    return run_lattice(model, options, ranks())
 
 
 def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
@@ -270,7 +199,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         64 bits: the same seed gives the same bits on any device and any number of ranks. Drawn
         and stored in the result by default.
     set
-        Values of parameters and initial amounts (molecules) of species: a number for all
+        Values of parameters and initial amounts (molecules) of species by name: a number for all
         trajectories, or an array ``[n]`` with one for each.
     sweep
         Values of parameters and initial amounts by name; the points are all combinations, the
@@ -285,8 +214,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     record
         Any of ``trajectories``, ``statistics``, ``final``, ``histogram:SPECIES:LO:HI:BINS`` and
         ``summary:KIND:SPECIES[:...]`` (a number per trajectory, such as
-        ``summary:first-passage:X:100``), as a list or separated by commas. By default
-        trajectories while they stay below 1 GiB, else statistics and final.
+        ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what `sample` drew; as a list
+        or separated by commas. By default trajectories while they stay below 1 GiB, else statistics
+        and final.
     selector
         Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
         draw from the same law. By default the network decides, see docs/large-networks.md.
@@ -303,7 +233,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
         ``double`` or ``single`` precision. See docs/ode.md.
     ode_layout, ode_warps, ode_memory_warps, ode_balance
-        How ``rk4`` uses a GPU, which changes no result: see `tauslab.kernels.ode.OdeSettings`.
+        How ``rk4`` uses a GPU, which changes no result: see docs/ode.md.
     sample
         Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.
     device
@@ -335,7 +265,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         How several ranks write a file: ``mpio`` (together, with these hints to MPI-IO), ``parts``,
         or ``auto``; see docs/clusters.md.
     compress
-        Level of gzip for the samples in a file, 1 to 9.
+        Level of gzip for the samples in a file, 1 to 9; 0, the default, for none.
     quiet
         Show no progress.
 
@@ -347,17 +277,19 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     ------
     ModelError, ConfigError
         The model or an option is not allowed; one sentence says what is.
-    DeviceError, KernelCompileError, OutputError
-        The machine lacks something.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
 
     Examples
     --------
-    >>> net = Network("decay")
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
     >>> net.add_species("X", 100)
-    >>> net.add_reaction("X ->", rate=1.0)
-    >>> result = run(net, n=500, times=[0, 1, 2], seed=1, device="cpu")
-    >>> result.counts("X").shape
-    (500, 3)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> swept = ts.run(net, n=200, times=[0, 1], sweep={"k": [0.5, 2.0]}, seed=1, device="cpu")
+    >>> swept.mean("X").shape  # [point, time]
+    (2, 2)
     """
     network = model if isinstance(model, Network) else readers.read_network(Path(model))
     equations = integration(

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _DEVICES, _DEVICE = ("auto", *sorted(backend_names())), "auto: a GPU where there is one"
-_RECORD = "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]"
+_RECORD = (
+    "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
+    "sampled: what --sample drew"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -135,7 +138,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")
     run.add_argument("--block", type=int, metavar="N", help="trajectories in a storage block")
     _add_dask(run)
-    run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
+    run.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="(MODEL's stem + .h5)")
     run.add_argument("--overwrite", action="store_true", help="replace an existing file")
     run.add_argument("--resume", action="store_true", help="complete an unfinished file")
     run.add_argument(
@@ -145,9 +148,9 @@ def _run(subparsers: Commands) -> None:
         "--until", metavar="WHAT", help="'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n"
     )
     run.add_argument("--max-time", metavar="H:M:S", help="stop after so long, for --resume")
-    run.add_argument("--writer", choices=WRITERS, default="auto", help="of several ranks")
+    run.add_argument("--writer", choices=WRITERS, default="auto", help="how ranks write (auto)")
     run.add_argument(
-        "--mpi-hint", action="append", default=[], metavar="NAME=VALUE", help="of mpio, to MPI-IO"
+        "--mpi-hint", action="append", default=[], metavar="NAME=VALUE", help="of mpio: for MPI-IO"
     )
     run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
@@ -178,7 +181,7 @@ def _add_dask(run: argparse.ArgumentParser) -> None:
 
 def _integration(run: argparse.ArgumentParser) -> None:
     """Options of ``ode``."""
-    run.add_argument("--ode-solver", choices=SOLVERS, help="dopri5, or rk4 with --substeps")
+    run.add_argument("--ode-solver", choices=SOLVERS, help="dopri5; rk4 where --substeps are given")
     run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")
@@ -224,7 +227,7 @@ def _rdme(subparsers: Commands) -> None:
         metavar="M",
         help="minutes between checkpoints (10)",
     )
-    rdme.add_argument("--checkpoint-steps", type=count, default=0, metavar="N", help="steps, too")
+    rdme.add_argument("--checkpoint-steps", type=count, default=0, metavar="N", help="steps (none)")
     rdme.add_argument("--share-gpu", action="store_true", help="let ranks share a GPU")
     rdme.add_argument("--max-hop", type=float, metavar="Q", help="hop probability at most (1/6)")
     rdme.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
@@ -233,7 +236,7 @@ def _rdme(subparsers: Commands) -> None:
     )
     rdme.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     rdme.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads")
-    rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .h5")
+    rdme.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="(MODEL's stem + .h5)")
     rdme.add_argument("--overwrite", action="store_true", help="replace an existing file")
     rdme.add_argument("--resume", action="store_true", help="complete an unfinished file")
     rdme.add_argument("--max-time", metavar="H:M:S", help="stop after so long, for --resume")
@@ -256,7 +259,7 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument("--points", type=count, metavar="K", help="time points from 0 to T (101)")
     dbn.add_argument("--times", type=Path, metavar="FILE", help="time points, one a line")
     _integration(dbn)
-    dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals")
+    dbn.add_argument("--spacing", choices=SPACINGS, default="equal", help="of intervals (equal)")
     dbn.add_argument(
         "--counting",
         choices=COUNTINGS,
@@ -269,9 +272,7 @@ def _dbn(subparsers: Commands) -> None:
     dbn.add_argument(
         "--block", type=int, metavar="N", help="trajectories that a rank takes at once"
     )
-    dbn.add_argument(
-        "-o", "--output", type=Path, metavar="OUT.h5", help="the model's stem + .dbn.h5"
-    )
+    dbn.add_argument("-o", "--output", type=Path, metavar="OUT.h5", help="(MODEL's stem + .dbn.h5)")
     dbn.add_argument("--overwrite", action="store_true", help="replace an existing file")
     dbn.add_argument("--resume", action="store_true", help="go on with a stopped build")
     dbn.add_argument("--quiet", action="store_true", help="no progress and no summary")

@@ -38,8 +38,10 @@ def build(  # noqa: PLR0913 - as the command has
     t_end: float | None = None,
     points: int | None = None,
     times: Sequence[float] | FloatArray | None = None,
-    solver: str | None = None,
+    ode_solver: str | None = None,
     substeps: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     precision: str | None = None,
     intervals: int | Mapping[str, int] = DEFAULT_INTERVALS,
     output: str | os.PathLike[str] | None = None,
@@ -51,6 +53,8 @@ def build(  # noqa: PLR0913 - as the command has
 
     Parameters
     ----------
+    model
+        A network, or a model file.
     unknown
         Parameters, and species whose initial amounts are unknown.
     ranges
@@ -60,23 +64,26 @@ def build(  # noqa: PLR0913 - as the command has
         Number of trajectories.
     t_end, points, times
         Time points, as for `tauslab.run`.
-    solver, substeps, precision
-        ``dopri5`` or ``rosenbrock``, with steps that adapt, or ``rk4`` with `substeps` from one
-        time point to the next; ``double`` or ``single``.
+    ode_solver, substeps, rtol, atol, precision
+        ``dopri5`` or ``rosenbrock``, whose steps keep errors within `rtol` and `atol`, or ``rk4``
+        with `substeps` from one time point to the next; ``double`` or ``single``.
     intervals
         Intervals of every node, or by name (5 for the others).
     output
         File to write.
     options
-        More of `tauslab.runner.dbn_job.DbnOptions`: ``spacing``, ``edges``, ``sample``,
-        ``set``, ``seed``, ``device``, ``threads``, ``overwrite``, ``resume``.
+        ``spacing`` of intervals, ``"equal"`` or ``"quantile"``; ``edges``, an array of increasing
+        edges of intervals by name; ``sample``, other distributions of unknowns as a tuple of texts
+        such as ``"k1=lognormal(1,0.3)"``; ``set``, values by name; ``block``, the trajectories that
+        a rank takes at once; ``counting``, who counts on a GPU; ``seed``, ``device``, ``threads``,
+        ``overwrite``, ``resume``, ``quiet`` as for `tauslab.run`.
 
     Raises
     ------
     ModelError, ConfigError
         The model or an option is not allowed; one sentence says what is.
-    DeviceError, KernelCompileError, OutputError
-        The machine lacks something.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
     """
     network = _network(model)
     own = intervals if isinstance(intervals, Mapping) else {}
@@ -86,7 +93,9 @@ def build(  # noqa: PLR0913 - as the command has
         unknown=tuple(unknown),
         ranges=dict(ranges or {}),
         samples=samples,
-        integration=integration("ode", solver=solver, substeps=substeps, precision=precision),
+        integration=integration(
+            "ode", solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+        ),
         intervals=every,
         own_intervals=own,
         output=None if output is None else Path(output),
@@ -106,7 +115,7 @@ def check_property(  # noqa: PLR0913
     t_end: float | None = None,
     points: int | None = None,
     times: Sequence[float] | FloatArray | None = None,
-    solver: str | None = None,
+    ode_solver: str | None = None,
     substeps: int | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - as in run
     seed: int | None = None,
@@ -121,11 +130,15 @@ def check_property(  # noqa: PLR0913
 
     Parameters
     ----------
+    model
+        A network, or a model file.
     formula
-        As ``F[0,10](X > 3) & G[20,50](Y < 1)``; see `tauslab.model.properties.parse_property`.
+        As ``F[0,10](X > 3) & G[20,50](Y < 1)``; see `tauslab.dbn.parse_property`.
+    test
+        The probability to be tested, and the errors that are accepted.
     method
         ``ode``, with unknowns drawn for each trajectory; or ``ssa``, ``tau``.
-    unknown, ranges, solver, substeps
+    unknown, ranges, ode_solver, substeps
         Of ``ode``, as for `build`.
     t_end, points, times, set, seed, device, threads
         As for `tauslab.run`.
@@ -147,7 +160,7 @@ def check_property(  # noqa: PLR0913
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=tuple(unknown), ranges=dict(ranges or {}),
-        integration=integration("ode", solver=solver, substeps=substeps),
+        integration=integration("ode", solver=ode_solver, substeps=substeps),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), device=device, threads=threads,
     )  # fmt: skip

@@ -124,7 +124,8 @@ def to_pgmpy(network: DynamicNetwork, first: int = 0, last: int | None = None) -
     Raises
     ------
     ConfigError
-        pgmpy is not installed, or as `unrolled`.
+        pgmpy is not installed; time points that are not there, or more probabilities than can be
+        written out.
     """
     try:
         from pgmpy.factors.discrete import TabularCPD

@@ -26,7 +26,9 @@ _PIECE = 1 << 22  # products of marginals that are in memory at a time
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Probabilities of the intervals of all variables ``[time, bin]``, given what is known.
+    """Probabilities of the intervals of all variables, given what is known.
+
+    `probabilities` maps names to them, ``[time, bin]``; `network` is the one that was asked.
 
     `log_likelihood` is the logarithm of the likelihood of the evidence.
     """

@@ -271,6 +271,10 @@ def from_trajectories(
 
     Parameters
     ----------
+    structure
+        Variables, parameters, and which decide which.
+    times
+        Time points ``[time]``.
     values
         ``[trajectory, time, variable]``.
     parameters

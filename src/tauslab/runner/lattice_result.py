@@ -61,6 +61,9 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 class LatticeResult:
     """An open lattice file; ``docs/lattices.md`` tells what is in it.
 
+    ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
+    how many runs it holds, ``path`` the file. A ``with`` block closes it at its end.
+
     Parameters
     ----------
     path
@@ -128,7 +131,7 @@ class LatticeResult:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Root attributes: seed, steps, choices made."""
+        """What the file says of its run: seed, steps, choices made."""
         return dict(self._file.attrs)
 
     @property
@@ -181,7 +184,13 @@ class LatticeResult:
         return self.species.index(species)
 
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
-        """Particles of a species ``[sample]``, on the whole lattice or in a site type."""
+        """Particles of a species ``[sample]``, on the whole lattice or in a site type.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species or site type.
+        """
         which = self.number(species)
         if site_type is None:
             return np.asarray(self._read("counts", (slice(None), which)), np.int64)
@@ -201,7 +210,7 @@ class LatticeResult:
 
     @property
     def frame_times(self) -> FloatArray:
-        """Times of the frames ``[frame]``; empty if none were recorded."""
+        """Times of the frames ``[frame]``, in seconds; empty if none were recorded."""
         if "lattice/time" not in self._file:
             return np.zeros(0)
         times: FloatArray = self._file["lattice/time"][()]
@@ -225,12 +234,18 @@ class LatticeResult:
         return int(before[-1])
 
     def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
-        """Particles of a species in each site ``[z, y, x]``; at most 255 are told apart."""
+        """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species, or no frames were recorded.
+        """
         slabs = [slab for _, slab in self.slabs(species, frame)]
         return np.concatenate(slabs)
 
     def slabs(self, species: str, frame: int) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-        """First plane and particles in each site of slabs that together are the lattice."""
+        """First plane and `density` of slabs that together are the lattice, one after another."""
         stored = self.number(species) + 1  # 0 is an empty slot
         z, y, x = self.shape
         slots = self._file["lattice/particles"].shape[-1]

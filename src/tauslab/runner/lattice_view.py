@@ -27,7 +27,12 @@ class LatticeView:
     """The lattice between two steps.
 
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU. After a change by hand
-    call `changed`; the methods do so themselves.
+    call `changed`; the methods do so themselves. On several ranks every rank calls the hook and
+    sees its slab: all must call the same methods in the same order, and get the same answers, those
+    of the whole lattice.
+
+    ``memory`` is what a hook notes for its next calls: names and JSON values, the same on all
+    ranks; stored in checkpoints, so that a resumed run goes on with it.
 
     Parameters
     ----------
@@ -51,8 +56,6 @@ class LatticeView:
         self._share_sites = share_sites
         self._lattice = engine.lattice
         self.memory = memory
-        """What a hook notes for its next calls: names and JSON values, the same on all ranks;
-        stored in checkpoints, so that a resumed run goes on with it."""
 
     @property
     def step(self) -> int:
@@ -101,7 +104,7 @@ class LatticeView:
         return None if types is None else types[self._own]
 
     def number(self, species: str) -> int:
-        """Number of a species."""
+        """Number of a species; `particles` holds it plus 1."""
         if species not in self._lattice.species:
             raise ConfigError(
                 f"{species!r} is not a species of {self._lattice.name}; "
@@ -139,7 +142,9 @@ class LatticeView:
         where
             Booleans ``[z, y, x]`` of the slab or of the whole lattice, on the device or NumPy.
 
-        Returns how many, on the whole lattice; those that wait for a slot stay.
+        Returns
+        -------
+        How many, on the whole lattice; those that wait for a slot stay.
         """
         particle = self.number(species) + 1
         removed, where = 0, self._mask(where)
@@ -159,7 +164,9 @@ class LatticeView:
     def relabel(self, old: str, new: str, where: Any = None) -> int:
         """Turn particles of a species into another, all or at sites of a mask, as for `remove`.
 
-        Returns how many, on the whole lattice; those that wait for a slot stay what they are.
+        Returns
+        -------
+        How many, on the whole lattice; those that wait for a slot stay what they are.
         """
         before, after = self.number(old) + 1, self.number(new) + 1
         changed, where = 0, self._mask(where)
@@ -174,7 +181,9 @@ class LatticeView:
     def paint(self, site_type: str, where: Any = None) -> int:
         """Give all sites, or those of a mask as for `remove`, a site type; particles stay there.
 
-        Returns how many were of another, on the whole lattice.
+        Returns
+        -------
+        How many were of another, on the whole lattice.
         """
         number, where, sites = self._type(site_type), self._mask(where), self.sites
         if sites is None:
@@ -188,7 +197,13 @@ class LatticeView:
         return changed
 
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
-        """Give a reaction another stochastic constant per site (1/s), everywhere or in a type."""
+        """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.
+
+        Raises
+        ------
+        ConfigError
+            There is no such reaction or site type, or the constant is negative or not finite.
+        """
         names = [r.name for r in self._lattice.reactions]
         if reaction not in names:
             raise ConfigError(f"{reaction!r} is not a reaction; there are {', '.join(names)}")

@@ -137,7 +137,7 @@ def first_leap(network: Network) -> str | None:
     span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
     return (
         f"the first leap of tau could span {span} (epsilon {epsilon:g}), "
-        f"and costs as much as {cost:.3g}"
+        f"and costs as much as {cost:.3g} exact events"
     )
 
 

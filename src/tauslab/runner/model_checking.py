@@ -70,7 +70,10 @@ class SequentialTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a test ended: `holds` is None if its samples did not suffice."""
+    """How a test ended: `holds` is True, False, or None if its samples did not suffice.
+
+    `samples` trajectories were looked at, of which `satisfied` have the property.
+    """
 
     test: SequentialTest
     holds: bool | None
@@ -100,8 +103,18 @@ def check(
 
     Parameters
     ----------
+    formula
+        As for `tauslab.dbn.parse_property`.
+    test
+        The probability to be tested, and the errors that are accepted.
+    times
+        Sample times ``[time]``.
     simulate
         From the number of the first trajectory and how many, to their samples, time by time.
+    batch
+        Trajectories that are made at a time.
+    most
+        Trajectories at most.
 
     Raises
     ------

@@ -70,8 +70,7 @@ class Monitor:
 
         Returns
         -------
-        ndarray
-            For each trajectory 1 if the property holds, 0 if not, -1 while this is open.
+        For each trajectory 1 if the property holds, 0 if not, -1 while this is open.
         """
         for atom, index in self._atoms.items():
             with np.errstate(all="ignore"):

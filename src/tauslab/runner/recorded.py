@@ -16,6 +16,8 @@ from tauslab.runner import columns
 from tauslab.runner.columns import BoolArray, Column, FloatArray
 from tauslab.runner.output.flat import FlatRows
 
+_TIME_TOLERANCE = 1e-9
+
 
 class Recorded:
     """Arrays of a run by the names that they have in a file, and what they say of the run.
@@ -49,7 +51,7 @@ class Recorded:
 
     @property
     def name(self) -> str:
-        """What messages call this result."""
+        """What messages call this result: its file, if there is one."""
         return "the result in memory" if self.path is None else str(self.path)
 
     @property
@@ -102,7 +104,7 @@ class Recorded:
 
     @cached_property
     def times(self) -> FloatArray:
-        """Sample times ``[time]``."""
+        """Sample times ``[time]``, in the model's unit."""
         return np.asarray(self.data["time"][()], np.float64)
 
     @cached_property
@@ -121,6 +123,39 @@ class Recorded:
         prefix = "summary/"
         found = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
         return tuple(sorted(found))
+
+    def summary_name(self, name: str) -> str:
+        """The full name of a recorded summary, from a beginning of it up to a colon.
+
+        Raises
+        ------
+        ConfigError
+            No summary, or more than one, has this name.
+        """
+        found = [name] if name in self.summaries else []
+        found = found or [full for full in self.summaries if full.startswith(f"{name}:")]
+        if len(found) != 1:
+            listed = ", ".join(self.summaries) or "none"
+            which = "not one" if found else "no"
+            raise ConfigError(f"{name!r} is {which} summary of {self.name}; it has {listed}")
+        return found[0]
+
+    def time_index(self, t: float) -> int:
+        """Index of a sample time.
+
+        Raises
+        ------
+        ConfigError
+            `t` is none; the nearest one is named.
+        """
+        nearest = int(np.argmin(np.abs(self.times - t)))
+        span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
+        if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:
+            return nearest
+        raise ConfigError(
+            f"{t:g} is not a sample time of {self.name}: {len(self.times)} times from "
+            f"{self.times[0]:g} to {self.times[-1]:g}, the nearest is {self.times[nearest]:g}"
+        )
 
     @property
     def status(self) -> npt.NDArray[np.uint8]:

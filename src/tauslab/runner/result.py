@@ -25,13 +25,11 @@ if TYPE_CHECKING:
 
 BoolArray = npt.NDArray[np.bool_]
 
-_TIME_TOLERANCE = 1e-9
-
 
 class Moments(NamedTuple):
     """Of a summary over the trajectories for which it is a number: how many, mean, deviation.
 
-    Arrays ``[point]``, without a sweep single numbers.
+    `n`, `mean` and `std` are arrays ``[point]``, without a sweep single numbers.
     """
 
     n: npt.NDArray[np.int64]
@@ -44,7 +42,12 @@ class Result(Recorded):
 
     Opened from a file (`tauslab.open`), it reads what is asked for and no more. A run that was
     broken off shows what its completed blocks hold. With a sweep, every array that a method gives
-    has the points as its first axis.
+    has the points as its first axis. A ``with`` block closes the file at its end.
+
+    ``data`` maps the names that arrays have in a file, such as ``statistics/sum`` or
+    ``profile/wall``, to them; ``attributes`` holds what a file says of its run (seed, method,
+    choices made); ``path`` is the file, or None. A method raises a `ConfigError` for a name that
+    was not recorded, and an `InputFileError` where an unfinished file does not have it yet.
     """
 
     def counts(self, species: str | Sequence[str] | None = None) -> npt.NDArray[np.int32]:
@@ -94,7 +97,10 @@ class Result(Recorded):
         return values[..., [self._index(name, self.species) for name in species]]
 
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
-        """Counts or amounts of a species at the last sample time ``[trajectory]``."""
+        """Counts or amounts of a species at the last sample time ``[trajectory]``.
+
+        -1, of amounts NaN, where a trajectory ended early.
+        """
         index = self._index(name, self.species)
         if "final" in self.data:
             return np.asarray(self.data["final"][..., index])
@@ -139,22 +145,6 @@ class Result(Recorded):
             deviation = np.sqrt((spread**2).sum(-1) / np.where(n > 1, n - 1, np.nan))
         return Moments(n, mean, deviation)
 
-    def summary_name(self, name: str) -> str:
-        """The full name of a recorded summary, from a beginning of it up to a colon.
-
-        Raises
-        ------
-        ConfigError
-            No summary, or more than one, has this name.
-        """
-        found = [name] if name in self.summaries else []
-        found = found or [full for full in self.summaries if full.startswith(f"{name}:")]
-        if len(found) != 1:
-            listed = ", ".join(self.summaries) or "none"
-            which = "not one" if found else "no"
-            raise ConfigError(f"{name!r} is {which} summary of {self.name}; it has {listed}")
-        return found[0]
-
     # --- statistics ---
 
     def mean(self, name: str) -> FloatArray:
@@ -166,7 +156,10 @@ class Result(Recorded):
         return self._moments(name)[0]
 
     def variance(self, name: str) -> FloatArray:
-        """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared."""
+        """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared.
+
+        Of the same trajectories as `mean`.
+        """
         return self._moments(name)[1]
 
     def std(self, name: str) -> FloatArray:
@@ -257,17 +250,6 @@ class Result(Recorded):
         cells = np.asarray(self.data[key][()], np.uint64)
         return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
 
-    def time_index(self, t: float) -> int:
-        """Index of a sample time; a ConfigError names the nearest one if there is none."""
-        nearest = int(np.argmin(np.abs(self.times - t)))
-        span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
-        if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:
-            return nearest
-        raise ConfigError(
-            f"{t:g} is not a sample time of {self.name}: {len(self.times)} times from "
-            f"{self.times[0]:g} to {self.times[-1]:g}, the nearest is {self.times[nearest]:g}"
-        )
-
     def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
         """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
 
@@ -304,6 +286,12 @@ class Result(Recorded):
         `what` is ``trajectories`` (a row per trajectory and sample time, a column per species and
         observable), ``statistics`` (a row per sample time), ``final`` or ``summaries`` (a row per
         trajectory); by default the first of these that was recorded. Swept values come first.
+        `names` leaves out other species and observables.
+
+        Raises
+        ------
+        ConfigError
+            What was not recorded, an unknown name, or no pandas.
         """
         return tables.to_pandas(tables.table_of(self, what, names))
 
@@ -314,12 +302,26 @@ class Result(Recorded):
         path: str | os.PathLike[str] | None = None,
         t: float | None = None,
     ) -> Figure:
-        """Draw species or observables: trajectories, mean, histogram (at time `t`) or heatmap.
+        """Draw species, observables or summaries, each in a panel; needs matplotlib.
 
-        Without a name, the first four that ever change. Or a recorded summary, over what was
-        swept; or where a sweep has several modes (`modes`).
+        Parameters
+        ----------
+        name
+            One or several; by default the first four that ever change.
+        kind
+            ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes`` (where a sweep has
+            several); ``auto`` takes what suits the data. A summary is drawn over what was swept.
+        path
+            File to write too: PNG or SVG by its suffix.
+        t
+            Sample time of a histogram, or of a sweep; by default the last.
 
-        With `path`, the picture is written too, as PNG or SVG by its suffix.
+        Raises
+        ------
+        ConfigError
+            An unknown kind, name, time or suffix, data that was not recorded, or no matplotlib.
+        OutputError
+            The picture cannot be written.
         """
         from tauslab.runner.plot import plot_result
 

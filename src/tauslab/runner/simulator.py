@@ -97,6 +97,8 @@ def simulator(
 
     Parameters
     ----------
+    model
+        A network, or a model file.
     parameters
         Names of parameters, or of species for their initial amounts: the columns of theta.
     summary
@@ -110,6 +112,10 @@ def simulator(
         As for `tauslab.run`: times or t_end and points, method, species, device, ... The method is
         ``ssa`` unless given, so that all parameter sets are simulated alike.
 
+    Returns
+    -------
+    A `Simulator`, to be called with theta ``[n, p]``.
+
     Raises
     ------
     ConfigError
@@ -117,11 +123,12 @@ def simulator(
 
     Examples
     --------
-    >>> net = Network("decay")
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
     >>> net.add_species("X", 100)
     >>> net.add_parameter("k", 1.0)
     >>> net.add_reaction("X ->", rate="k")
-    >>> simulate = simulator(net, ["k"], times=[1.0], device="cpu")
+    >>> simulate = ts.simulator(net, ["k"], times=[1.0], device="cpu")
     >>> simulate([[0.0], [100.0]])
     array([[100.],
            [  0.]])

@@ -1,0 +1,96 @@
+"""The page of docs/reference that tells the command line, from its parser."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+
+from tauslab.runner import cli, cli_help
+from tauslab.runner.api import run_ensemble, run_on_lattice
+
+_INTRO = """\
+`tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,
+1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted before there was
+anything to resume.
+
+Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
+[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; `--mpi-hint` is `mpi_hints`,
+a dictionary. `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
+[`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
+_OTHER_NAMES = {"mpi_hint": "mpi_hints", "max_time": None, "molecules": None}
+_FUNCTIONS: Mapping[str, Callable[..., object]] = {"run": run_ensemble, "rdme": run_on_lattice}
+_PAGES = {
+    "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
+            "clusters", "dask"),
+    "rdme": ("lattices", "rdme", "halo"),
+    "dbn": ("dbn", "ode"),
+    "info": ("file-format",),
+    "plot": ("summaries",),
+    "export": ("tables", "lattices", "dbn"),
+    "digest": ("file-format",),
+    "merge": ("clusters",),
+    "check": ("sbml", "model-toml", "lattices"),
+    "doctor": ("clusters",),
+    "slurm": ("slurm",),
+    "bench": ("benchmarks/README",),
+}  # fmt: skip
+
+
+def page(places: Mapping[str, str]) -> str:
+    """All commands, in the order of the help."""
+    called = {"run": "run", "molecules": "in_molecules", "build": "dbn.build"}
+    found = {key: places[f"tauslab.{name}"] for key, name in called.items()}
+    parts = ["# Command line", _INTRO.format(**found)]
+    for name, parser in _commands():
+        more = ", ".join(f"[{stem}.md](../{stem}.md)" for stem in _PAGES[name])
+        parts += [f"## tauslab {name}", f"{parser.description} More: {more}", _table(parser)]
+        if name in cli_help.EXAMPLES:
+            lines = [line.removeprefix("  ") for line in cli_help.EXAMPLES[name].splitlines()]
+            parts.append("\n".join(["```", *lines, "```"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def without_keyword() -> list[str]:
+    """Options of ``run`` and ``rdme`` for which `tauslab.run` has no keyword."""
+    missing = []
+    parsers = dict(_commands())
+    for command, function in _FUNCTIONS.items():
+        known = inspect.signature(function).parameters
+        for action in _actions(parsers[command]):
+            name = _OTHER_NAMES.get(action.dest, action.dest)
+            if name is not None and name not in known:
+                missing.append(f"tauslab {command}: {action.dest}")
+    return missing
+
+
+def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    # argparse has no other way to ask.
+    for action in cli._parser()._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            yield from action.choices.items()
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [a for a in parser._actions if a.dest != "help"]  # noqa: SLF001
+
+
+def _table(parser: argparse.ArgumentParser) -> str:
+    lines = ["| argument or option | meaning |", "|---|---|"]
+    lines += [f"| {_spelt(action)} | {_told(action)} |" for action in _actions(parser)]
+    return "\n".join(lines)
+
+
+def _spelt(action: argparse.Action) -> str:
+    """The option with its values, as a user types it."""
+    values = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
+    if not action.option_strings:
+        return f"`{action.metavar or action.dest.upper()}`"
+    values = f" {values or action.dest.upper()}" if action.nargs != 0 else ""
+    return f"`{', '.join(action.option_strings)}{values}`".replace("|", "\\|")
+
+
+def _told(action: argparse.Action) -> str:
+    told = (action.help or "").replace("|", "\\|")
+    again = isinstance(action, argparse._AppendAction)  # noqa: SLF001
+    return f"{told}{'; may be repeated' if again else ''}"

@@ -1,0 +1,162 @@
+"""Which public names stand on which page of docs/reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tauslab as ts
+from tauslab import dbn, geometry
+from tauslab.model import errors, network
+from tauslab.runner import api, dbn_network, modes, result, simulator
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public function or class.
+
+    `title` is its heading and `call` what a user types, `signature` all of it where not every
+    parameter is for users; `made_by_user` False leaves out how a class is made that only tauslab
+    makes.
+    """
+
+    object: Any
+    title: str
+    call: str
+    made_by_user: bool = True
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its file's stem, and what it holds."""
+
+    stem: str
+    title: str
+    intro: str
+    entries: tuple[Entry, ...]
+
+
+def _entry(thing: Any, home: str = "tauslab", *, made_by_user: bool = True) -> Entry:
+    name = f"{home}.{thing.__name__}"
+    return Entry(thing, name, name, made_by_user)
+
+
+def _of(module: Any, home: str) -> tuple[Entry, ...]:
+    """All that a module says it has, in its order."""
+    made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
+    return tuple(
+        _entry(getattr(module, name), home, made_by_user=name not in made)
+        for name in module.__all__
+    )
+
+
+# What other modules of tauslab use of a class, and its users do not.
+HIDDEN: Mapping[str, tuple[str, ...]] = {
+    "Result": (
+        "block", "column", "completed_blocks", "flat", "has_samples", "is_whole", "numbered",
+        "place_of", "require_samples", "row_bytes", "samples_at_points", "summary_name",
+    ),
+    "LatticeResult": ("axis", "keep_in", "number"),
+    "Lattice": ("type_number",),
+    "Structure": ("families",),
+    "DynamicNetwork": ("known",),
+}  # fmt: skip
+
+PAGES = (
+    Page(
+        "running",
+        "Reading, running, opening",
+        "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
+        "stands for float64, `IntArray` for int64, `UintArray` for uint64; shapes are told as "
+        "`[trajectory, time]`. The [command line](command-line.md) has the same options.",
+        (
+            _entry(ts.read),
+            _entry(ts.run),
+            Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
+            Entry(api.run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
+            _entry(ts.open),
+            _entry(ts.simulator),
+            _entry(simulator.Simulator, simulator.__name__, made_by_user=False),
+        ),
+    ),
+    Page(
+        "networks",
+        "Networks",
+        "Models without space. `tauslab.read` makes one of a file ([SBML](../sbml.md), "
+        "[BioNetGen](../bionetgen-net.md), [TOML](../model-toml.md)); here is how to make one in "
+        "Python, and what can be asked of it.",
+        (
+            replace(
+                _entry(ts.Network),
+                signature='tauslab.Network(name: str = "network", *, t_end: float | None = None)',
+            ),
+            *(
+                _entry(thing, network.__name__)
+                for thing in (
+                    network.Species,
+                    network.Reaction,
+                    network.Rule,
+                    network.TimedEvent,
+                    network.Feature,
+                )
+            ),
+            _entry(ts.in_molecules),
+            _entry(ts.random_network),
+            _entry(ts.cyclic_chain),
+            _entry(ts.colloidal_aggregation),
+            _entry(ts.synthetic_equations),
+        ),
+    ),
+    Page(
+        "results",
+        "Results",
+        "What a run of a network gives, in memory or from a file. "
+        "[file-format.md](../file-format.md) tells what the file holds for other programs.",
+        (
+            _entry(ts.Result, made_by_user=False),
+            _entry(result.Moments, result.__name__, made_by_user=False),
+            _entry(modes.Modes, modes.__name__, made_by_user=False),
+        ),
+    ),
+    Page(
+        "lattices",
+        "Lattices",
+        "Particles that hop and react on a lattice: [lattices.md](../lattices.md) shows how a "
+        "model is built, [rdme.md](../rdme.md) what a step does. Metres, seconds, m^2/s, mol/L; "
+        "arrays and points are `[z, y, x]`. The functions of `tauslab.geometry` make a `Mask`, "
+        "booleans `[z, y, x]`; their `grid` is a `tauslab.Lattice`, a `Point` is (z, y, x) in "
+        "metres from the lattice's first corner, and a site is inside where its centre is. A "
+        "`ModelError` names a length that is not above 0, or an axis that is not z, y or x. A "
+        "`Value` is a number, or an expression of parameters as text; `Names` are one name or "
+        "several.",
+        (
+            _entry(ts.Lattice),
+            _entry(ts.LatticeResult),
+            _entry(ts.LatticeView, made_by_user=False),
+            *_of(geometry, "tauslab.geometry"),
+        ),
+    ),
+    Page(
+        "dbn",
+        "Dynamic Bayesian networks",
+        f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
+        (
+            *_of(dbn, "tauslab.dbn"),
+            _entry(dbn_network.Rows, dbn_network.__name__, made_by_user=False),
+        ),
+    ),
+    Page(
+        "errors",
+        "Errors",
+        "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
+        "`ValueError`, `RuntimeError` or `OSError`. Its message is one sentence: what was given, "
+        "and what is allowed.",
+        tuple(
+            _entry(thing, "tauslab", made_by_user=False)
+            for thing in vars(errors).values()
+            if isinstance(thing, type) and hasattr(ts, thing.__name__)
+        ),
+    ),
+)
