@@ -142,14 +142,19 @@ def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNe
     InputFileError
         The file is missing, holds no network, lacks a dataset, or is unfinished.
     """
-    import h5py
-
     if not Path(path).is_file():
         raise InputFileError(f"{path}: there is no such file")
     if not is_network(path):
         raise InputFileError(f"{path} holds no dynamic Bayesian network: tauslab dbn makes one")
+    with reading(path, InputFileError):
+        return _load(path, unfinished)
+
+
+def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # noqa: FBT001
+    import h5py
+
     try:
-        with reading(path, InputFileError), h5py.File(path, "r") as file:
+        with h5py.File(path, "r") as file:
             if not unfinished and not file["progress/complete"][()]:
                 raise InputFileError(f"{path} is unfinished: complete it with --resume")
             return _read(file)
