@@ -9,7 +9,7 @@ from typing import Any
 import tauslab as ts
 from tauslab import dbn, geometry
 from tauslab.model import errors, network
-from tauslab.runner import api, dbn_network, modes, result, simulator
+from tauslab.runner import api, dbn_network, modes, result
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ PAGES = (
             Entry(api.run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
             _entry(ts.open),
             _entry(ts.simulator),
-            _entry(simulator.Simulator, simulator.__name__, made_by_user=False),
+            Entry(
+                ts.Simulator, "tauslab.Simulator, a class", "tauslab.Simulator", made_by_user=False
+            ),
         ),
     ),
     Page(

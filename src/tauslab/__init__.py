@@ -26,6 +26,7 @@ from tauslab.runner.api import run as run
 from tauslab.runner.lattice_result import LatticeResult as LatticeResult
 from tauslab.runner.lattice_view import LatticeView as LatticeView
 from tauslab.runner.result import Result as Result
+from tauslab.runner.simulator import Simulator as Simulator
 from tauslab.runner.simulator import simulator as simulator
 
 __version__ = "0.1.0"

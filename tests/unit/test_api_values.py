@@ -20,13 +20,27 @@ def decay():
 def test_whole_numbers_may_be_floats(decay):
     assert ts.run(decay, n=1e1, times=[0, 1], seed=1, device="cpu").n == 10
     assert ts.run(decay, n=np.float64(3), times=[0, 1], seed=1, device="cpu").n == 3
+    given = {"points": 3.0, "max_steps": 1e6, "block": 2.0, "set": [("A", 5)], "device": "cpu"}
+    result = ts.run(decay, n=4, t_end=1, seed=np.uint64(2**64 - 1), **given)
+    assert result.times.tolist() == [0, 0.5, 1]
+    assert (result.block, result.seed, result.mean("A")[0]) == (2, 2**64 - 1, 5)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n": 1.5}, "-n 1.5 is not allowed"),
-        ({"n": "many"}, "-n many is not allowed"),
+        ({"n": "many"}, "-n 'many' is not allowed"),
+        ({"n": True}, "-n True is not allowed"),
+        ({"seed": "1"}, "--seed '1' is not allowed: a whole number"),
+        ({"seed": -1}, "--seed -1 is not allowed"),
+        ({"set": {"A": None}}, "A: values must be numbers, not None"),
+        ({"tend": 1}, "tend= is no option of run: is t_end= meant?"),
+        ({"zzz": 1}, "zzz= is no option of run$"),
+        ({"species": 5}, "names are texts in a list or between commas, not 5"),
+        ({"record": 5}, "names are texts in a list or between commas, not 5"),
+        ({"record": []}, "--record '' is not known"),
+        ({"epsilon": "small", "method": "tau"}, "--epsilon small is not allowed"),
         ({"t_end": "late"}, "--t-end 'late' is not allowed"),
         ({"set": {"A": "few"}}, "A: values must be numbers, not 'few'"),
         ({"set": {"A": [1, 2, 3]}}, r"one per trajectory \(2\)"),
@@ -35,6 +49,25 @@ def test_whole_numbers_may_be_floats(decay):
 def test_what_is_no_number_is_refused(decay, options, message):
     with pytest.raises(ConfigError, match=message):
         ts.run(decay, **{"n": 2, "t_end": 1, "device": "cpu", **options})
+
+
+def test_options_of_a_lattice_are_known_by_name():
+    cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9)
+    assert repr(cube) == "<Lattice cube: (8, 8, 8) sites, 0 species>"
+    with pytest.raises(ConfigError, match="n= is no option of run for a lattice"):
+        ts.run(cube, n=5)
+
+
+def test_levels_and_names_of_any_kind(decay):
+    result = ts.run(decay, n=9, times=[0, 1], seed=1, device="cpu")
+    half = result.quantile("A", 0.5)
+    for level in (np.float32(0.5), np.array(0.5)):
+        assert np.array_equal(result.quantile("A", level), half)
+    assert np.array_equal(result.quantile("A", np.array([0.5, 1]))[0], half)
+    for level in ("half", 2, [0.5, -1], np.nan):
+        with pytest.raises(ConfigError, match="levels must lie between 0 and 1"):
+            result.quantile("A", level)
+    assert result.counts([]).shape == (9, 2, 0)
 
 
 def test_messages_name_a_result_that_has_no_file(decay):

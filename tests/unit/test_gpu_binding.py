@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import os
+
 import pytest
 
 from tauslab.kernels.backends import BackendOptions
-from tauslab.runner import run
+from tauslab.runner import local_rank, run
 from tauslab.runner.mpi import SerialCommunicator, gpu_index
 
 
@@ -22,6 +25,15 @@ from tauslab.runner.mpi import SerialCommunicator, gpu_index
 )
 def test_the_gpu_of_a_rank(count, rank, environment, index):
     assert gpu_index(count, rank, environment) == index
+
+
+def test_the_number_of_a_process_needs_no_closing(recwarn):
+    """It is held to the end of the process, where Python warns of sockets that are open."""
+    place, held = local_rank._take(f"closing-{os.getpid()}")
+    assert (place, type(held)) == (0, int)
+    gc.collect()
+    assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]
+    os.close(held)
 
 
 class Fourth(SerialCommunicator):

@@ -52,6 +52,20 @@ def test_the_example_prints_what_it_found(monkeypatch, capsys):
 
 @pytest.mark.usefixtures("examples")
 @pytest.mark.filterwarnings("default")
+def test_sbi_learns_the_exact_posterior():
+    """Of 200 data sets the means differed by 0.6 exact deviations (one), 2.5 at most of this."""
+    pytest.importorskip("torch", reason="sbi, which needs PyTorch, is not installed")
+    pytest.importorskip("sbi", reason="sbi is not installed")
+    from inference_sbi import exact, infer
+
+    draws, counts = infer(0, device="cpu")
+    mean, sd = exact(counts)
+    assert (np.abs(draws.mean(axis=0) - mean) < 2.5 * sd).all()
+    assert (draws.std(axis=0) < 2 * sd).all(), "the data tell far more than the prior"
+
+
+@pytest.mark.usefixtures("examples")
+@pytest.mark.filterwarnings("default")
 def test_pyabc_recovers_them_too():
     """250 particles in all: within 0.3 decades, the posterior's width at this distance."""
     pytest.importorskip("pyabc")

@@ -136,6 +136,10 @@ def test_links_at_the_root_lead_into_the_package(layer):
         assert (link / "__init__.py").is_file()
 
 
+# What importing and asking for help must not load: each costs a tenth of a second or more.
+SLOW = ("h5py", "libsbml", "rich", "xarray", "pandas", "scipy", "torch", "asyncio")
+
+
 @pytest.mark.parametrize("module", ["tauslab", "tauslab.runner.cli", "tauslab.kernels.backends"])
 def test_importing_starts_neither_mpi_nor_cuda(module):
     program = f"import {module}, sys; print(*sys.modules, sep='\\n')"
@@ -149,6 +153,7 @@ def test_importing_starts_neither_mpi_nor_cuda(module):
     loaded = set(done.stdout.split())
     assert module in loaded
     assert not loaded & {"mpi4py", "mpi4py.MPI", "cupy", "matplotlib", "dask", "libcuda"}
+    assert not loaded & set(SLOW)
 
 
 def files_of_the_project() -> list[Path]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import tauslab as ts
 from tauslab.runner.columns import whole_edges
-from tauslab.runner.modes import ALPHA, modes_of, taut_string
+from tauslab.runner.modes import ALPHA, _peaks, modes_of, taut_string
 from tauslab.runner.result import Result
 
 
@@ -76,6 +78,19 @@ def test_three_peaks_single_values_and_nothing():
     assert [round(position, -1) for position, _ in found(values)] == [50, 100, 200]
     assert found(np.full(500, 7)) == [(7.5, 1.0)]
     assert modes_of([0, 0], np.arange(3.0), ALPHA) == []
+
+
+def test_empty_bins_change_nothing():
+    """The string may bend where bins are filled only: against all knots of the tube."""
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        counts = rng.multinomial(90, rng.dirichlet(np.full(60, 0.08)))
+        edges, width = np.arange(61.0), math.sqrt(math.log(2 / ALPHA) / (2 * 90))
+        reached = np.concatenate([[0.0], np.cumsum(counts)]) / 90
+        low, high = reached - width, reached + width
+        low[[0, -1]] = high[[0, -1]] = reached[[0, -1]]
+        whole = _peaks(taut_string(edges, low, high), edges, reached)
+        np.testing.assert_allclose(modes_of(counts, edges, ALPHA), whole, rtol=1e-12)
 
 
 def test_what_lies_beyond_the_bins_counts():

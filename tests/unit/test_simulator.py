@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -83,11 +88,127 @@ def test_species_may_be_columns():
     assert simulate([[5.0], [7.0]]).tolist() == [[5.0], [7.0]]
 
 
+def test_trajectories_that_ended_early_have_no_last_state():
+    simulate = ts.simulator(turnover(), ["b"], times=[1.0], device="cpu", max_steps=20, seed=2)
+    found = simulate([[0.0], [1000.0]])
+    assert found[0] == 0
+    assert np.isnan(found[1]), "-1, which a file has there, would pass for a count"
+
+
+def test_no_parameter_sets_and_single_numbers():
+    """Samplers reject all that they proposed now and then."""
+    simulate = ts.simulator(turnover(), ["b"], ["mean:X", "maximum:X"], t_end=2.0, device="cpu")
+    assert simulate(np.empty((0, 1))).shape == (0, 2)
+    counts = ts.simulator(turnover(), ["b", "d"], lambda r: r.counts("X"), t_end=2.0, device="cpu")
+    assert counts(np.empty((0, 2))).shape == (0, 101)
+    assert simulate(5.0).shape == simulate([5.0]).shape == (2,)
+
+
+class Tensor:
+    """What of PyTorch a simulator uses."""
+
+    device = "there"
+    dtype = np.float32
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("a tensor elsewhere, or with a gradient, is no array")
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self.values
+
+    def is_floating_point(self):
+        return self.values.dtype.kind == "f"
+
+
+def as_tensor(values, dtype, device):
+    return Tensor(np.asarray(values, dtype)), device
+
+
+def test_tensors_give_tensors(monkeypatch):
+    fake = types.SimpleNamespace(
+        Tensor=Tensor, as_tensor=as_tensor, get_default_dtype=lambda: np.float16
+    )
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    options = {"times": [1.0], "device": "cpu", "seed": 3}
+    theta = np.array([[10.0], [20.0]], np.float32)
+    plain = ts.simulator(turnover(), ["b"], **options)(theta)
+    assert isinstance(plain, np.ndarray)
+    found, device = ts.simulator(turnover(), ["b"], **options)(Tensor(theta))
+    assert device == "there"
+    assert found.values.dtype == np.float32
+    assert np.array_equal(found.values, plain)
+    simulate = ts.simulator(turnover(), ["b"], lambda r: Tensor(r.final("X")), **options)
+    assert np.array_equal(simulate(theta), plain)
+    whole, _ = simulate(Tensor(np.array([[10], [20]])))
+    assert whole.values.dtype == np.float16, "counts would truncate summaries"
+
+
+def test_tensors_of_pytorch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    simulate = ts.simulator(turnover(), ["b"], "mean:X", t_end=1.0, device="cpu")
+    theta = torch.tensor([[10.0], [20.0]], requires_grad=True)
+    found = simulate(theta)
+    assert found.dtype == torch.float32
+    assert found.shape == (2, 1)
+    assert not found.requires_grad
+
+
+def test_copies_draw_other_numbers_and_the_same_ones_again():
+    """As workers get them: joblib and multiprocessing pickle a function for every piece of work."""
+
+    def drawn():
+        simulate = ts.simulator(turnover(), ["b"], times=[3.0], device="cpu", seed=6)
+        first = pickle.loads(pickle.dumps(simulate))
+        second = pickle.loads(pickle.dumps(simulate))
+        nested = pickle.loads(pickle.dumps(first))
+        return [s([[50.0]] * 8).ravel().tolist() for s in (simulate, first, second, nested, first)]
+
+    found = drawn()
+    assert len({tuple(row) for row in found}) == 5
+    assert drawn() == found
+    simulate = ts.simulator(turnover(), ["b"], times=[3.0], device="cpu", seed=6)
+    assert simulate([[50.0]] * 8).ravel().tolist() == found[0], "copies leave the numbers alone"
+
+
+def test_forks_draw_other_numbers(monkeypatch):
+    """Samplers of pyABC fork: children must not repeat each other, nor their parent."""
+    found = []
+    for process in (None, 1234, 4321):
+        simulate = ts.simulator(turnover(), ["b"], times=[3.0], device="cpu", seed=6)
+        if process is not None:
+            monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        found += [tuple(simulate([[50.0]] * 8).ravel()) for _ in range(2)]
+    assert len(set(found)) == 6
+
+
+def test_a_simulator_says_what_it_is():
+    simulate = ts.simulator(turnover(), "b, d", "mean:X", t_end=1.0, seed=None)
+    assert isinstance(simulate, ts.Simulator)
+    assert repr(simulate).startswith("<Simulator of turnover: theta [n, 2] (b, d) to mean:X, seed ")
+
+
 @pytest.mark.parametrize(
     ("call", "word"),
     [
         (lambda: ts.simulator(turnover(), ["q"], times=[1.0]), "'q'"),
         (lambda: ts.simulator(turnover(), ["b"], times=[1.0], n=5), "n="),
+        (lambda: ts.simulator(turnover(), ["b"], sweep={"d": [1]}), "sweep= is set by"),
+        (lambda: ts.simulator(turnover(), ["b"], time=[1.0]), "time= is no option of a simulator"),
+        (lambda: ts.simulator(turnover(), ["b", "b"]), "each once"),
+        (lambda: ts.simulator(turnover(), []), "one column of theta or more"),
+        (lambda: ts.simulator(turnover(), ["b"], seed=-1), "--seed -1 is not allowed"),
+        (lambda: ts.simulator(turnover(), ["b"], t_end=1)([[1]], seed=1.5), "--seed 1.5 is not"),
+        (lambda: ts.simulator(turnover(), ["b"], t_end=1)({"b": 1}), "must be numbers, not {'b'"),
+        (
+            lambda: ts.simulator(ts.Lattice("cube", shape=(8, 8, 8), spacing=1e-8), ["b"]),
+            "a network or its file, not <Lattice cube",
+        ),
         (lambda: ts.simulator(turnover(), ["b"], times=[1.0])([[1.0, 2.0]]), "columns b"),
         (lambda: ts.simulator(turnover(), ["b"], "speed:X", times=[1.0]), "'speed'"),
         (lambda: ts.simulator(turnover(), ["b"], [], times=[1.0]), "one summary or more"),

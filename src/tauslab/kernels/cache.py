@@ -12,7 +12,9 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from tauslab.model.errors import OutputError, TauslabError
 
@@ -71,10 +73,15 @@ def content_key(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def csrc_texts() -> dict[str, str]:
-    """Every kernel file and header by name."""
+@cache
+def csrc_texts() -> MappingProxyType[str, str]:
+    """Every kernel file and header by name.
+
+    Read once: many small runs of a process would spend a third of their time here, and kernels go
+    with the modules that were loaded, also where the package is replaced meanwhile.
+    """
     files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
-    return {path.name: path.read_text() for path in files}
+    return MappingProxyType({path.name: path.read_text() for path in files})
 
 
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:

@@ -122,7 +122,8 @@ class Lattice:
         self._reaction_names: set[str] = set()
         self.set_boundary(FACES, boundary)
 
-    # ---------------------------------------------------------------- building
+    def __repr__(self) -> str:
+        return f"<Lattice {self.name}: {self.shape} sites, {len(self.species)} species>"
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""

@@ -15,7 +15,7 @@ from tauslab.model import readers
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.runner.all_ranks import ranks, ranks_for
-from tauslab.runner.api_values import names_of, numbers, points_of, whole
+from tauslab.runner.api_values import known, names_of, numbers, points_of, whole
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
@@ -33,8 +33,8 @@ FloatArray = npt.NDArray[np.float64]
 Values = float | Sequence[float] | FloatArray
 
 
-def read(path: str | os.PathLike[str]) -> Network | Lattice:
-    """Read a model: SBML, BioNetGen ``.net``, TOML, ``.lm``, or a file of ours.
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a `Network` or a `Lattice`: SBML, BioNetGen ``.net``, TOML, ``.lm``, a file of ours.
 
     Returns
     -------
@@ -122,8 +122,8 @@ def run(
     if isinstance(model, str | os.PathLike):
         model = read(model)
     if isinstance(model, Lattice):
-        return run_on_lattice(model, **options)
-    return run_ensemble(model, **options)
+        return run_on_lattice(model, **known(options, run_on_lattice, "run for a lattice"))
+    return run_ensemble(model, **known(options, run_ensemble, "run"))
 
 
 def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
@@ -297,30 +297,30 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,
     )  # fmt: skip
     options = Options(
-        times=sample_times(times, t_end, points, model_t_end=network.t_end),
+        times=sample_times(times, t_end, whole(points), model_t_end=network.t_end),
         n=whole(n),
         seed=seed,
         method=method,
-        set={name: numbers(name, values) for name, values in (set or {}).items()},
+        set={name: numbers(name, values) for name, values in dict(set or {}).items()},
         sweep=points_of(sweep, table, design),
         species=names_of(species),
-        record=None if record is None else Record.parse(record),
+        record=None if record is None else Record.parse(names_of(record) or ()),
         epsilon=epsilon,
         post_leap_check=post_leap_check,
         selector=selector,
         team=team,
         presimulation=presimulation,
-        max_steps=max_steps,
+        max_steps=whole(max_steps),
         integration=equations,
         sample=Sampling.parse([sample] if isinstance(sample, str) else sample),
         device=device,
         threads=threads,
-        block=block,
+        block=whole(block),
         dask=dask_options(executor, scheduler, workers, sbatch),
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,
-        append=append,
+        append=whole(append),
         until=until,
         writer=writer,
         hints=dict(mpi_hints or {}),

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
-from tauslab.runner.lane import add_sums
+from tauslab.runner.lane import Delivery, add_sums
 from tauslab.runner.lanes import LaneLike, Lanes
 from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.base import Writer
@@ -30,6 +30,7 @@ from tauslab.runner.task import Task
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0
 _POLL_SECONDS = 0.002
+_PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
 
 
 @contextmanager
@@ -113,6 +114,8 @@ class Ensemble:
         self._free: queue.SimpleQueue[LaneLike | BaseException] = queue.SimpleQueue()
         self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
         self._launched = self._n_lanes = 0
+        self._delivering, self._given_up = threading.Lock(), False
+        self._consistent = True  # sums are those of the blocks that are done
         # What was restored is in rank 0's sums.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
@@ -143,6 +146,20 @@ class Ensemble:
         self.tally.wall = time.perf_counter() - began
         counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
         return self.tally
+
+    def leave(self, error: BaseException) -> None:
+        """Deliver nothing more after `error`; a delivery is waited for, launches are not.
+
+        Sums are saved where somebody interrupted the program, say in a notebook, and may resume.
+        """
+        self._given_up = True
+        if not self._delivering.acquire(timeout=_PATIENCE):
+            return  # it waits for ranks that may be waiting for this one: all must end
+        alone = self._comm.size == 1
+        if isinstance(error, KeyboardInterrupt) and alone and self._consistent:
+            with suppress(TauslabError):
+                self.checkpoint()
+        self._delivering.release()
 
     def _wait_for(self, collector: threading.Thread) -> None:
         """Serve the lanes until the collector has ended."""
@@ -210,12 +227,20 @@ class Ensemble:
     def _finish(self, lane: LaneLike) -> None:
         with device_work():
             delivery = lane.wait()
+        with self._delivering:
+            if not self._given_up:
+                self._deliver(lane, delivery)
+
+    def _deliver(self, lane: LaneLike, delivery: Delivery) -> None:
+        """Add sums, write samples."""
         tally, begun = self.tally, time.perf_counter()
+        self._consistent = False
         add_sums(tally.sums, delivery.sums, delivery.points)
         self._writer.write(delivery.chunk)
         first = delivery.chunk.start // self._layout.block
         blocks = -(-delivery.chunk.rows // self._layout.block)
         self._done[first : first + blocks] = True
+        self._consistent = True
         if begun - self._saved > _CHECKPOINT_SECONDS and self._layout.needs_checkpoint:
             self.checkpoint()
             self._saved = time.perf_counter()

@@ -221,7 +221,7 @@ class Options:
         _within("--max-steps", self.max_steps, 1, MAX_STEPS)
         _within("--threads", self.threads, 0, 4096)
         if self.seed is not None:
-            _within("--seed", self.seed, 0, 2**64 - 1)
+            seed_of(self.seed)
         if self.block is not None:
             _within("--block", self.block, 1, 2**31 - 1)
         self._check_method()
@@ -259,7 +259,7 @@ class Options:
 
     def _check_method(self) -> None:
         _one_of("--method", self.method, METHODS)
-        if not 0 < self.epsilon <= 1:
+        if not (isinstance(self.epsilon, int | float | np.number) and 0 < self.epsilon <= 1):
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
         if self.post_leap_check and self.method in ("ssa", "ode"):
             raise ConfigError(
@@ -357,8 +357,16 @@ def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
 
 
 def _within(option: str, value: int, low: int, high: int) -> None:
-    if not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
+    allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not allowed or not low <= value <= high:
+        shown = repr(value) if isinstance(value, str) else value
+        raise ConfigError(f"{option} {shown} is not allowed: a whole number from {low} to {high}")
+
+
+def seed_of(value: int) -> int:
+    """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
+    _within("--seed", value, 0, 2**64 - 1)
+    return int(value)
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:

@@ -87,7 +87,7 @@ class LatticeResult:
         if not self.path.is_file():
             raise InputFileError(f"{self.path}: there is no such file")
         try:
-            self._file: h5py.File = h5py.File(self.path, "r")
+            self._opened: h5py.File = h5py.File(self.path, "r")
         except OSError as error:
             raise InputFileError(f"{self.path} cannot be opened: {error}") from None
         try:
@@ -111,11 +111,38 @@ class LatticeResult:
             )
         self._lead: tuple[int, ...] = (replica,) if replicated else ()
 
+    @property
+    def _file(self) -> h5py.File:
+        if not self._opened:
+            raise InputFileError(f"{self.path} was closed: open it again")
+        return self._opened
+
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._opened.close()
         if self._forget is not None:
             self._forget()
+
+    def __repr__(self) -> str:
+        """One line: what was run, where it lies."""
+        if not self._opened:
+            return f"<LatticeResult {self.path}: closed>"
+        shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
+        replicas = f"{self.n_replicas} replicas, " if self._lead else ""
+        return (
+            f"<LatticeResult {self.path}: {replicas}{len(self.times)} samples to t = "
+            f"{self.times[-1]:g} s, {len(self.frame_times)} frames, {len(self.species)} species "
+            f"({shown}), seed {self.attributes['seed']}{'' if self.complete else ', unfinished'}>"
+        )
+
+    def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int]]:
+        """A copy, as another process gets it, opens the file for itself."""
+        if self._forget is not None:
+            raise ConfigError(
+                f"{self.path} is a temporary file that goes with this result: give the run an "
+                "output= to use its result in another process"
+            )
+        return LatticeResult, (self.path.absolute(), self._lead[0] if self._lead else 0)
 
     def keep_in(self, folder: Path) -> None:
         """Remove a temporary folder when the result is closed or no longer used."""

@@ -9,8 +9,9 @@ import socket
 from collections.abc import Mapping
 from itertools import count
 
-# Held until the process ends, however it ends: a later process then takes the number.
-_HELD: dict[str, tuple[int, socket.socket]] = {}
+# Held until the process ends, however it ends: a later process then takes the number. Numbers of
+# open sockets, for the interpreter warns at its end of sockets that nobody closed.
+_HELD: dict[str, tuple[int, int]] = {}
 
 
 def node_group(scheduler: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -35,7 +36,7 @@ def local_rank(group: str) -> int:
     return _HELD[group][0]
 
 
-def _take(group: str) -> tuple[int, socket.socket]:
+def _take(group: str) -> tuple[int, int]:
     for number in count():
         held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -45,5 +46,5 @@ def _take(group: str) -> tuple[int, socket.socket]:
             if error.errno != errno.EADDRINUSE:
                 raise
         else:
-            return number, held
+            return number, held.detach()
     raise AssertionError

@@ -106,7 +106,10 @@ def modes_of(
     width = math.sqrt(math.log(2 / alpha) / (2 * total))
     low, high = reached - width, reached + width
     low[[0, -1]] = high[[0, -1]] = reached[[0, -1]]
-    return _peaks(taut_string(edges, low, high), edges, reached)
+    # Among empty bins the tube is level: what keeps to it at their ends does between them.
+    filled = np.concatenate([[True], values > 0, [True]])
+    knots = filled[1:] | filled[:-1]
+    return _peaks(taut_string(edges[knots], low[knots], high[knots]), edges, reached)
 
 
 def taut_string(x: FloatArray, low: FloatArray, high: FloatArray) -> list[tuple[float, float]]:

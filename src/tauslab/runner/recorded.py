@@ -234,7 +234,7 @@ class Recorded:
 
     def _with_sentinels(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Counts with -1 where a block is not complete: a large file holds zeros there."""
-        flat = counts.reshape(-1, *counts.shape[-2:])
+        flat = counts.reshape(math.prod(counts.shape[:-2]), *counts.shape[-2:])
         for b in np.flatnonzero(~self.completed_blocks):
             flat[b * self.block : (b + 1) * self.block] = -1
         return counts

@@ -180,12 +180,12 @@ class Result(Recorded):
         ConfigError
             A level outside 0 to 1, an unknown name, or samples were not recorded.
         """
-        levels = [q] if isinstance(q, (int, float)) else list(q)
-        if not all(0 <= level <= 1 for level in levels):
-            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q}")
-        values = pointwise.quantiles(self, name, levels)
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+        values = pointwise.quantiles(self, name, levels.tolist())
         values = values if self.swept else values[0]
-        return values[..., 0, :] if isinstance(q, (int, float)) else values
+        return values if np.ndim(q) else values[..., 0, :]
 
     def histogram(
         self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
@@ -350,6 +350,8 @@ class Result(Recorded):
 
     def __repr__(self) -> str:
         """One line: what was run, how much of it, where it lies."""
+        if getattr(self.data, "closed", False):
+            return f"<Result {self.name}: closed>"
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         where = f" at {self.n_points} points" if self.swept else ""
         state = "" if self.complete else ", unfinished"
@@ -359,6 +361,14 @@ class Result(Recorded):
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A copy, as another process gets it, opens the file for itself."""
+        if self.path is None:
+            return Result, (self.data, self.attributes)
+        from tauslab.runner.output.reader import open_result
+
+        return open_result, (self.path.absolute(),)
 
     # --- helpers ---
 

@@ -350,6 +350,7 @@ def _simulate(
         started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
     stopped: StoppedEarly | None = None
+    ensemble: Ensemble | None = None
     try:
         with progress:
             lanes = open_lanes(layout, int((~writer.completed).sum()))
@@ -370,6 +371,8 @@ def _simulate(
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)
     except BaseException as error:
+        if ensemble is not None:
+            ensemble.leave(error)
         writer.abort()
         end_all_ranks(comm, error)
         raise

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError, KernelCompileError
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
+_PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
 
 
 class CpuEvent:
@@ -67,6 +68,7 @@ class CpuStream:
     def __init__(self) -> None:
         self._queue = ThreadPoolExecutor(1, thread_name_prefix="tauslab-stream")
         self._error: BaseException | None = None
+        self.last: Future[object] | None = None  # done when the queue is empty
 
     def submit(self, work: Callable[[], object]) -> None:
         """Append work; after a failure the rest is skipped."""
@@ -78,21 +80,34 @@ class CpuStream:
                 except BaseException as error:  # noqa: BLE001 - handed to whoever waits
                     self._error = error
 
-        self._queue.submit(run)
+        self.last = self._queue.submit(run)
 
     def record(self) -> CpuEvent:
         """Mark the work given so far."""
         event = CpuEvent()
-        self._queue.submit(lambda: event.reach(self._error))
+        self.last = self._queue.submit(lambda: event.reach(self._error))
         return event
 
     def wait_for(self, event: CpuEvent) -> None:
         """Let later work start after `event`."""
         self.submit(event.wait)
 
-    def close(self) -> None:
-        """Finish the queue."""
-        self._queue.shutdown()
+    def close(self, *, wait_for_it: bool) -> None:
+        """End the thread, once the queue is empty."""
+        self._queue.shutdown(wait=wait_for_it)
+
+
+class _Start:
+    """Of a launch all calls run, for they may wait for each other, or none: of a closed device."""
+
+    def __init__(self, backend: CpuBackend) -> None:
+        self._backend, self._lock, self.made = backend, threading.Lock(), False
+
+    def make(self) -> bool:
+        """Whether a call shall run; the first decides for all."""
+        with self._lock:
+            self.made = self.made or not self._backend.closed
+            return self.made
 
 
 class CpuProgram:
@@ -111,8 +126,11 @@ class CpuProgram:
         threads = self._backend.launched_items(items)
         values = [_as_ctypes(argument) for argument in arguments]
 
+        start = _Start(self._backend)
+
         def call(thread: int) -> None:
-            function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), *values)
+            if start.make():
+                function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), *values)
 
         def work() -> None:
             waiting: list[Future[None]] = [
@@ -121,6 +139,8 @@ class CpuProgram:
             for future in waiting:
                 future.result()
             keep.clear()
+            if not start.made:
+                raise DeviceError("the device was closed before the launch began")
 
         # ctypes holds bare addresses: the arrays must live until the kernel has run.
         keep = list(arguments)
@@ -155,7 +175,7 @@ class CpuBackend:
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
-        self.clock = 0.0
+        self.clock, self.closed = 0.0, False
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
         self._streams: list[CpuStream] = []
@@ -258,10 +278,17 @@ class CpuBackend:
         return max(1, min(items, self.threads))
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads.
+
+        Of a run that was broken off nothing more starts. A kernel cannot be stopped: one that runs
+        still does so beside the caller and ends by itself, and its threads with it.
+        """
+        self.closed = True
+        given = [stream.last for stream in self._streams if stream.last is not None]
+        idle = not wait(given, _PATIENCE).not_done
         for stream in self._streams:
-            stream.close()
-        self.pool.shutdown()
+            stream.close(wait_for_it=idle)
+        self.pool.shutdown(wait=idle)
 
 
 def allowed_cores() -> int:

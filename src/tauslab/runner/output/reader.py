@@ -27,7 +27,7 @@ class FileData(Mapping[str, Any]):
     def __init__(self, file: h5py.File) -> None:
         import h5py
 
-        self._file = file
+        self._file, self._path = file, file.filename
         self._instead: dict[str, Any] = {}
         names: list[str] = []
         file.visititems(
@@ -39,7 +39,14 @@ class FileData(Mapping[str, Any]):
         """One dataset."""
         if name not in self._names:
             raise KeyError(name)
+        if self.closed:
+            raise InputFileError(f"{self._path} was closed: open it again")
         return self._instead[name] if name in self._instead else self._file[name]
+
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing more to read."""
+        return not self._file
 
     def show(self, name: str, values: Any) -> None:
         """Show other values than the file holds."""

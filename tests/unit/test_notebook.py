@@ -1,0 +1,156 @@
+"""What a Python user does in a notebook: interrupts, closes, copies, runs again and again."""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import pickle
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.runner.ensemble import Ensemble
+
+
+def turnover() -> ts.Network:
+    net = ts.Network("turnover")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", rate=100.0)
+    net.add_reaction("X ->", rate=1.0)
+    return net
+
+
+def cube() -> ts.Lattice:
+    lattice = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9, boundary="periodic", t_end=0.001)
+    lattice.add_species("A")
+    lattice.add_diffusion("A", 1e-12)
+    lattice.place("A", count=100)
+    return lattice
+
+
+def own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("tauslab")]
+
+
+def test_an_interrupt_is_not_kept_waiting_by_kernels():
+    """They cannot be stopped; of a trajectory of hours a user would wait for its end."""
+    ts.run(turnover(), n=1, times=[0], device="cpu")  # compiled
+
+    def interrupt():
+        while not any(thread.name == "tauslab-collector" for thread in own_threads()):
+            time.sleep(0.001)
+        time.sleep(0.05)
+        _thread.interrupt_main()
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    with pytest.raises(KeyboardInterrupt):
+        ts.run(turnover(), n=40, times=[15_000], device="cpu", method="ssa", threads=2, block=1)
+    left = own_threads()
+    assert any(thread.name.startswith("tauslab-cpu") for thread in left)
+    helper.join()
+    for thread in left:  # what had begun ends; launches that waited do not begin
+        thread.join(60)
+    assert not own_threads()
+    assert ts.run(turnover(), n=5, times=[1], device="cpu").n == 5
+
+
+@pytest.mark.parametrize("record", ["trajectories", "statistics,final"])
+def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
+    options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": "cpu", "threads": 1}
+    options |= {"block": 10, "method": "ssa", "record": record}
+    shown, show = [], Ensemble._show
+
+    def interrupting(self):
+        show(self)
+        shown.append(self.tally.blocks)
+        if len(shown) == 3:
+            _thread.interrupt_main()
+
+    path = tmp_path / "run.h5"
+    monkeypatch.setattr(Ensemble, "_show", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        ts.run(turnover(), output=path, **options)
+    monkeypatch.undo()
+    for thread in own_threads():
+        thread.join(60)
+    with ts.open(path) as broken:
+        assert "unfinished" in repr(broken)
+        done = int(broken.completed_blocks.sum())
+    assert shown[2] <= done < 300
+    with ts.run(turnover(), output=path, resume=True, **options) as whole:
+        assert whole.complete
+        other = ts.run(turnover(), **options)
+        assert np.array_equal(whole.mean("X"), other.mean("X"))
+        assert np.array_equal(whole.variance("X"), other.variance("X"))
+        assert np.array_equal(whole.final("X"), other.final("X"))
+
+
+def test_many_runs_leave_nothing_behind():
+    def open_files(networks, lattices):
+        for seed in range(networks):
+            ts.run(turnover(), n=5, times=[0, 1], seed=seed, device="cpu", threads=1)
+        for seed in range(lattices):
+            ts.run(cube(), seed=seed, device="cpu", threads=1)
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert open_files(1, 1) >= open_files(20, 3)
+    assert not own_threads()
+
+
+def test_threads_may_run_at_the_same_time():
+    alone = [ts.run(turnover(), n=80, times=[2], seed=s, device="cpu").counts("X") for s in (1, 2)]
+    found = {}
+
+    def run(seed):
+        found[seed] = ts.run(turnover(), n=80, times=[2], seed=seed, device="cpu").counts("X")
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(found[seed], alone[seed - 1]) for seed in (1, 2))
+
+
+def test_results_go_to_other_processes(tmp_path, monkeypatch):
+    """A copy opens the file for itself, wherever it is."""
+    monkeypatch.chdir(tmp_path)
+    options = {"n": 20, "times": [0, 1], "seed": 1, "device": "cpu"}
+    memory = pickle.loads(pickle.dumps(ts.run(turnover(), **options)))
+    with ts.run(turnover(), output="run.h5", **options) as result:
+        stored = pickle.dumps(result)
+    with ts.run(cube(), seed=1, device="cpu", output="cube.h5") as lattice:
+        of_lattice = pickle.dumps(lattice)
+        expected = lattice.counts("A")
+    monkeypatch.chdir("/")
+    with pickle.loads(stored) as copy, pickle.loads(of_lattice) as other:
+        assert np.array_equal(copy.counts("X"), memory.counts("X"))
+        assert np.array_equal(other.counts("A"), expected)
+
+
+def test_a_temporary_file_goes_nowhere():
+    with (
+        ts.run(cube(), seed=1, device="cpu") as result,
+        pytest.raises(ts.ConfigError, match="give the run an output="),
+    ):
+        pickle.dumps(result)
+
+
+def test_closed_results_say_so(tmp_path):
+    options = {"n": 20, "times": [0, 1], "seed": 1, "device": "cpu"}
+    result = ts.run(turnover(), output=tmp_path / "run.h5", **options)
+    lattice = ts.run(cube(), seed=1, device="cpu", output=tmp_path / "cube.h5")
+    assert repr(lattice).startswith(f"<LatticeResult {tmp_path / 'cube.h5'}: ")
+    assert repr(lattice).endswith("0 frames, 1 species (A), seed 1>")
+    for each, read in ((result, lambda: result.mean("X")), (lattice, lambda: lattice.counts("A"))):
+        each.close()
+        each.close()
+        assert repr(each).endswith(": closed>")
+        with pytest.raises(ts.InputFileError, match=r"\.h5 was closed: open it again"):
+            read()
