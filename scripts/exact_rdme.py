@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.kernels.backends.compilers import NATIVE, find_compilers
+from tauslab.kernels.backends.compilers import NATIVE, chosen_flags, find_compilers
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice import Lattice
 
@@ -128,7 +128,8 @@ def _program() -> ctypes.CDLL:
     compiler = next(c for c in find_compilers() if c.name in {"g++", "clang++"})
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "exact_rdme.so"
-        subprocess.run([*compiler.command, *FLAGS, "-o", str(library), str(SOURCE)], check=True)
+        command = [*compiler.command, *FLAGS, *chosen_flags()]
+        subprocess.run([*command, "-o", str(library), str(SOURCE)], check=True)
         program = ctypes.CDLL(str(library))
     program.exact_rdme.restype = ctypes.c_int64
     return program

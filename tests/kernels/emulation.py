@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
-from tauslab.kernels.backends.compilers import find_compilers
+from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
 from tauslab.kernels.cache import csrc_texts
 from tauslab.kernels.codegen import Style
@@ -18,6 +18,8 @@ from tauslab.kernels.codegen import Style
 PRELUDE = Path(__file__).with_name("emulated_prelude.h")
 BYTES = Path(__file__).with_name("csrc_bytes.h")
 FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psabi")
+# A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
+FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
 
 
 class EmulatedProgram:
@@ -95,7 +97,10 @@ class EmulatedBackend(CpuBackend):
             f"-DFIBER_BLOCKS={self._blocks}",
             f"-DORDER={self._order}",
         )
-        command = [*compiler.command, *FLAGS, *sizes, "-o", str(out)]
+        chosen = chosen_flags()
+        if chosen:
+            chosen += FIBER_FLAGS[compiler.name]
+        command = [*compiler.command, *FLAGS, *chosen, *sizes, "-o", str(out)]
         subprocess.run([*command, str(self._folder / source.file)], check=True)
         return EmulatedProgram(out, self._block, self._blocks)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tauslab.kernels.backends import compilers
 from tauslab.kernels.cache import cache_directory, compiled
-from tauslab.model.errors import OutputError
+from tauslab.model.errors import ConfigError, OutputError
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
@@ -69,3 +69,14 @@ def test_only_the_compiler_that_is_used_is_asked_for_its_version(monkeypatch):
     finally:
         compilers.host_compiler.cache_clear()
     assert asked == [("/bin/g++", "--version")]
+
+
+def test_flags_of_the_environment_come_last_and_make_another_library(monkeypatch):
+    """A library that was compiled for a sanitizer must not be taken without it."""
+    monkeypatch.delenv("TAUSLAB_CXXFLAGS", raising=False)
+    plain = compilers.host_compiler().flags()
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1 '-DNAME=a b'")
+    assert compilers.host_compiler().flags() == (*plain, "-O1", "-DNAME=a b")
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", "'-O1")
+    with pytest.raises(ConfigError, match="TAUSLAB_CXXFLAGS"):
+        compilers.host_compiler().flags()

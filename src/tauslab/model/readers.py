@@ -8,6 +8,7 @@ from typing import Any
 
 from tauslab.model.bionetgen import read_bngl
 from tauslab.model.bngl import read_net
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import DEEPEST
 from tauslab.model.lattice import Lattice
@@ -38,7 +39,8 @@ def read(path: str | Path) -> Network | Lattice:
         trouble = "it is a folder" if path.is_dir() else "there is no such file"
         raise ModelError(f"{path}: cannot be read: {trouble}")
     try:
-        return reader(path)
+        with reading(path):
+            return reader(path)
     except RecursionError:
         raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
 

@@ -17,7 +17,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.cli_help import EPILOG, Parser, examples, speaks
-from tauslab.runner.command_tools import code_alone, print_anything, require_text
+from tauslab.runner.command_tools import code_alone, print_anything, reading_result, require_text
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
@@ -48,7 +48,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         require_text(sys.argv[1:] if argv is None else argv)
         arguments = _parser().parse_args(argv)
-        arguments.process(arguments)
+        with reading_result(arguments):
+            arguments.process(arguments)
         sys.stdout.flush()
     except TauslabError as error:
         if speaks():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.damaged import reading
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.output.resume import require_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -43,12 +46,23 @@ def require_text(words: Sequence[str]) -> None:
             ) from None
 
 
+def reading_result(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """For a command that reads a result: wherever the file is damaged, one sentence says so."""
+    file = getattr(arguments, "file", None)
+    return nullcontext() if file is None else reading(file, InputFileError)
+
+
 def code_alone(error: BaseException) -> int | None:
     """Tell what ended a command of one process; its exit code, or None for a fault of ours."""
     if isinstance(error, KeyboardInterrupt):
         print("tauslab: interrupted", file=sys.stderr)
         return 130
-    if not isinstance(error, OSError) or error.errno not in _FULL or error.filename is not None:
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENAMETOOLONG:
+        print(f"tauslab: {str(error.filename)[:60]}...: {error.strerror}", file=sys.stderr)
+        return 2
+    if error.errno not in _FULL or error.filename is not None:
         return None
     # What is left in the buffer would fail once more when Python ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

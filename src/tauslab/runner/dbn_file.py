@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
@@ -33,7 +34,7 @@ def is_network(path: str | os.PathLike[str]) -> bool:
     import h5py
 
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path, InputFileError), h5py.File(path, "r") as file:
             return "dbn" in file and _text(file.attrs.get("method", "")) == METHOD
     except OSError:
         return False
@@ -141,12 +142,17 @@ def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNe
     InputFileError
         The file is missing, holds no network, lacks a dataset, or is unfinished.
     """
-    import h5py
-
     if not Path(path).is_file():
         raise InputFileError(f"{path}: there is no such file")
     if not is_network(path):
         raise InputFileError(f"{path} holds no dynamic Bayesian network: tauslab dbn makes one")
+    with reading(path, InputFileError):
+        return _load(path, unfinished)
+
+
+def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # noqa: FBT001
+    import h5py
+
     try:
         with h5py.File(path, "r") as file:
             if not unfinished and not file["progress/complete"][()]:
@@ -177,7 +183,7 @@ def _read(file: h5py.File) -> DynamicNetwork:
         {name: group[f"outside/{name}"][()] for name in names},
         nominal,
         {name: _plain(value) for name, value in file.attrs.items()},
-        {name: _text(data[()]) for name, data in file["model"].items()} if "model" in file else {},
+        {name: _text(file["model"][name][()]) for name in file.get("model", ())},
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tomllib
 import weakref
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.toml_values import Naming, load_toml
 from tauslab.runner.columns import texts
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def is_lattice_result(path: str | os.PathLike[str]) -> bool:
     import h5py
 
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path, InputFileError), h5py.File(path, "r") as file:
             method = file.attrs.get("method", "")
             return (method.decode() if isinstance(method, bytes) else method) == "rdme"
     except OSError:
@@ -44,7 +45,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The options that a lattice result was made with, by the names of `LatticeOptions`."""
     import h5py
 
-    with h5py.File(path, "r") as file:
+    with reading(path, InputFileError), h5py.File(path, "r") as file:
         found = file.attrs
         return {
             "seed": int(found["seed"]),
@@ -89,16 +90,22 @@ class LatticeResult:
             self._opened: h5py.File = h5py.File(self.path, "r")
         except OSError as error:
             raise InputFileError(f"{self.path} cannot be opened: {error}") from None
+        try:
+            with reading(self.path, InputFileError):
+                self._read_axes(replica)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_axes(self, replica: int) -> None:
         for name in _NEEDED:
             if name not in self._file:
-                self.close()
                 raise InputFileError(f"{self.path} is not a lattice result: it has no /{name}")
         self.species: tuple[str, ...] = tuple(texts(self._file["species"][()]))
         self.times: FloatArray = self._file["time"][()]
         replicated = self._file["counts"].ndim == 3
         self.n_replicas = self._file["counts"].shape[0] if replicated else 1
         if not 0 <= replica < self.n_replicas:
-            self.close()
             raise ConfigError(
                 f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
             )
@@ -165,7 +172,9 @@ class LatticeResult:
         """What each rank did: its planes, how these travelled, its speed; empty in old files."""
         if "profile" not in self._file:
             return []
-        columns = {name: values[()] for name, values in self._file["profile"].items()}
+        with reading(self.path, InputFileError):
+            group = self._file["profile"]
+            columns = {name: group[name][()] for name in group}
         return [
             {name: _plain(values[row]) for name, values in columns.items()}
             for row in range(len(columns["rank"]))
@@ -189,7 +198,8 @@ class LatticeResult:
         if "model/canonical" not in self._file:
             raise InputFileError(f"{self.path} holds no model, as /model/canonical")
         value = self._file["model/canonical"][()]
-        table: dict[str, Any] = tomllib.loads(value.decode())["lattice"]
+        with reading(self.path, InputFileError), Naming(f"{self.path}: /model/canonical"):
+            table: dict[str, Any] = load_toml(value.decode())["lattice"]
         return table
 
     def number(self, species: str) -> int:
@@ -220,7 +230,8 @@ class LatticeResult:
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
         if name not in self._file:
             raise ConfigError(f"{self.path} has no /{name}")
-        return np.asarray(self._file[name][(*self._lead, *index)])
+        with reading(self.path, InputFileError):
+            return np.asarray(self._file[name][(*self._lead, *index)])
 
     # ---------------------------------------------------------------- frames
 

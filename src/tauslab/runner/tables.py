@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import could_not_read
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner import columns
 from tauslab.runner.texts import some
@@ -102,7 +103,7 @@ def write_table(table: Table, path: Path) -> None:
                 writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
         unfinished.replace(path)
     except OSError as error:
-        if isinstance(error, OutputError):
+        if isinstance(error, OutputError) or could_not_read(error):
             raise
         raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:

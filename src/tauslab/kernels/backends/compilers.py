@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tauslab.kernels.cache import cache_directory, has_home
-from tauslab.model.errors import DeviceError
+from tauslab.model.errors import ConfigError, DeviceError
 
 
 def native_flag(machine: str) -> str:
@@ -47,7 +48,22 @@ class Compiler:
         """All flags, without input and output."""
         extra = () if self.name == "g++" else _CLANG_FLAGS
         language = ("-x", "c++") if self.name == "zig" else ()
-        return (*FLAGS, *extra, *language)
+        return (*FLAGS, *extra, *language, *chosen_flags())
+
+
+def chosen_flags() -> tuple[str, ...]:
+    """``$TAUSLAB_CXXFLAGS``, for sanitizers: they come after ours, and a key of the cache has them.
+
+    Raises
+    ------
+    ConfigError
+        A quotation in it has no end.
+    """
+    given = os.environ.get("TAUSLAB_CXXFLAGS", "")
+    try:
+        return tuple(shlex.split(given))
+    except ValueError:
+        raise ConfigError(f"TAUSLAB_CXXFLAGS = {given!r}: a quotation has no end") from None
 
 
 @cache

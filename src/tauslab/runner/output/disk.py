@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tauslab.model.errors import OutputError
+from tauslab.model.damaged import could_not_read
+from tauslab.model.errors import InputFileError, OutputError
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
 
@@ -65,6 +66,8 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
     ------
     OutputError
         It cannot be written; the temporary file is removed, and `path` is what it was.
+    InputFileError
+        What `build` reads is damaged.
     """
     temporary = path.with_name(f"{path.name}.tauslab-tmp")
     try:
@@ -75,6 +78,8 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
         _sync_path(path.parent, disk)
     except OSError as error:
         disk.remove(temporary)
+        if isinstance(error, InputFileError) or could_not_read(error):
+            raise  # of the file that is read: nothing is wrong with this one
         # An OutputError names the temporary file; its cause says why.
         raise write_error(path, error.__cause__ or error) from error
     except RuntimeError as error:

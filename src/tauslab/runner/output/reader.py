@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
@@ -89,16 +90,17 @@ def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Resul
     path = Path(path)
     file = _open(path)
     try:
-        _check_format(path, file)
-        data = FileData(file)
-        storage = file.attrs.get("storage")
-        if storage != "plain":
-            allow_parts(path)
-        if storage != "plain" and not checked:
-            _check_parts(path, data, file.attrs.get("run"))
-        if storage == "parts":
-            data.show("progress/blocks", _marks_in_parts(path, file))
-        return Result(data, dict(file.attrs), path, file.close)
+        with reading(path, InputFileError):
+            _check_format(path, file)
+            data = FileData(file)
+            storage = file.attrs.get("storage")
+            if storage != "plain":
+                allow_parts(path)
+            if storage != "plain" and not checked:
+                _check_parts(path, data, file.attrs.get("run"))
+            if storage == "parts":
+                data.show("progress/blocks", _marks_in_parts(path, file))
+            return Result(data, dict(file.attrs), path, file.close)
     except BaseException:
         file.close()
         raise

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
@@ -145,7 +147,13 @@ def existing_text(path: Path, name: str) -> str | None:
         return str(file.attrs[name]) if name in file.attrs else None
 
 
-def _open(path: Path) -> h5py.File:
+@contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
+    with reading(path, ConfigError), _opened(path) as file:
+        yield file
+
+
+def _opened(path: Path) -> h5py.File:
     import h5py
 
     try:
