@@ -12,6 +12,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -51,12 +52,18 @@ class Passed:
 
 
 class RecordingStream(CpuStream):
+    """Its launches can be recorded; with `pause` (s), each begins so much later."""
+
+    pause = 0.0
+
     def __init__(self, backend):
         super().__init__()
         self._backend = backend
 
     def submit(self, work):
         if self._backend.recording is None:
+            if self.pause:
+                super().submit(functools.partial(time.sleep, self.pause))
             super().submit(work)
         else:
             self._backend.recording.append(work)
@@ -170,7 +177,7 @@ def whole(name):
     return state
 
 
-def advanced(comm, name, options, threads=1, closed=(), *, aside=False):
+def advanced(comm, name, options, threads=1, closed=(), *, aside=False, slow=None):
     """The slab of a rank after all steps, in three batches; how often launches were recorded."""
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
@@ -178,6 +185,8 @@ def advanced(comm, name, options, threads=1, closed=(), *, aside=False):
     backend.closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
+    if slow is not None:
+        getattr(engine, slow).pause = 0.001
     engine.load_start()
     for marks in ([3], [1, 20], [STEPS - 23]):
         engine.run_sampled(marks)
@@ -207,6 +216,15 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record):
     same([state for state, _, _ in found], whole(name))
     assert all((count > 0) == record for _, count, _ in found)
     assert {way for *_, ways in found for way in ways} <= {"peer", None}
+
+
+@pytest.mark.parametrize("slow", ["stream", "edge_stream"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_streams_may_be_as_slow_as_they_like(slow, depth):
+    """What one stream needs of the other it waits for, however late that comes."""
+    options = HaloOptions(transport="peer", depth=depth, record=False)
+    found = on_threads(2, lambda comm: advanced(comm, "crowded", options, slow=slow))
+    same([state for state, _, _ in found], whole("crowded"))
 
 
 def test_each_neighbour_has_its_own_transport():

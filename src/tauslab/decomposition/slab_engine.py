@@ -148,6 +148,8 @@ class SlabEngine(LatticeEngine):
             return
         self.edge_stream.wait_for(self.stream.record())
         self.halo.send(self.edge_stream)
+        if self.depth > 1:
+            self._wait_for_message()
         left = self._replay(self.halo, steps)
         for index in range(left):
             self._step(self.halo, index % self.depth, last=index == left - 1)
@@ -198,8 +200,14 @@ class SlabEngine(LatticeEngine):
         self.step += 1
         halo.send(edge)
         self._mark("sent", 1, edge)
-        # Particles that come to wait in the next step must not get into this message.
-        self.stream.wait_for(finished_edges if self.depth == 1 else edge.record())
+        if self.depth == 1:
+            self.stream.wait_for(finished_edges)
+        else:
+            self._wait_for_message()
+
+    def _wait_for_message(self) -> None:
+        """Let no particle come to wait in the next step while those that wait are packed."""
+        self.stream.wait_for(self.edge_stream.record())
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: see `planes_of_a_block`."""
