@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import gc
 import pickle
+import signal
 import threading
 import time
 from pathlib import Path
@@ -32,10 +33,19 @@ def cube() -> ts.Lattice:
     return lattice
 
 
+@pytest.fixture
+def interruptible():
+    """As a user's process is: one of pytest-xdist ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("tauslab")]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_is_not_kept_waiting_by_kernels():
     """They cannot be stopped; of a trajectory of hours a user would wait for its end."""
     ts.run(turnover(), n=1, times=[0], device="cpu")  # compiled
@@ -59,6 +69,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
     assert ts.run(turnover(), n=5, times=[1], device="cpu").n == 5
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("record", ["trajectories", "statistics,final"])
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
     options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": "cpu", "threads": 1}

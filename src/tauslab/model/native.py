@@ -92,7 +92,7 @@ def _network(data: dict[str, Any], stem: str) -> Network:
         where = f"[[features]] number {index}"
         only_keys(table, _FEATURE, where)
         listed.append(Feature(*(as_text(table.get(k), f"{where}, {k}") for k in _FEATURE)))
-    network.features = [*listed, *(f for f in network.features if f not in listed)]
+    network.features = listed or network.features  # a normal form lists all that there are
     if not network.features:
         network.validate()
     return network
