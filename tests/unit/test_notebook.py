@@ -59,7 +59,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
     helper = threading.Thread(target=interrupt)
     helper.start()
     with pytest.raises(KeyboardInterrupt):
-        ts.run(turnover(), n=40, times=[15_000], device="cpu", method="ssa", threads=2, block=1)
+        ts.run(turnover(), n=40, times=[75_000], device="cpu", method="ssa", threads=2, block=1)
     left = own_threads()
     assert any(thread.name.startswith("tauslab-cpu") for thread in left)
     helper.join()
