@@ -110,4 +110,5 @@ def test_equations_may_have_negative_constants_and_such_of_time() -> None:
     with pytest.raises(ModelError, match=r"it must be finite$"):
         check_rates(network, values | {"k": float("inf")}, negative=True)
     network.add_reaction("->", law="k * (1 + time)", name="clock")
+    network.add_feature(Feature("time", "reaction clock", "it uses the time"))
     check_rates(network, values)

@@ -57,6 +57,7 @@ def test_it_runs_and_says_what_was_assumed(stirred, tmp_path, capsys):
     assert main(["check", str(stirred)]) == 0
     text = capsys.readouterr().out
     assert "note: no lattice: a well-stirred model, its constants taken as stochastic" in text
+    assert "note: 2 A: the propensity is k n (n - 1) / 2; some versions" in text
     assert "note: writeInterval = 100: not used" in text
     assert "note: output of 1 runs in the file is not read" in text
     out = str(tmp_path / "out.h5")

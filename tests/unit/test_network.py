@@ -165,6 +165,17 @@ def test_unknown_species_of_a_reaction() -> None:
         network.validate()
 
 
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [("k * Z", "'Z' is not defined"), ("-" * 201 + "X", "operations are nested more than 200")],
+)
+def test_the_limit_of_a_law_is_checked_too(limit: str, reason: str) -> None:
+    network = _network()
+    network.add_reaction("X ->", law="k * X", limit=limit, name="last")
+    with pytest.raises(ModelError, match=f"reaction last: {reason}"):
+        network.validate()
+
+
 def test_overrides_are_checked() -> None:
     network = _network()
     with pytest.raises(ConfigError, match="'K' is not a parameter of demo; parameters: k, k2"):

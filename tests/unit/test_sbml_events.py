@@ -98,6 +98,37 @@ def test_delays(tmp_path):
         require_support(kept, "ode")
 
 
+def test_a_trigger_that_is_true_from_the_start_does_not_come_late(tmp_path):
+    """It turned true at -1, where no event is: its delay does not bring it to 2."""
+    found = network_of(tmp_path, event("a", "time >= -1", {"x": "7"}, more=delay("3")))
+    assert coming(found) == []
+
+
+@pytest.mark.parametrize(
+    ("trigger", "more"),
+    [
+        ("time > factorial(T)", ""),
+        ("factorial(T) < time", ""),
+        ("time >= 2", delay("factorial(T)")),
+        ("time >= 2", priority("factorial(T)")),
+        ("time >= delay(T, 1)", ""),
+    ],
+)
+def test_what_an_event_cannot_compute_is_refused(tmp_path, trigger, more):
+    """And is no event that never comes, or comes in any order."""
+    found = network_of(tmp_path, event("a", trigger, {"x": "7"}, more=more))
+    with pytest.raises(ModelError, match=r"event a: (functions outside|delays are)"):
+        require_support(found, "ode")
+
+
+def test_a_parameter_called_time_is_not_the_time(tmp_path):
+    text = event("a", "T >= 2", {"x": "7"}).replace("<ci> T </ci>", "<ci> time </ci>")
+    assert "<ci> time </ci>" in text
+    found = network_of(tmp_path, text, starts=(("x", 1.0), ("time", 3.0)))
+    with pytest.raises(ModelError, match="event a: events are not supported by ode"):
+        require_support(found, "ode")
+
+
 def test_values_of_simultaneous_events_are_those_before_any(tmp_path):
     """Two events exchange values; of two that read late the second finds what the first set."""
     early = network_of(

@@ -7,7 +7,7 @@ import pytest
 from sbml_factory import mathml, model, parameter, reaction, read_text, species
 
 import tauslab as ts
-from tauslab.model.canonical import canonical_text
+from tauslab.model.canonical import canonical_text, model_sha256
 from tauslab.model.check import require_support
 from tauslab.model.errors import ModelError
 from tauslab.model.native import read_toml_text
@@ -75,6 +75,9 @@ def test_conversion_factors(tmp_path):
     network = read_text(tmp_path, text)
     kinds_found = [(f.kind, f.element) for f in network.features]
     assert kinds_found == [("conversion factor", "species X"), ("conversion factor", "species Y")]
+    again = read_toml_text(canonical_text(network), tmp_path / "again.toml")
+    assert (again.features, again.rates) == (network.features, network.rates)
+    assert model_sha256(again) == model_sha256(network)
     found = amounts(network, [1.0], ["X", "Y", "B"])
     assert found == pytest.approx(np.array([[16.0], [11.0], [10.0]]))
 

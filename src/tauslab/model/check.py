@@ -122,8 +122,8 @@ def check_rates(
     """
     known: dict[Expression, float] = {}
     for reaction, form in mass_action_reactions(network):
-        if form is None or not symbols(form.constant) <= parameter_values.keys():
-            continue  # the time has no value yet: equations may use it
+        if form is None:
+            continue
         if form.constant not in known:
             known[form.constant] = evaluate(form.constant, parameter_values)
         value = known[form.constant]

@@ -59,6 +59,10 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     notes.append(
         "no lattice: a well-stirred model, its constants taken as stochastic constants (1/s)"
     )
+    if (found.types == 3).any():
+        notes.append(
+            "2 A: the propensity is k n (n - 1) / 2; some versions of that program have twice it"
+        )
     notes += [f"{key} = {parameters[key]}: not used" for key in _INTERVALS if key in parameters]
     note_what_is_dropped(file, parameters, notes)
     network.notes = notes

@@ -92,7 +92,10 @@ def _network(data: dict[str, Any], stem: str) -> Network:
         where = f"[[features]] number {index}"
         only_keys(table, _FEATURE, where)
         listed.append(Feature(*(as_text(table.get(k), f"{where}, {k}") for k in _FEATURE)))
-    network.features = listed or network.features  # a normal form lists all that there are
+    if network.source_digest is not None and listed:  # they are all that the source has
+        network.features = listed
+    else:
+        network.features = [*listed, *(f for f in network.features if f not in listed)]
     if not network.features:
         network.validate()
     return network

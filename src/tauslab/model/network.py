@@ -290,6 +290,8 @@ class Network:
                 if species not in self.species:
                     raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
             self._check_expression(reaction.law, where, deep)
+            if reaction.limit is not None:
+                self._check_expression(reaction.limit, where, deep)
         for name, tree in self.rates.items():
             self._check_expression(tree, f"rate rule for {name}", deep)
         for event in self.events:

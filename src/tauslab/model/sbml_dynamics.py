@@ -64,9 +64,14 @@ def _read_event(
     trigger = maths.read(event.getTrigger().getMath(), where)
     delay = maths.read(event.getDelay().getMath(), where) if event.isSetDelay() else Number(0.0)
     priority = _priority(event, maths, where)
-    network.features[:] = before  # the time in a trigger is no feature of its own
+    network.features[:] = (
+        before
+        + [  # the time in a trigger is no feature of its own
+            feature for feature in network.features[len(before) :] if feature.kind != "time"
+        ]
+    )
     times = switch_times(trigger, network.parameters)
-    if times is None:
+    if times is None or ("time" in symbols(trigger) and _is_called_time(network)):
         return refused("event", "its trigger depends on what the model computes")
     starts = event.getTrigger()
     if starts.isSetInitialValue() and not starts.getInitialValue():
@@ -95,6 +100,11 @@ def _read_event(
     ]
 
 
+def _is_called_time(network: Network) -> bool:
+    """Whether the model calls something ``time``: then a trigger does not tell it from the time."""
+    return any("time" in group for group in (network.species, network.parameters, network.rules))
+
+
 def _priority(event: Any, maths: MathReader, where: str) -> Expression | None:
     if not event.isSetPriority():
         return None
@@ -105,7 +115,7 @@ def _delayed(time: Expression, delay: Expression) -> Expression:
     """A delayed time; one that never comes (0 or less) stays so."""
     late = folded(call("add", time, delay))
     if isinstance(time, Number):
-        return late
+        return late if time.value > 0 else time
     return call("if", call("gt", time, 0.0), late, 0.0)
 
 

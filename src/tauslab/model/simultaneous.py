@@ -87,12 +87,14 @@ def _by_priority(network: Network, group: list[TimedAssignments]) -> list[TimedA
 def _refuse_chances(network: Network, events: Sequence[TimedAssignments]) -> None:
     """Refuse events of unlike times that come at the same time and disturb each other."""
     values, rules = _parameter_values(network), network.rule_expressions()
-    known = [event for event in events if symbols(event.time) <= values.keys()]
-    for one, other in itertools.combinations(known, 2):
-        time = evaluate(one.time, values)
-        same = one.time != other.time and time > 0 and time == evaluate(other.time, values)
-        if same and _disturbs(one, other, rules):
-            _refuse(network, other, f"it comes at the same time as event {one.name}")
+    found: dict[float, list[TimedAssignments]] = {}
+    for event in events:
+        if symbols(event.time) <= values.keys() and (time := evaluate(event.time, values)) > 0:
+            found.setdefault(time, []).append(event)
+    for together in found.values():
+        for one, other in itertools.combinations(together, 2):
+            if one.time != other.time and _disturbs(one, other, rules):
+                _refuse(network, other, f"it comes at the same time as event {one.name}")
 
 
 def _parameter_values(network: Network) -> dict[str, float]:
