@@ -81,7 +81,7 @@ class SharedBackend(CpuBackend):
         super().__init__(options)
         self.recording = None
         self.recorded = 0
-        self.closed = False
+        self.memory_closed = False
 
     def stream(self, *, urgent=False):
         del urgent
@@ -89,7 +89,7 @@ class SharedBackend(CpuBackend):
         return self._streams[-1]
 
     def export_memory(self, buffer):
-        if self.closed:
+        if self.memory_closed:
             raise DeviceError("its memory is closed")
         handle = str(id(buffer)).encode()
         self.windows[handle] = buffer
@@ -182,7 +182,7 @@ def advanced(comm, name, options, threads=1, closed=(), *, aside=False, slow=Non
     lattice = MODELS[name]()
     backend = SharedBackend(BackendOptions(threads=threads))
     backend.waits_aside = aside
-    backend.closed = comm.rank in closed
+    backend.memory_closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
     engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
     if slow is not None:
