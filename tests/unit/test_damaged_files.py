@@ -5,6 +5,7 @@ A deterministic part of what scripts/fuzz_commands.py does at random.
 
 from __future__ import annotations
 
+import errno
 import random
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from result_factory import samples, write
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError, ModelError
+from tauslab.runner.cli import main
+from tauslab.runner.command_tools import code_alone
 from tauslab.runner.lattice_result import LatticeResult
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
@@ -153,3 +156,37 @@ def test_only_what_hdf5_raised_counts_as_damage():
         raise ModelError("never seen")
     with pytest.raises(OSError, match="full"), reading("a.h5"):
         raise OSError(28, "full")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("run LONG.xml", "cannot be read: File name too long"),
+        ("dbn LONG.net", "cannot be read: File name too long"),
+        ("rdme LONG.toml", "cannot be read: File name too long"),
+        ("check LONG.toml", "cannot be read: File name too long"),
+        ("run MODEL -n 2 --t-end 1 --device cpu -o LONG.h5", "cannot be made: File name too long"),
+        ("info LONG.h5", "aaa...: File name too long"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_bad_input(data, capsys, command, told):
+    words = command.replace("LONG", "a" * 300).split()
+    found = [str(data / "net" / "birth-death.net") if w == "MODEL" else w for w in words]
+    assert main(found) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_may_not_be_looked_at_is_bad_input(capsys, monkeypatch):
+    """Told without such a file: who runs tests in a container may look at everything."""
+    refusal = PermissionError(errno.EACCES, "Permission denied", "no/m.h5")
+
+    def refused(_):
+        raise refusal
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert main(["run", "no/m.xml"]) == 2
+    assert code_alone(refusal) == 2
+    told = "tauslab: no/m.xml: cannot be read: Permission denied\n"
+    assert capsys.readouterr().err == told + "tauslab: no/m.h5: Permission denied\n"

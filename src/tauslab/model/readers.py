@@ -35,9 +35,12 @@ def read(path: str | Path) -> Network | Lattice:
     if reader is None:
         given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         raise ModelError(f"{path}: {given}; a model is one of {', '.join(READERS)}")
-    if not path.is_file():
-        trouble = "it is a folder" if path.is_dir() else "there is no such file"
-        raise ModelError(f"{path}: cannot be read: {trouble}")
+    try:
+        if not path.is_file():
+            trouble = "it is a folder" if path.is_dir() else "there is no such file"
+            raise ModelError(f"{path}: cannot be read: {trouble}")
+    except OSError as error:  # its folder may not be looked into, or no file has so long a name
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         with reading(path):
             return reader(path)

@@ -19,6 +19,8 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.output.resume import require_place
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
+_LONG = 60  # letters of a file's name
 
 
 def print_anything() -> None:
@@ -59,8 +61,10 @@ def code_alone(error: BaseException) -> int | None:
         return 130
     if not isinstance(error, OSError):
         return None
-    if error.errno == errno.ENAMETOOLONG:
-        print(f"tauslab: {str(error.filename)[:60]}...: {error.strerror}", file=sys.stderr)
+    if error.errno in _OF_THE_NAME and error.filename is not None:
+        name = str(error.filename)
+        shown = name if len(name) <= _LONG else name[:_LONG] + "..."
+        print(f"tauslab: {shown}: {error.strerror}", file=sys.stderr)
         return 2
     if error.errno not in _FULL or error.filename is not None:
         return None

@@ -22,6 +22,7 @@ from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.lattice_parts import Begun
 from tauslab.runner.output.lattice_writer import LatticeWriter
+from tauslab.runner.output.resume import require_place
 from tauslab.runner.run import open_backend
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
@@ -65,7 +66,9 @@ def run_lattice(
     try:
         _run(task, path, comm, grid, stop, tell)
         result = agree(comm, lambda: LatticeResult(path))
-    except BaseException:
+    except BaseException as error:
+        if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
+            error.args = (str(error).partition(":")[0],)
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -96,10 +99,7 @@ def _check_output(options: LatticeOptions, comm: Communicator) -> None:
         if comm.local_size < comm.size:
             raise ConfigError("a lattice on several nodes needs an output that all of them can see")
         return
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path}: the folder {path.parent} does not exist")
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder; -o takes the name of a file")
+    require_place(path)
     if path.exists() and not options.overwrite and not options.resume:
         raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
     if path.exists() and options.resume and not is_lattice_result(path):

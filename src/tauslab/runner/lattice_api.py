@@ -79,7 +79,7 @@ def run_on_lattice(  # noqa: PLR0913 - the options of the command line, by keywo
         As in `run_ensemble`. Without `output` the result lies in a temporary file.
     stop
         Asked twice a second; True, on any rank, ends the run with a checkpoint and `StoppedEarly`,
-        and ``resume=True`` goes on.
+        and ``resume=True`` goes on; without `output` nothing is left.
 
     Returns
     -------

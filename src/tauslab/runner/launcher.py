@@ -44,10 +44,20 @@ def check_library(library: str, environment: Mapping[str, str] = os.environ) -> 
     MPICH and its kin find each other through PMI; of a launcher that offers PMIx they know nothing
     unless they were built for it, which the options of their build tell.
     """
-    ranks = environment.get("OMPI_COMM_WORLD_SIZE", "1")
     kin = re.search(r"MPICH|MVAPICH|Intel", library)
-    if kin and "PMI_RANK" not in environment and "pmix" not in library.lower() and ranks != "1":
+    if kin is None or "PMI_RANK" in environment or "pmix" in library.lower():
+        return
+    ranks = environment.get("OMPI_COMM_WORLD_SIZE", "0")
+    # Even one rank ends: MPICH finds PMIx in these variables. Intel's may be told to use it.
+    pmix = "PMIX_RANK" in environment and library.startswith("MPICH")
+    if int(ranks) > 1 or (pmix and ranks != "0"):
         raise _alike(f"the launcher is Open MPI's but mpi4py uses {kin[0]}: {_HOW}", int(ranks))
+    if pmix:
+        raise _alike(
+            f"the launcher offers PMIx, which the {kin[0]} of mpi4py does not know: start tauslab "
+            "with srun --mpi=pmi2, or with the mpirun of that MPI",
+            int(environment.get("SLURM_NTASKS", "1")),
+        )
 
 
 def check_launcher(

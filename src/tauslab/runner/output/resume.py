@@ -90,15 +90,18 @@ def require_place(path: Path) -> None:
     Raises
     ------
     ConfigError
-        The folder is missing or not writable, or the path is a folder.
+        The folder is missing or not writable, the path is a folder, or its name is too long.
     """
     folder = path.parent
-    if not folder.is_dir():
-        raise ConfigError(f"{path}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{path}: the folder {folder} is not writable")
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder; -o takes the name of a file")
+    try:
+        if not folder.is_dir():
+            raise ConfigError(f"{path}: the folder {folder} does not exist")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"{path}: the folder {folder} is not writable")
+        if path.is_dir():
+            raise ConfigError(f"{path} is a folder; -o takes the name of a file")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
 
 
 def require_same_run(path: Path, layout: Layout, option: str) -> None:
