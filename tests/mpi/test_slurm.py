@@ -199,13 +199,13 @@ def test_a_job_near_its_limit_is_requeued_and_completes_its_file(slurm, submit, 
 @pytest.mark.timeout(1200)
 def test_slurm_itself_sends_the_signal_before_the_limit(slurm, submit, tmp_path):
     """Minutes long: SLURM counts limits in minutes, and may send the signal one of them early."""
-    more = ["-n", 40000, "--t-end", 10, "--block", 50, *RUN, "-o", "out.h5", "--quiet"]
+    more = ["-n", 150000, "--t-end", 10, "--block", 50, *RUN, "-o", "out.h5", "--quiet"]
     job = submit("requeue.sbatch", [SCHLOGL, *more], "--time=2", "--signal=B:USR1@60")
     begun = time.monotonic()
     restarts = come_back(slurm, tmp_path, job, patience=800.0)
     print(f"requeued {restarts} times; done after {time.monotonic() - begun:.0f} s")
     assert restarts > 0
-    assert lines(tmp_path / "out.h5") == plain(tmp_path, n=40000, t_end=10)
+    assert lines(tmp_path / "out.h5") == plain(tmp_path, n=150000, t_end=10)
 
 
 def test_an_array_shares_the_points_of_a_table(slurm, submit, tmp_path):
