@@ -16,6 +16,7 @@ from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
+from tauslab.kernels.rejection import write_items
 from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import (
     build_terms,
@@ -206,9 +207,15 @@ def tables_of(
         weights = change_weights(network)
     book = TableBook()
     reactions = network.reactions
-    _write_laws(book, reactions)
+    forms = _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
+    book.constant("FAST_PARTS", 0)
+    book.macro("KEEPS_SUMS", value=False)
+    book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    if selector == "rssa":
+        write_items(book, network, forms, firings)
+        return book
     owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
@@ -223,10 +230,7 @@ def tables_of(
     items = len(stored) if grouped else None
     write_groups(book, len(network.species), items, highest_exponent(reactions))
     book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
-    for name in ("FAST_PARTS", "FAST_WHOLE"):
-        book.constant(name, 0)
-    book.macro("KEEPS_SUMS", value=False)
-    book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    book.constant("FAST_WHOLE", 0)
     return book
 
 
@@ -245,8 +249,11 @@ def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) 
     return chosen[np.argsort(-often, kind="stable")]
 
 
-def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> None:
-    """Write a record of constant, species and kind for every reaction, and rows of longer ones."""
+def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArray:
+    """Write a record of constant, species and kind for every reaction, and rows of longer ones.
+
+    Returns species and kind, ``[reaction, 3]``.
+    """
     forms = [_form(reaction) for reaction in reactions]
     longer = [r for r, (_, _, kind) in zip(reactions, forms, strict=True) if kind == LONGER]
     kept = {id(reaction) for reaction in longer}
@@ -255,6 +262,7 @@ def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> None:
     book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
     _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
     _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
+    return form
 
 
 def _form(reaction: LoweredReaction) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.tables import MOST_ENTRIES, IntArray, Pairs, Rows, TableBook, distinct, padded
+from tauslab.kernels.tables import MOST_ENTRIES, IntArray, Pairs, Rows, TableBook, distinct_pairs, padded
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
 # per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:
@@ -111,12 +111,12 @@ def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> li
     child, _ = forest.sums.nodes()
     which, species = lists.expand(np.arange(len(lists.start) - 1))
     pair, leaf = leaves.expand(species)
-    in_list, leaf = _distinct(which[pair], leaf)
+    in_list, leaf = distinct_pairs(which[pair], leaf)
     stages = [(in_list, forest.stored[leaf], forest.leaves_at + leaf)]
     updated = [(in_list, forest.leaves_at + leaf)]
     pair, chunk = chunks.expand(species)
     changed, own = _owners_among(forest, species, wide=False)
-    in_list, chunk = _distinct(
+    in_list, chunk = distinct_pairs(
         np.concatenate([which[pair], which[changed]]),
         np.concatenate([chunk, forest.chunks.first[own]]),
     )
@@ -135,7 +135,7 @@ def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> li
             in_list, place = _joined(updated)
             above = parent[place]
             here = (above >= 0) & (stage_of[above] == stage)
-            in_list, node = _distinct(in_list[here], above[here])
+            in_list, node = distinct_pairs(in_list[here], above[here])
             nodes.append((in_list, child[node], value[node]))
             updated.append((in_list, value[node]))
     return stages + nodes
@@ -154,7 +154,7 @@ def _owners(
     in_list, place = _joined(updated)
     met = of_place[place]
     changed, own = _owners_among(forest, species, wide=True)
-    return _distinct(
+    return distinct_pairs(
         np.concatenate([in_list[met >= 0], which[changed]]),
         np.concatenate([met[met >= 0], own]),
     )
@@ -185,10 +185,3 @@ def _lists(sections: list[Columns], n_lists: int) -> tuple[IntArray, IntArray]:
 
 def _joined(pairs: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
     return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
-
-
-def _distinct(part: IntArray, item: IntArray) -> tuple[IntArray, IntArray]:
-    """Distinct pairs, sorted."""
-    width = int(item.max()) + 1 if len(item) else 1
-    key = distinct(part * width + item)
-    return key // width, key % width

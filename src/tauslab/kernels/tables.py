@@ -94,6 +94,13 @@ def distinct(numbers: IntArray) -> IntArray:
     return ordered[new]
 
 
+def distinct_pairs(part: IntArray, item: IntArray) -> tuple[IntArray, IntArray]:
+    """The different pairs, sorted by their first numbers and then by their second."""
+    width = int(item.max()) + 1 if len(item) else 1
+    key = distinct(part * width + item)
+    return key // width, key % width
+
+
 class TableBook:
     """Collects tables by name into one array of whole numbers and one of reals."""
 

@@ -18,8 +18,7 @@
 // IS_DENSE: start, events and the choice are those of dense.h.
 #pragma once
 
-#include "laws.h"
-#include "network_tables.h"
+#include "propensities.h"
 #include "streams.h"
 #include "team.h"
 
@@ -27,58 +26,6 @@
 // number of reactions; else a sum of partners' counts, in which longer lists have their first run of
 // 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
-
-// Whole numbers of terms; narrow ones are proved to do by `kernels/bounds.py`.
-#if WIDE_WHOLE
-typedef i64 Whole;
-#else
-typedef i32 Whole;
-#endif
-
-// Whole numbers of a trajectory, of which the first FAST_WHOLE stand in fast memory.
-struct WholeNumbers {
-    Whole *fast;
-    TeamArray<Whole> rest;  // from the first on
-    DEVICE_MEMBER Whole &operator[](i64 i) const {
-        if (FAST_WHOLE == N_WHOLE) return fast[(u32)i];
-        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[(u32)i] : rest[i];
-    }
-};
-
-// A trajectory in flight.
-struct State {
-    TeamArray<i32> x;     // counts
-    WholeNumbers n;       // of terms, and of runs of 32 partners
-    TeamArray<double> v;  // sums, see `kernels/forest.py` for their places
-    const double *c;      // constants of the row
-};
-
-// What the propensity of a reaction is, in its record's last word; else a constant times the counts
-// of so many species, 0 to 2, that its record names.
-enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
-
-// Propensity of reaction j from its law, or its rows of orders and of least counts.
-DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const State &s) {
-    if (source == GENERAL_LAW) return general_propensity(j, s.x, s.c, tables);
-    for (i32 i = tables.at(AT_NEED_ROW, j); i < tables.at(AT_NEED_ROW, j + 1); ++i)
-        if (s.x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
-    double product = 1.0;
-    for (i32 i = tables.at(AT_ORDER_ROW, j); i < tables.at(AT_ORDER_ROW, j + 1); ++i) {
-        const double count = (double)s.x[tables.at(AT_ORDER_SPECIES, i)];
-        for (i32 taken = 0; taken < tables.at(AT_ORDER_COUNT, i); ++taken)
-            product = product * (count - (double)taken);
-    }
-    return constant_of(source, tables.real[AT_LITERAL + j], s.c) * product;
-}
-
-DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
-    const IntQuad law = tables.quad(AT_LAW, j);
-    if (law.d == LONGER) return longer_propensity(tables, j, law.a, s);
-    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], s.c);
-    if (law.d == 0) return constant;
-    const double first = (double)s.x[law.b], second = (double)s.x[law.c];
-    return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
-}
 
 // Rate constant of a term; of a term whose number is not stored, times that number, from the table
 // AT_TERM_LITERAL, and alone from AT_TERM_RATE.

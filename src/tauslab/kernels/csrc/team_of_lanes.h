@@ -157,6 +157,22 @@ DEVICE double lanes_sum(const Value &value) {
     return LaneSums<Value>(value).total();
 }
 
+template <class Value, class Store>
+DEVICE void lanes_partial_sums(const Value &value, Store store) {
+    double held[2 * EACH];
+    UNROLL for (int i = 0; i < EACH; ++i) held[EACH + i] = value(own_lane() + i * TEAM_LANES);
+    UNROLL for (int size = EACH / 2; size > 0; size /= 2)
+        UNROLL for (int i = 0; i < size; ++i) {
+            held[size + i] = held[2 * size + i] + held[3 * size + i];
+            store(size * TEAM_LANES + own_lane() + i * TEAM_LANES, held[size + i]);
+        }
+    double sum = held[1];
+    UNROLL for (int size = TEAM_LANES / 2; size > 0; size /= 2) {
+        sum += LANES_EXCHANGE(TEAM_LANES, sum, size);
+        if (own_lane() < size) store(size + own_lane(), sum);
+    }
+}
+
 // The first of `width` lanes; others are zero.
 template <class Value>
 struct FirstLanes {

@@ -72,6 +72,14 @@ DEVICE int lanes_choose(int width, const Value &value, double &target) {
     return Butterfly<LANES, Value>(value).choose(target);
 }
 
+// `store(i, sum)` for all partial sums of a butterfly of 32 lanes: 1 is the total, the two halves of
+// number `size + i` are `2 * size + i` and `3 * size + i` (see Butterfly).
+template <class Value, class Store>
+DEVICE void lanes_partial_sums(const Value &value, Store store) {
+    const Butterfly<LANES, Value> sums(value);
+    for (int i = 1; i < LANES; ++i) store(i, sums.at[i]);
+}
+
 // The first of `count` lanes at which the sum of whole numbers so far exceeds `rank`, which is then
 // what is left for that lane; `count`, and the rank less the sum, if there is none.
 template <class Value, class Number>

@@ -1,7 +1,7 @@
 // Sample records of a team, from tables: no text of the size of the network.
 #pragma once
 
-#include "forest.h"
+#include "propensities.h"
 #include "sampling.h"
 
 DEVICE void record_all(const Tables &tables, i32 *cell, const State &s) {

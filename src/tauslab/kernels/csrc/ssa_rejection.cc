@@ -1,0 +1,53 @@
+// Exact stochastic simulation by rejection with bounds, for networks too large to unroll whose counts
+// are large (rejection.h): the network is read from tables, and a team of threads runs one
+// trajectory (team.h). A pilot, which counts how often each reaction fires, candidates and bounds
+// made, has a stream of its own.
+#include "model.h"
+#include "prelude.h"
+#include "rejection_walk.h"
+
+TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
+            const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+            const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
+            i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
+            const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
+            double *all_values, i32 *all_counts, Whole *, [[maybe_unused]] u64 *firings) {
+    const Recorder out = {counts, observables, final_counts, status, n_times};
+    const Tables tables = {whole_tables, real_tables};
+    TEAM_MEMORY(fast, FAST_PARTS > 0 ? N_COUNTS / 2 : 0);
+    State s;
+    s.v = {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
+    s.x = {FAST_PARTS > 0 ? (i32 *)fast : all_counts + TEAM_OFFSET(N_COUNTS), TEAM_STRIDE};
+    s.n = {nullptr, {nullptr, 1}};
+    Batch batch;
+    u64 fired = 0;
+
+    for (;;) {
+        const i64 row = team_same(team_leader() ? (i64)atomic_add(next_row, 1) : 0);
+        if (row >= rows) break;
+        const Place place = place_of(first, row, per_point, before);
+        s.c = constants + place.input * constants_stride;
+        team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[place.input * initial_stride + i]; });
+        clear_reaches(s);
+        team_sync();
+        Course course(tables, s, max_steps, firings);
+        Samples samples(tables, out, row, times);
+        u64 number = 0;
+        u8 ended = DONE;
+        while (!samples.done() && goes_on(course)) {
+            batch.make(*keys, place, number);
+            if (!take(course, batch, samples, ended)) break;
+            number += LANES;
+            course.end_batch(batch);
+        }
+        if (ended == DONE && !samples.done()) {
+            ended = course.total == 0 ? ABSORBED : NOT_A_NUMBER;
+            if (ended == ABSORBED) samples.record(infinity(), s);
+        }
+        record_end(tables, out, row, samples.k, ended, s);
+        team_sync();
+        fired += course.events;
+        if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS], number);
+    }
+    if (team_leader()) atomic_add(events, fired);
+}
