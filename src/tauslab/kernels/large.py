@@ -116,10 +116,12 @@ class LargeNetwork:
         ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
     team
         Threads that run one trajectory.
-    weights
-        How often each species changes, f64 ``[species]``; None guesses it from the network.
+    firings
+        How often each reaction fired in a pilot, f64 ``[reaction]``; None guesses it from the
+        network.
     pilot
-        Count in `firings`, u64 ``[reaction]``, how often each reaction fires.
+        Count in `firings`, u64 ``[reaction + 2]``, how often each reaction fires; then come what
+        `rssa` tries and computes: candidates, and bounds of propensities that were made again.
     expected
         How many trajectories will run, and from which counts.
 
@@ -136,12 +138,12 @@ class LargeNetwork:
         selector: str,
         team: int,
         *,
-        weights: FloatArray | None = None,
+        firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
-        book = tables_of(network, selector, weights, expected.highest)
+        book = tables_of(network, selector, firings, expected.highest)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
@@ -149,7 +151,7 @@ class LargeNetwork:
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
         self.header = table_header(network, book.header(), team, pilot=pilot)
-        counts = np.zeros(max(1, len(network.reactions)), np.uint64)
+        counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
@@ -199,12 +201,11 @@ class LargeNetwork:
 def tables_of(
     network: LoweredNetwork,
     selector: str,
-    weights: FloatArray | None = None,
+    firings: FloatArray | None = None,
     highest: IntArray | None = None,
 ) -> TableBook:
     """All tables of a network for a selector."""
-    if weights is None:
-        weights = change_weights(network)
+    weights = change_weights(network, firings)
     book = TableBook()
     reactions = network.reactions
     forms = _write_laws(book, reactions)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
-from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.terms import can_be_owned
 from tauslab.model.errors import ConfigError
 
@@ -31,12 +32,60 @@ LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compi
 PILOT_EVENTS = 1 << 17
 SMALLEST_PILOTED = 256
 FEWEST_PILOTED = 64
+# Per event of a pilot by `rssa`: it is chosen up to so many candidates that are tried, and so many
+# bounds of propensities that are made again. Part of the method: changing it changes results.
+MOST_CANDIDATES = 2.0
+MOST_BOUNDS = 30.0
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot counted: numbers of work, never times, so they are the same on every machine.
+
+    `firings` f64 ``[reaction]``, whole numbers: how often each reaction fired. `candidates` that
+    were tried and `bounds` of propensities that were made again, 0 unless `rssa` ran it.
+    """
+
+    firings: FloatArray
+    candidates: int = 0
+    bounds: int = 0
+
+    @property
+    def work(self) -> tuple[float, float]:
+        """Candidates and bounds of an event, on average; none where nothing fired."""
+        events = max(1.0, float(self.firings.sum()))
+        return self.candidates / events, self.bounds / events
 
 
 def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
     """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
     large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
     return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
+
+
+def pilot_selector(network: LoweredNetwork) -> str:
+    """What runs a pilot: `rssa` where it can count its work, so that it can be chosen.
+
+    A function of the network alone, never of the selector that a run is given: so a run that takes
+    its selector from a file has the same pilot, the same order, and the same results.
+    """
+    mass_action = sum(reaction.law is None for reaction in network.reactions)
+    if "rssa" in SELECTORS and 2 * mass_action >= len(network.reactions):
+        return "rssa"
+    base = selector_of(network)
+    return "tree" if base == "linear" else base  # unrolled code counts nothing
+
+
+def selector_after(network: LoweredNetwork, base: str, pilot: Pilot) -> str:
+    """The selector of a run to which the network alone gives `base`, after its pilot.
+
+    `rssa` where the pilot, which it ran, shows that few candidates are refused and few bounds are
+    made again: there an event takes the same work however many propensities depend on it.
+    """
+    if pilot_selector(network) != "rssa" or not pilot.firings.any():
+        return base
+    candidates, bounds = pilot.work
+    return "rssa" if candidates <= MOST_CANDIDATES and bounds <= MOST_BOUNDS else base
 
 
 def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:

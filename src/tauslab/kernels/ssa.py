@@ -70,8 +70,9 @@ class ExactSsa:
         How the next reaction is found; None chooses by the network.
     team
         Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
-    weights
-        How often each species changes, see `tauslab.kernels.presimulation`; for large networks.
+    firings
+        How often each reaction fired in a pilot, f64 ``[reaction]``, see
+        `tauslab.kernels.presimulation`; for large networks.
     pilot
         Of large networks: count firings, with the pilot's own random numbers.
     expected
@@ -86,12 +87,12 @@ class ExactSsa:
         *,
         selector: str | None = None,
         team: int = 0,
-        weights: FloatArray | None = None,
+        firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self.backend = backend
-        self._weights, self._pilot, self._expected = weights, pilot, expected
+        self._firings, self._pilot, self._expected = firings, pilot, expected
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._times = backend.upload(np.asarray(times, np.float64))
@@ -113,7 +114,7 @@ class ExactSsa:
             )  # fmt: skip
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
-                weights=self._weights, pilot=self._pilot, expected=self._expected,
+                firings=self._firings, pilot=self._pilot, expected=self._expected,
             )  # fmt: skip
             header = self._large.header
             self.entry, file = "ssa_table", "ssa_table.cc"
@@ -122,7 +123,7 @@ class ExactSsa:
 
     @property
     def firings(self) -> Any:
-        """Of a pilot: how often each reaction fired, u64 ``[reaction]`` on the device."""
+        """Of a pilot: what it counts on the device, u64 ``[reaction + 2]``: see `LargeNetwork`."""
         return None if self._large is None else self._large.firings
 
     @property

@@ -65,10 +65,20 @@ def literal_of(reaction: LoweredReaction) -> float:
     return reaction.constant.value
 
 
-def change_weights(network: LoweredNetwork) -> npt.NDArray[np.float64]:
-    """How often each species changes, guessed from the network: reactions that change it."""
+def change_weights(
+    network: LoweredNetwork, firings: npt.NDArray[np.float64] | None = None
+) -> npt.NDArray[np.float64]:
+    """How often each species changes, f64 ``[species]``, by the reactions that change it.
+
+    `firings`, f64 ``[reaction]``, are how often each fires in a pilot; without them each counts
+    once, which is a guess from the network alone.
+    """
     changed = np.fromiter((i for r in network.reactions for i, _ in r.change), np.int64)
-    return np.bincount(changed, minlength=len(network.species)).astype(np.float64)
+    times = None
+    if firings is not None:
+        times = np.repeat(firings, np.array([len(r.change) for r in network.reactions], np.int64))
+    found = np.bincount(changed, weights=times, minlength=len(network.species))
+    return found.astype(np.float64)
 
 
 def build_terms(

@@ -21,6 +21,7 @@ from tauslab.runner.job import Options
 from tauslab.runner.method_choice import stored_choice, with_choice
 from tauslab.runner.mpi import Communicator, SerialCommunicator
 from tauslab.runner.output.layout import Layout
+from tauslab.runner.piloting import with_pilot
 from tauslab.runner.result import Result
 from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task
 from tauslab.runner.settling import require_output, settled
@@ -79,13 +80,13 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 
 
 def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
-    """The task with its method, and what else pilots on one of the workers decided for all."""
+    """The task with method and selector, and what else pilots on one worker decided for all."""
     from tauslab import __version__
 
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None:
         task = with_choice(task, plan.choice, tell=True)
-    return task, plan
+    return with_pilot(task, plan.pilot, tell=True), plan
 
 
 def _for_workers(task: Task) -> Task:

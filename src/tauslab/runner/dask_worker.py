@@ -14,17 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.selectors import Pilot
 from tauslab.model.errors import ConfigError
 from tauslab.runner.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.lanes import launch_blocks
 from tauslab.runner.local_rank import local_rank, node_group
 from tauslab.runner.method_choice import Choice, choose_method, with_choice
 from tauslab.runner.mpi import SerialCommunicator, host_name
-from tauslab.runner.run import build_engine, observable_scales, open_backend, presimulated
+from tauslab.runner.piloting import piloted, with_pilot
+from tauslab.runner.run import build_engine, observable_scales, open_backend
 from tauslab.runner.task import Task
 
 # Samples of a launch: they travel through the network as one message, and a few of each worker
@@ -42,10 +41,10 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a pilot on one worker decided for all: `Choice` of ``auto``, weights, scales."""
+    """What pilots on one worker tell all: `Choice` of ``auto``, order and selector, scales."""
 
     choice: Choice | None
-    weights: npt.NDArray[np.float64] | None
+    pilot: Pilot | None
     scales: tuple[int, ...]
 
 
@@ -86,7 +85,7 @@ class Station:
         self.name = job.name
         self._task, self._scales = job.task, job.plan.scales
         self._backend = _open(job.task)
-        self.engine = build_engine(job.task, self._backend, job.plan.weights)
+        self.engine = build_engine(job.task, self._backend, job.plan.pilot)
         self._reductions = build_reductions(job.task, self._backend, self._scales)
         self._copies = self._backend.stream()
         self._origin = self._copies.record()
@@ -143,7 +142,7 @@ _OPENING = threading.Lock()
 
 
 def plan(task: Task, version: str) -> Plan:
-    """Choose the method, order the network and scale observables, by pilots on this worker."""
+    """Choose method and selector, order the network, scale observables: pilots on this worker."""
     with _telling_where():
         _require_version(version)
         backend = _open(task)
@@ -151,11 +150,12 @@ def plan(task: Task, version: str) -> Plan:
             choice = choose_method(task, backend) if task.options.method == "auto" else None
             if choice is not None:
                 task = with_choice(task, choice, tell=False)
-            weights = presimulated(task, backend)
-            scales = observable_scales(task, build_engine(task, backend, weights))
+            pilot = piloted(task, backend)
+            task = with_pilot(task, pilot, tell=False)
+            scales = observable_scales(task, build_engine(task, backend, pilot))
         finally:
             backend.close()
-        return Plan(choice, weights, scales)
+        return Plan(choice, pilot, scales)
 
 
 def keep(job: Job) -> Job:

@@ -16,7 +16,15 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.leaping import leaper_of, leaping_engine
-from tauslab.kernels.selectors import LARGEST_UNROLLED, mean_dependents, selector_of
+from tauslab.kernels.lowering import LoweredNetwork
+from tauslab.kernels.selectors import (
+    FEWEST_PILOTED,
+    LARGEST_UNROLLED,
+    mean_dependents,
+    pilot_events,
+    pilot_selector,
+    selector_of,
+)
 from tauslab.kernels.ssa import WORK, ExactSsa
 from tauslab.kernels.tau_leap import LARGEST_LEAPING
 from tauslab.model.check import refusing
@@ -128,10 +136,20 @@ def outlook(network: Network) -> list[str]:
         return []
     if not task.lowered.reactions:
         return []
-    selector, read = selector_of(task.lowered), mean_dependents(task.lowered)
-    told = f"selector of ssa: {selector}, an event changes the inputs of {read:.3g} propensities"
+    read = mean_dependents(task.lowered)
+    told = f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
     leap = _first_leap(task)
     return [told] + ([] if leap is None else [leap])
+
+
+def _selectors(network: LoweredNetwork) -> str:
+    """The selectors that a run may have, which does not say which."""
+    base = selector_of(network)
+    told = f"selector of ssa: {base}"
+    if not pilot_events(network, base, FEWEST_PILOTED) or pilot_selector(network) == base:
+        return told
+    least = f"of {FEWEST_PILOTED} trajectories or more"
+    return f"{told}, or {pilot_selector(network)} where the pilot of a run {least} favours it"
 
 
 def _first_leap(task: Task) -> str | None:

@@ -25,12 +25,12 @@ from tauslab.kernels.engine import Engine
 from tauslab.kernels.large import Expected
 from tauslab.kernels.leaping import leaper_of, leaping_engine
 from tauslab.kernels.ode import Ode
-from tauslab.kernels.presimulation import presimulate
+from tauslab.kernels.selectors import Pilot
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.ensemble import Ensemble
-from tauslab.runner.job import FloatArray, Options, Record
+from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
 from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
@@ -43,6 +43,7 @@ from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.settling import require_output, settled
@@ -133,10 +134,11 @@ def prepare_task(network: Network, options: Options) -> Task:
 
 
 def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
-    """The task with its method, the scales of its observables, compiled kernels. Collective."""
+    """The task with method and selector, its observables' scales, compiled kernels. Collective."""
     task = with_method(task, backend, comm)
-    weights = on_root(comm, lambda: presimulated(task, backend))
-    engine = in_turn(comm, lambda: build_engine(task, backend, weights, comm.size))
+    pilot = on_root(comm, lambda: piloted(task, backend))
+    task = with_pilot(task, pilot, tell=comm.rank == 0)
+    engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
     if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
         tell_choice(engine)
     scales = task.options.portion.scales
@@ -186,9 +188,7 @@ def _require_equal_models(task: Task, comm: Communicator) -> None:
         raise ConfigError(f"rank {other} has another model than rank 0; all must run the same")
 
 
-def build_engine(
-    task: Task, backend: Backend, weights: FloatArray | None, devices: int = 0
-) -> Engine:
+def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int = 0) -> Engine:
     """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
     each = -(-options.total // devices) if devices else 0
@@ -202,24 +202,9 @@ def build_engine(
         return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
-        backend, task.lowered, times, selector=task.selector, team=options.team, weights=weights,
-        expected=expected,
+        backend, task.lowered, times, selector=task.selector, team=options.team,
+        firings=None if pilot is None else pilot.firings, expected=expected,
     )  # fmt: skip
-
-
-def presimulated(task: Task, backend: Backend) -> FloatArray | None:
-    """How often species change in a pilot; None without one."""
-    if not task.presimulation or task.options.method != "ssa":
-        return None
-    assert task.options.seed is not None
-    return presimulate(
-        backend,
-        task.lowered,
-        task.selector,
-        (task.initial[:1], task.constants[:1]),
-        seed=task.options.seed,
-        events=task.presimulation,
-    )
 
 
 def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
