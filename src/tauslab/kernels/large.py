@@ -159,6 +159,11 @@ class LargeNetwork:
         """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
         processors = self._backend.processors
         blocks = blocks_of_a_processor(team, trajectories, processors)
+        if "N_ITEMS" in book:  # counts and their intervals alone
+            book.macro("TEAM_BLOCKS", blocks)
+            fast = fast_parts(parts[1:2], team, trajectories, self._backend)
+            book.constant("FAST_PARTS", fast)
+            return sum(parts[1 : 1 + fast])
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])

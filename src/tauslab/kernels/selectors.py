@@ -9,7 +9,7 @@ from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.terms import can_be_owned
 from tauslab.model.errors import ConfigError
 
-SELECTORS = ("linear", "tree", "pdm", "cr")
+SELECTORS = ("linear", "tree", "pdm", "cr", "rssa")
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results.

@@ -117,7 +117,8 @@ class ExactSsa:
                 firings=self._firings, pilot=self._pilot, expected=self._expected,
             )  # fmt: skip
             header = self._large.header
-            self.entry, file = "ssa_table", "ssa_table.cc"
+            self.entry = "ssa_rejection" if self.selector == "rssa" else "ssa_table"
+            file = f"{self.entry}.cc"
         fast = self._large.lane_bytes if self._large else 0
         return KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=fast)
 

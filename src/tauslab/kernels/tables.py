@@ -154,6 +154,10 @@ class TableBook:
         """A constant or macro of the header."""
         return self._constants[name] if name in self._constants else self._macros[name]
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the header has a constant or macro."""
+        return name in self._constants or name in self._macros
+
     def header(self) -> str:
         """The constants as C++."""
         lines = [f"#define {name} {value}\n" for name, value in self._macros.items()]
