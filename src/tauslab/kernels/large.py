@@ -16,7 +16,7 @@ from tauslab.kernels.dense import positions_of, write_dense
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
 from tauslab.kernels.plans import write_plans
-from tauslab.kernels.rejection import write_items
+from tauslab.kernels.rejection import NODE_SIZE, write_items
 from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import (
     build_terms,
@@ -161,9 +161,10 @@ class LargeNetwork:
         blocks = blocks_of_a_processor(team, trajectories, processors)
         if "N_ITEMS" in book:  # counts and their intervals alone
             book.macro("TEAM_BLOCKS", blocks)
-            fast = fast_parts(parts[1:2], team, trajectories, self._backend)
+            part = parts[1] + 8 * NODE_SIZE
+            fast = fast_parts([part], team, trajectories, self._backend)
             book.constant("FAST_PARTS", fast)
-            return sum(parts[1 : 1 + fast])
+            return fast * part
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])

@@ -11,7 +11,8 @@
 // Time: candidates are taken in *batches* of 32. `passed` of a candidate is the canonical scan
 // (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) / total, `origin` and
 // `before` are those of the batch's beginning, or of the last candidate after which the total
-// changed.
+// changed. Species that a batch changed, and that are near an end of their interval when it is over,
+// get a new one then: so few leave their interval within a batch.
 //
 // One thread takes candidates one by one. The lanes of a team draw as many at once as they are, and
 // know from them alone how far each count can get: most candidates are accepted or rejected whatever
@@ -21,38 +22,47 @@
 
 #include "portable_math.h"
 #include "rejection_bounds.h"
+#include "sampling.h"
 #include "streams.h"
 #include "team_votes.h"
 
-// Changes of an item's record; with more, or of more molecules than this, it is taken alone.
+// Changes of an item's record; what has more, or of more molecules than 16 bits hold for a batch, is
+// of the kind MANY_CHANGES and is taken alone.
 constexpr int CHANGES = 4;
+constexpr i32 MANY_CHANGES = 5;
 
 // What a candidate needs to know of its item. Species of the propensity stand first among the
-// changes, if only with a change of zero.
+// changes, if only with a change of zero; where there are fewer, the last ones are of no species.
 struct Item {
     i32 kind, source;
-    i32 species[CHANGES], change[CHANGES];
+    i32 species[CHANGES];
     double rate;
 
     DEVICE_MEMBER Item(const Tables &tables, i32 item) {
-        const IntQuad head = tables.quad(AT_RECORD, 3 * item);
-        const IntQuad first = tables.quad(AT_RECORD, 3 * item + 1);
-        const IntQuad second = tables.quad(AT_RECORD, 3 * item + 2);
-        kind = head.a, source = head.b;
-        species[0] = first.a, species[1] = first.b, species[2] = first.c, species[3] = first.d;
-        change[0] = second.a, change[1] = second.b, change[2] = second.c, change[3] = second.d;
+        const IntQuad first = tables.quad(AT_RECORD, 2 * item);
+        const IntQuad second = tables.quad(AT_RECORD, 2 * item + 1);
+        kind = first.a, source = first.b;
+        species[0] = first.c, species[1] = first.d, species[2] = second.a, species[3] = second.b;
+        low_changes_ = second.c, high_changes_ = second.d;
         rate = tables.real[AT_RECORD_RATE + (u32)item];
+    }
+
+    DEVICE_MEMBER i32 change(int i) const {
+        const i32 two = i < 2 ? low_changes_ : high_changes_;
+        return i % 2 == 0 ? (i32)((u32)two << 16) >> 16 : two >> 16;
     }
 
     DEVICE_MEMBER bool is_simple() const { return kind <= HOMODIMER; }
 
-    // As `propensity` computes it, of a simple item.
+    // As `propensity` computes it, of a simple item; without a branch, since none could be foreseen.
     DEVICE_MEMBER double propensity_of(i32 one, i32 other, const double *constants) const {
-        const double constant = constant_of(source, rate, constants);
-        const double first = (double)one, second = (double)other;
-        const double product = kind == 1 ? first : first * (kind == 2 ? second : first - 1.0);
-        return kind == 0 ? constant : constant * product;
+        const i32 first = kind == 0 ? 1 : one;
+        const i32 second = kind == 2 ? other : kind == 3 ? one - 1 : 1;
+        return constant_of(source, rate, constants) * ((double)first * (double)second);
     }
+
+  private:
+    i32 low_changes_, high_changes_;  // two of 16 bits each
 };
 
 // Times and targets of a batch of candidates.
@@ -139,11 +149,11 @@ struct Course {
     u64 events, limit;      // done, and at most
     double origin, before;  // see above
     double total, inverse;  // of all bounds
-    bool overflowed;
+    bool overflowed, is_near;
 
-    DEVICE_MEMBER Course(const Tables &all, const State &state, u64 most, u64 *counted)
-        : tables(all), s(state), bounds{all, state}, firings(counted), events(0), limit(most),
-          origin(0), before(0), overflowed(false) {
+    DEVICE_MEMBER Course(const Bounds &all, u64 most, u64 *counted)
+        : tables(all.tables), s(all.s), bounds(all), firings(counted), events(0), limit(most),
+          origin(0), before(0), overflowed(false), is_near(false) {
         bounds.make();
         take_total();
     }
@@ -153,10 +163,8 @@ struct Course {
         inverse = total > 0x1p-1000 ? 1.0 / total : 0x1p1000;
     }
 
-    DEVICE_MEMBER void end_batch(const Batch &batch) {
-        origin = time(batch.passed(LANES - 1));
-        before = 0;
-    }
+    // No batch goes on where nothing can happen, or no time can be told.
+    DEVICE_MEMBER bool goes_on() const { return total > 0 && total < infinity(); }
 
     DEVICE_MEMBER double time(double passed) const { return origin + (passed - before) * inverse; }
 
@@ -176,22 +184,7 @@ struct Course {
         ++events;
         if (team_leader()) count(item);
         team_sync();  // all have read what changes
-        bool is_new = false;
-        if (record.kind != MANY_CHANGES && record.kind != LONGER) {
-            if (team_leader())
-                UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change[i]);
-            team_sync();
-            UNROLL for (int i = 0; i < CHANGES; ++i) is_new =
-                (record.change[i] != 0 && check(record.species[i])) || is_new;
-        } else {
-            const i32 begin = tables.at(AT_CHANGE_ROW, item), end = tables.at(AT_CHANGE_ROW, item + 1);
-            team_each(begin, end, [&](i64 i) {
-                const IntPair one = tables.pair(AT_CHANGE, i);
-                add(one.a, one.b);
-            });
-            team_sync();
-            for (i32 i = begin; i < end; ++i) is_new = check(tables.pair(AT_CHANGE, i).a) || is_new;
-        }
+        const bool is_new = record.kind == MANY_CHANGES ? fire_many(item) : fire_few(record);
         if (!is_new) return false;
         origin = time(passed);
         before = passed;
@@ -199,19 +192,50 @@ struct Course {
         return true;
     }
 
+    // A new interval for a species.
+    DEVICE_MEMBER void renew(i32 species) const {
+        const i32 made = bounds.renew(species);
+        if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS + 1], (u64)made);
+    }
+
   private:
-    DEVICE_MEMBER void add(i32 species, i32 change) const {
-        if (change != 0) s.x[species] = plus(s.x[species], change);
+    DEVICE_MEMBER bool fire_few(const Item &record) {
+        if (team_leader())
+            UNROLL for (int i = 0; i < CHANGES; ++i) {
+                i32 &count = s.x[record.species[i]];
+                count = plus(count, record.change(i));
+            }
+        team_sync();
+        bool left = false;
+        UNROLL for (int i = 0; i < CHANGES; ++i) {
+            const Slack slack = bounds.slack(record.species[i]);
+            left |= (slack.down < 0) | (slack.up < 0);
+            is_near |= slack.is_near(0, 0);
+        }
+        if (left)
+            for (int i = 0; i < CHANGES; ++i) check(record.species[i]);
+        return left;
+    }
+
+    DEVICE_MEMBER bool fire_many(i32 item) {
+        const i32 begin = tables.at(AT_CHANGE_ROW, item), end = tables.at(AT_CHANGE_ROW, item + 1);
+        team_each(begin, end, [&](i64 i) {
+            const IntPair one = tables.pair(AT_CHANGE, i);
+            s.x[one.a] = plus(s.x[one.a], one.b);
+        });
+        team_sync();
+        bool left = false;
+        for (i32 i = begin; i < end; ++i) left = check(tables.pair(AT_CHANGE, i).a) || left;
+        return left;
     }
 
     // Whether a species has left its interval; it gets a new one.
     DEVICE_MEMBER bool check(i32 species) {
-        const i32 count = s.x[species];
-        if (count >= bounds.low(species) && count <= bounds.high(species)) return false;
-        overflowed = overflowed || count < 0;
+        const Slack slack = bounds.slack(species);
+        if (slack.down >= 0 && slack.up >= 0) return false;
+        overflowed = overflowed || s.x[species] < 0;
         team_sync();
-        const i32 made = overflowed ? 0 : bounds.renew(species);
-        if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS + 1], (u64)made);
+        if (!overflowed) renew(species);
         return true;
     }
 };

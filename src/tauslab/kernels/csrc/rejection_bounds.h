@@ -23,39 +23,58 @@ constexpr i64 NODE_SIZE = 2 * LANES;
 // Items that stand in the root; with more items it has one child less.
 constexpr i64 ROOT_ITEMS = N_ITEMS <= LANES ? N_ITEMS : LANES - 1;
 
-// Kinds of propensities beyond those of `Law`, in an item's record.
-constexpr i32 MANY_CHANGES = 5;
-
 // Intervals of species: of none that is read, there is nothing to bound.
 enum Interval : i32 { WIDE = 0, EXACT = 1, UNREAD = 2 };
 constexpr i32 MOST_COUNT = 2147483647;
+// Of a count that comes so near to an end of its interval within a batch, 32 changes by one might
+// reach it; at most this part of the interval.
+constexpr i32 MARGIN = 32, PARTS = 8;
+
+// An interval, as a count lies in it: how far it may fall and rise.
+struct Slack {
+    i32 down, up;
+
+    // Whether it is so near to an end that there should be a new interval, or would be if the count
+    // fell by `by` or rose by `to`.
+    DEVICE_MEMBER bool is_near(i32 by, i32 to) const {
+        const i32 part = (i32)(((u32)down + (u32)up) / PARTS);
+        const i32 margin = part < MARGIN ? part : MARGIN;
+        return (down - by < margin) | (up - to < margin);
+    }
+};
 
 struct Bounds {
     const Tables &tables;
     const State &s;
+    TeamArray<double> root;  // may stand in fast memory
 
-    DEVICE_MEMBER i32 &low(i64 species) const { return s.x[R_LOW + species]; }
-    DEVICE_MEMBER i32 &high(i64 species) const { return s.x[R_HIGH + species]; }
+    DEVICE_MEMBER i32 &low(i64 species) const { return s.n.rest[species]; }
+    DEVICE_MEMBER i32 &high(i64 species) const { return s.n.rest[N_PLACES + species]; }
+    DEVICE_MEMBER Slack slack(i64 species) const {
+        const u32 count = (u32)s.x[species];  // one beyond 2147483647 has wrapped
+        return {(i32)(count - (u32)low(species)), (i32)((u32)high(species) - count)};
+    }
 
     // Of all bounds.
-    DEVICE_MEMBER double total() const { return s.v[LANES + 1]; }
+    DEVICE_MEMBER double total() const { return root[LANES + 1]; }
 
     // The item in whose bound `target`, below the total, falls; `target` is then what is left.
     DEVICE_MEMBER i32 find(double &target) const {
-        const i32 first = choose(0, target);
+        const i32 first = choose(root, 0, target);
         if (N_ITEMS <= LANES || first < ROOT_ITEMS) return first;
         i32 group = 0;
         UNROLL for (i32 level = ITEM_LEVELS - 1; level >= 0; --level)
-            group = group * LANES + choose(ITEM_LEVEL[level] + group, target);
+            group = group * LANES + choose(s.v, (ITEM_LEVEL[level] + group) * NODE_SIZE, target);
         return (i32)ROOT_ITEMS + group;
     }
 
     // Intervals round all counts, and all bounds.
     DEVICE_MEMBER void make() const {
-        team_each(0, N_SPECIES, [&](i64 i) { enclose((i32)i); });
+        team_each(0, N_PLACES, [&](i64 i) { enclose((i32)i); });
+        team_each(0, NODE_SIZE, [&](i64 i) { root[i] = 0.0; });
         team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
         team_sync();
-        team_each(0, N_ITEMS, [&](i64 item) { s.v[place(item)] = bound(item); });
+        team_each(0, N_ITEMS, [&](i64 item) { place(item) = bound(item); });
         team_sync();
         UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level) {
             const i64 first = ITEM_LEVEL[level];
@@ -63,7 +82,7 @@ struct Bounds {
             team_groups(first, end, [&](i64 node) { update(node); });
             team_sync();
         }
-        team_groups(0, 1, [&](i64 node) { update(node); });
+        team_groups(0, 1, [&](i64) { update_root(); });
         team_sync();
     }
 
@@ -71,45 +90,47 @@ struct Bounds {
     DEVICE_MEMBER i32 renew(i32 species) const {
         if (team_leader()) enclose(species);
         team_sync();
-        const i64 row = (i64)species * (ITEM_LEVELS + 2);
+        const i64 row = (i64)species * (ITEM_LEVELS + 1);
         const i32 begin = tables.at(AT_READ_ROW, row), end = tables.at(AT_READ_ROW, row + 1);
         team_each(begin, end, [&](i64 i) {
             const i32 item = tables.at(AT_READ, i);
-            s.v[place(item)] = bound(item);
+            place(item) = bound(item);
         });
         team_sync();
-        for (i32 level = 0; level <= ITEM_LEVELS; ++level) {
+        for (i32 level = 0; level < ITEM_LEVELS; ++level) {
             const i32 first = tables.at(AT_READ_ROW, row + 1 + level);
             const i32 last = tables.at(AT_READ_ROW, row + 2 + level);
-            if (first == last) continue;
+            if (first == last) break;  // nor are there nodes above
             team_groups(first, last, [&](i64 i) { update(tables.at(AT_READ, i)); });
             team_sync();
         }
+        team_groups(0, 1, [&](i64) { update_root(); });
+        team_sync();
         return end - begin;
     }
 
   private:
-    // Where the bound of an item stands.
-    DEVICE_MEMBER static i64 place(i64 item) {
-        if (item < ROOT_ITEMS) return item;
+    // The bound of an item.
+    DEVICE_MEMBER double &place(i64 item) const {
+        if (item < ROOT_ITEMS) return root[item];
         const i64 other = item - ROOT_ITEMS;
-        return (ITEM_LEVEL[0] + other / LANES) * NODE_SIZE + other % LANES;
+        return s.v[(ITEM_LEVEL[0] + other / LANES) * NODE_SIZE + other % LANES];
     }
 
-    // Where the sum of a node stands, as a child.
-    DEVICE_MEMBER static i64 parent(i64 node) {
+    // The sum of a node, as a child.
+    DEVICE_MEMBER double &sum_of(i64 node) const {
         i64 begin = ITEM_LEVEL[0];
         UNROLL for (i32 level = 1; level < ITEM_LEVELS; ++level) {
             const i64 above = ITEM_LEVEL[level];
             if (node < above)
-                return (above + (node - begin) / LANES) * NODE_SIZE + (node - begin) % LANES;
+                return s.v[(above + (node - begin) / LANES) * NODE_SIZE + (node - begin) % LANES];
             begin = above;
         }
-        return ROOT_ITEMS;
+        return root[ROOT_ITEMS];
     }
 
     DEVICE_MEMBER double bound(i64 item) const {
-        const State above = {{&s.x[R_HIGH], s.x.stride}, s.n, s.v, s.c};
+        const State above = {{&high(0), s.n.rest.stride}, s.n, s.v, s.c};
         return propensity(tables, tables.at(AT_ITEM, item), above);
     }
 
@@ -121,7 +142,7 @@ struct Bounds {
         const i32 bits = 32 - leading_zeros((u32)count);
         const i32 kind = tables.at(AT_INTERVAL, species);
         const i32 width = kind == EXACT ? 0 : count >> (2 + bits / 3);
-        low(species) = kind == UNREAD ? 0 : count - width;
+        low(species) = kind == UNREAD ? -MARGIN : count - width;
         high(species) = kind == UNREAD || plus(count, width) < 0 ? MOST_COUNT : count + width;
     }
 
@@ -129,21 +150,26 @@ struct Bounds {
     DEVICE_MEMBER void update(i64 node) const {
         lanes_partial_sums(Neighbours{s.v, (i32)(node * NODE_SIZE)}, [&](int i, double sum) {
             s.v[node * NODE_SIZE + LANES + i] = sum;
-            if (i == 1 && node > 0) s.v[parent(node)] = sum;
+            if (i == 1) sum_of(node) = sum;
         });
     }
 
-    // A child, as Butterfly::choose does it.
-    DEVICE_MEMBER i32 choose(i64 node, double &target) const {
-        const i64 children = node * NODE_SIZE, sums = children + LANES;
+    DEVICE_MEMBER void update_root() const {
+        lanes_partial_sums(Neighbours{root, 0},
+                           [&](int i, double sum) { root[LANES + i] = sum; });
+    }
+
+    // A child, as Butterfly::choose does it; without a branch, since none could be foreseen.
+    DEVICE_MEMBER static i32 choose(const TeamArray<double> &values, i64 children, double &target) {
+        const i64 sums = children + LANES;
         int lane = 0;
         UNROLL for (int size = 1; size < LANES; size *= 2) {
             const bool last = 2 * size == LANES;
-            const double left = s.v[last ? children + lane : sums + 2 * size + lane];
-            const double right = s.v[last ? children + lane + size : sums + 3 * size + lane];
-            const bool go_right = (target >= left) & (right > 0);
-            target -= go_right ? left : 0.0;
-            lane += go_right ? size : 0;
+            const double left = values[last ? children + lane : sums + 2 * size + lane];
+            const double right = values[last ? children + lane + size : sums + 3 * size + lane];
+            const i32 go_right = -(i32)((target >= left) & (right > 0));
+            target -= from_bits(as_bits(left) & (u64)(i64)go_right);
+            lane += size & go_right;
         }
         return lane;
     }

@@ -28,17 +28,12 @@ struct Samples {
     }
 };
 
-// No batch goes on where nothing can happen, or no time can be told.
-DEVICE bool goes_on(const Course &course) {
-    return course.total > 0 && course.total < infinity();
-}
-
-// Takes candidate `number` of the batch alone. `is_new` says whether bounds changed; false if the
-// trajectory ended, or cannot go on.
+// Takes candidate `number` of the batch alone. `is_new` says whether bounds changed, `fires` whether
+// it is an event; false if the trajectory ended, or cannot go on.
 DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item, double left,
-                       Samples &samples, u8 &ended, bool &is_new) {
+                       Samples &samples, u8 &ended, bool &is_new, bool &fires) {
     const double passed = batch.passed(number), time = course.time(passed);
-    is_new = false;
+    is_new = fires = false;
     if (samples.next < time) {
         samples.record(time, course.s);
         if (samples.done()) return false;
@@ -49,21 +44,45 @@ DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item,
         ended = STEP_LIMIT;
         return false;
     }
+    fires = true;
     is_new = course.fire(record, item, passed);
     if (course.overflowed) ended = OVERFLOWED;
-    return !course.overflowed && (!is_new || goes_on(course));
+    return !course.overflowed && (!is_new || course.goes_on());
 }
 
 #if TEAM_THREADS == 1
 
+// Ends a batch whose events are those of `items`, -1 for none.
+DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
+    course.origin = course.time(batch.passed(LANES - 1));
+    course.before = 0;
+    if (!course.is_near) return;
+    course.is_near = false;
+    bool is_new = false;
+    for (int lane = 0; lane < LANES; ++lane) {
+        if (items[lane] < 0) continue;
+        const Item record(course.tables, items[lane]);
+        for (int i = 0; i < CHANGES; ++i) {
+            const i32 species = record.species[i];
+            if (record.change(i) == 0 || !course.bounds.slack(species).is_near(0, 0)) continue;
+            course.renew(species);
+            is_new = true;
+        }
+    }
+    if (is_new) course.take_total();
+}
+
 // Takes all candidates of a batch; false if the trajectory ended, or cannot go on.
 DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+    i32 items[LANES];
     for (i32 i = 0; i < LANES; ++i) {
         double left = batch.own_unit(i) * course.total;
         const i32 item = course.bounds.find(left);
-        bool is_new;
-        if (!take_alone(course, batch, i, item, left, samples, ended, is_new)) return false;
+        bool is_new, fires;
+        if (!take_alone(course, batch, i, item, left, samples, ended, is_new, fires)) return false;
+        items[i] = fires ? item : -1;
     }
+    end_batch(course, batch, items);
     return true;
 }
 
@@ -86,62 +105,71 @@ struct Candidate {
 // How far the candidates of a team can take a count: down in the lower half of a word of
 // molecules, up in the upper half.
 DEVICE i32 &reach(const State &s, i32 species) {
-    return s.x[R_REACH + species];
+    return s.x[N_PLACES + species];
 }
 
 DEVICE void clear_reaches(const State &s) {
-    team_each(0, N_SPECIES, [&](i64 i) { reach(s, (i32)i) = 0; });
+    team_each(0, N_PLACES, [&](i64 i) { reach(s, (i32)i) = 0; });
+}
+
+DEVICE u32 reach_of(i32 change) {
+    return change > 0 ? (u32)change << 16 : (u32)-change;
 }
 
 // Adds a candidate to the reaches of what it changes.
 DEVICE void add_reach(const State &s, const Item &record) {
-    UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const i32 change = record.change[i];
-        if (change == 0) continue;
-        add_in_block((u32 *)&reach(s, record.species[i]),
-                     change > 0 ? (u32)change << 16 : (u32)-change);
-    }
+    UNROLL for (int i = 0; i < CHANGES; ++i)
+        if (record.change(i) != 0)
+            add_in_block((u32 *)&reach(s, record.species[i]), reach_of(record.change(i)));
 }
 
-// Whether a candidate is accepted or rejected, and changes no interval, whatever those before it do.
-DEVICE bool is_certain(const Course &course, const Item &record, double left, bool &accepted) {
+// Whether a candidate is accepted or rejected, and leaves all intervals as they are, whatever those
+// before it do. Before the `first` there are none.
+DEVICE bool is_certain(Course &course, const Item &record, double left, bool first,
+                       bool &accepted) {
     const State &s = course.s;
-    i32 least[CHANGES], most[CHANGES];
-    bool stays = true;
+    i32 least[2], most[2];
+    bool stays = true, is_near = false;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const i32 species = record.species[i], count = s.x[species];
-        const u32 word = (u32)reach(s, species);
-        const i32 down = count - course.bounds.low(species), by = (i32)(word & 0xffff);
-        const i32 up = course.bounds.high(species) - count, to = (i32)(word >> 16);
-        stays = stays && (record.change[i] == 0 || (by <= down && to <= up));
-        least[i] = count - (by < down ? by : down);
-        most[i] = count + (to < up ? to : up);
+        const i32 species = record.species[i], change = record.change(i);
+        const Slack slack = course.bounds.slack(species);
+        const u32 all = (u32)reach(s, species), word = first ? reach_of(change) : all;
+        const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
+        const bool in = (by <= slack.down) & (to <= slack.up);
+        stays = stays && (change == 0 || in);
+        is_near |= change != 0 && slack.is_near((i32)(all & 0xffff), (i32)(all >> 16));
+        if (i > 1) continue;
+        const i32 count = s.x[species];
+        least[i] = first ? count : count - (by < slack.down ? by : slack.down);
+        most[i] = first ? count : count + (to < slack.up ? to : slack.up);
     }
     accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
+    course.is_near |= accepted && is_near;
     return accepted || left >= record.propensity_of(most[0], most[1], s.c);
 }
 
 DEVICE void apply(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
-        if (record.change[i] != 0)
-            add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change[i]);
+        if (record.change(i) != 0)
+            add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
 }
 
 // Takes the candidates from `begin` on of a row of VOTERS, with the bounds as they are: to the end,
 // or to the first that changes them, behind which `begin` is then. False if the trajectory ended, or
 // cannot go on.
 DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
-                     const Candidate &own, Samples &samples, u8 &ended) {
+                     const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
     const State &s = course.s;
     for (;;) {
         const bool waits = own_vote() >= begin;
         bool accepted = false, certain = false;
         if (waits && own.record.is_simple() && own.time <= samples.next &&
             course.events + VOTERS <= course.limit)
-            certain = is_certain(course, own.record, own.left, accepted);
+            certain = is_certain(course, own.record, own.left, own_vote() == begin, accepted);
         const u32 uncertain = votes(waits && !certain);
         const i32 end = uncertain == 0 ? VOTERS : lowest_bit(uncertain);
-        const bool fires = accepted && waits && own_vote() < end;
+        const bool fires = accepted && own_vote() < end;
+        fired = fired || fires;
         team_sync();  // all have read what changes
         if (fires && is_first_vote()) {
             apply(s, own.record);
@@ -149,38 +177,82 @@ DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
         }
         course.events += bits_set(votes(fires));
         team_sync();
+        if (end == VOTERS) {
+            begin = end;
+            return true;
+        }
+        const bool alone = end == begin;
         begin = end;
-        if (begin == VOTERS) return true;
+        if (!alone) continue;
+        bool is_new, fires_alone;
         const i32 item = of_voter(own.item, begin);
         const double left = of_voter(own.left, begin);
-        bool is_new;
-        const bool on = take_alone(course, batch, row * VOTERS + begin, item, left, samples, ended,
-                                   is_new);
+        if (!take_alone(course, batch, row * VOTERS + begin, item, left, samples, ended, is_new,
+                        fires_alone))
+            return false;
+        fired = fired || (fires_alone && own_vote() == begin);
         ++begin;
-        if (!on) return false;
         if (is_new || begin == VOTERS) return true;
     }
 }
 
+// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
+DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
+    course.origin = course.time(batch.passed(LANES - 1));
+    course.before = 0;
+    if (votes(course.is_near) == 0) return;
+    course.is_near = false;
+    bool is_new = false;
+    for (i32 row = 0; row < LANES / VOTERS; ++row) {
+        i32 item = items[0];
+        UNROLL for (int i = 1; i < LANES / VOTERS; ++i) item = row == i ? items[i] : item;
+        const Item record(course.tables, item < 0 ? 0 : item);
+        NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
+            i32 species = record.species[0], change = record.change(0);
+            UNROLL for (int k = 1; k < CHANGES; ++k) {
+                species = i == k ? record.species[k] : species;
+                change = i == k ? record.change(k) : change;
+            }
+            const bool changes = item >= 0 && change != 0;
+            for (;;) {
+                const u32 near =
+                    votes(changes && course.bounds.slack(species).is_near(0, 0));
+                if (near == 0) break;
+                team_sync();
+                course.renew(of_voter(species, lowest_bit(near)));
+                is_new = true;
+            }
+        }
+    }
+    if (is_new) course.take_total();
+}
+
 DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+    i32 items[LANES / VOTERS];
+    UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) items[row] = -1;
     NO_UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) {
         i32 begin = 0;
         while (begin < VOTERS) {
             double target = batch.own_unit(row) * course.total;
             const i32 item = course.bounds.find(target);
             const Candidate own(course, batch, row, target, item);
-            const bool reaches = is_first_vote() && own_vote() >= begin && own.record.is_simple();
+            const bool waits = own_vote() >= begin && own.record.is_simple();
+            const bool reaches = is_first_vote() && waits;
             if (reaches) add_reach(course.s, own.record);
             team_sync();
-            const bool on = take_row(course, batch, row, begin, own, samples, ended);
+            bool fired = false;
+            const bool on = take_row(course, batch, row, begin, own, samples, ended, fired);
             team_sync();
             if (reaches)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
-                    if (own.record.change[i] != 0) reach(course.s, own.record.species[i]) = 0;
+                    reach(course.s, own.record.species[i]) = 0;
             team_sync();
             if (!on) return false;
+            UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
+                items[i] = fired && row == i ? item : items[i];
         }
     }
+    end_batch(course, batch, items);
     return true;
 }
 

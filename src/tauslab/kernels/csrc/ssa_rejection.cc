@@ -11,14 +11,16 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
             const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
             i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
             const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            double *all_values, i32 *all_counts, Whole *, [[maybe_unused]] u64 *firings) {
+            double *all_values, i32 *all_counts, Whole *all_ranges, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    TEAM_MEMORY(fast, FAST_PARTS > 0 ? N_COUNTS / 2 : 0);
+    TEAM_MEMORY(fast, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
     State s;
     s.v = {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
-    s.x = {FAST_PARTS > 0 ? (i32 *)fast : all_counts + TEAM_OFFSET(N_COUNTS), TEAM_STRIDE};
-    s.n = {nullptr, {nullptr, 1}};
+    s.x = {FAST_PARTS > 0 ? (i32 *)(fast + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS),
+           TEAM_STRIDE};
+    s.n = {nullptr, {all_ranges + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE}};
+    const TeamArray<double> root = {FAST_PARTS > 0 ? fast : s.v.base, TEAM_STRIDE};
     Batch batch;
     u64 fired = 0;
 
@@ -27,18 +29,18 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         if (row >= rows) break;
         const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
-        team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[place.input * initial_stride + i]; });
+        const i32 *given = initial + place.input * initial_stride;
+        team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_SPECIES ? given[i] : 0; });
         clear_reaches(s);
         team_sync();
-        Course course(tables, s, max_steps, firings);
+        Course course({tables, s, root}, max_steps, firings);
         Samples samples(tables, out, row, times);
         u64 number = 0;
         u8 ended = DONE;
-        while (!samples.done() && goes_on(course)) {
+        while (!samples.done() && course.goes_on()) {
             batch.make(*keys, place, number);
             if (!take(course, batch, samples, ended)) break;
             number += LANES;
-            course.end_batch(batch);
         }
         if (ended == DONE && !samples.done()) {
             ended = course.total == 0 ? ABSORBED : NOT_A_NUMBER;
