@@ -21,6 +21,7 @@ from tauslab.kernels.selectors import (
     Pilot,
     pilot_selector,
     selector_after,
+    selector_of,
 )
 from tauslab.kernels.terms import change_weights
 from tauslab.model.expression import Number
@@ -53,6 +54,11 @@ def run(**options):
                 "method": "ssa", "presimulation": 500}  # fmt: skip
     chosen = {name: value for name, value in {**settings, **options}.items() if value is not None}
     return ts.run(NET, **chosen)
+
+
+def prepared(network, **options):
+    settings = {"times": np.array([0.05]), "n": 70, "seed": 3, "method": "ssa"}
+    return prepare(network, Options(**{**settings, **options}))
 
 
 def lines(result):
@@ -113,11 +119,11 @@ def test_the_selector_of_a_pilot_follows_from_the_network(monkeypatch):
 def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
     """A run that takes its selector from a file must be ordered as the first one was."""
     backend = get_backend("cpu", BackendOptions(threads=2))
-    network, times = ts.read(NET), np.array([0.05])
-    options = Options(times, n=70, seed=3, method="ssa", presimulation=2000, selector=selector)
+    network = ts.read(NET)
     try:
-        found = piloting.piloted(prepare(network, options), backend)
-        wanted = piloting.piloted(prepare(network, replace(options, selector=None)), backend)
+        task = prepared(network, presimulation=2000, selector=selector)
+        found = piloting.piloted(task, backend)
+        wanted = piloting.piloted(prepared(network, presimulation=2000), backend)
     finally:
         backend.close()
     assert found is not None
@@ -125,7 +131,7 @@ def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
     assert found.firings.sum() == TRAJECTORIES * 2000
     assert np.array_equal(found.firings, wanted.firings)
     assert (found.candidates, found.bounds) == (wanted.candidates, wanted.bounds)
-    if pilot_selector(prepare(network, options).lowered) == "rssa":
+    if pilot_selector(task.lowered) == "rssa":
         assert found.candidates >= TRAJECTORIES * 2000
     else:
         assert (found.candidates, found.bounds) == (0, 0)
@@ -138,9 +144,8 @@ def test_a_network_in_which_nothing_fires_is_piloted():
     assert result.counts().tolist() == [[[1]], [[1]]]
 
 
-@pytest.mark.parametrize("method", ["ssa", "auto"])
-def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_favoured, method):
-    chosen = run(method=method)
+def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_favoured):
+    chosen = run(method="auto")
     assert (chosen.attributes["selector"], chosen.attributes["presimulation"]) == ("cr", 500)
     assert [base for base, _ in cr_favoured] == [BASE]
     assert lines(chosen) == lines(run(selector="cr"))
@@ -148,11 +153,11 @@ def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_
 
 def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_favoured):
     pilot, backend = Pilot(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
-    network, options = ts.read(NET), Options(np.array([0.05]), n=70, seed=3, method="ssa")
-    task = prepare(network, replace(options, selector="tree"))
+    network = ts.read(NET)
+    task = prepared(network, selector="tree")
     assert piloting.with_pilot(task, pilot, tell=True).selector == "tree"
     for none in ({"presimulation": 0}, {"n": 10}, {"method": "tau"}):
-        task = prepare(network, replace(options, **none))
+        task = prepared(network, **none)
         assert piloting.piloted(task, backend) is None
         assert piloting.with_pilot(task, None, tell=True).selector == BASE
     assert not cr_favoured
@@ -180,12 +185,11 @@ def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
 
 
 def test_portions_of_a_growing_run_have_one_choice(cr_favoured):
-    until = run(until="mean(S1) rel 0.5", record="trajectories,statistics", n=1000)
+    until = run(until="mean(S1) rel 0.01", t_end=0.01, n=1000)
     assert until.attributes["selector"] == "cr"
     assert len(cr_favoured) == 1
-    n = until.n
-    fixed = {"record": "trajectories,statistics", "selector": "cr", "n": n}
-    assert np.array_equal(until.counts(), run(**fixed).counts())
+    given = run(selector="cr", t_end=0.01, n=until.n)
+    assert np.array_equal(until.counts(), given.counts())
 
 
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
@@ -230,13 +234,24 @@ def many_molecules() -> ts.Network:
     return net
 
 
-@pytest.mark.skipif("rssa" not in SELECTORS, reason="there is no selector rssa")
-def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device):
-    options = {"n": 64, "times": [0.0, 5e-5], "seed": 2, "device": device, "method": "ssa",
+def few_molecules() -> ts.Network:
+    """Two molecules of each species, each of which 39 reactions read."""
+    net = ts.Network("pairs")
+    for i in range(40):
+        net.add_species(f"S{i}", 2)
+    for i in range(40):
+        for j in range(i):
+            net.add_reaction(f"S{i} + S{j} -> S{i} + S{(j + 1) % 40}", rate=1.0)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("network", "t_end", "after"), [(many_molecules, 5e-5, "rssa"), (few_molecules, 0.1, "pdm")]
+)
+def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device, network, t_end, after):
+    after = after if "rssa" in SELECTORS else selector_of(prepared(network()).lowered)
+    options = {"n": 64, "times": [0.0, t_end], "seed": 2, "device": device, "method": "ssa",
                "species": ["S0"]}  # fmt: skip
-    found = ts.run(many_molecules(), **options)
-    assert found.attributes["selector"] == "rssa"
-    assert digest_lines(found) == digest_lines(ts.run(many_molecules(), **options, selector="rssa"))
-    few = {f"S{i}": 1 for i in range(300)}
-    rare = ts.run(many_molecules(), **{**options, "times": [0.0, 0.1]}, set=few)
-    assert rare.attributes["selector"] == "tree"
+    found = ts.run(network(), **options)
+    assert found.attributes["selector"] == after
+    assert digest_lines(found) == digest_lines(ts.run(network(), **options, selector=after))
