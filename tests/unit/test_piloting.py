@@ -87,21 +87,23 @@ def test_weights_of_species_are_firings_of_the_reactions_that_change_them():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "bounds", "pays"),
+    ("candidates", "share", "pays"),
     [
         (1.0, 0.0, True),
-        (MOST_CANDIDATES, MOST_BOUNDS, True),
+        (MOST_CANDIDATES, 1.0, True),
         (MOST_CANDIDATES + 0.01, 0.0, False),
-        (1.0, MOST_BOUNDS + 0.01, False),
+        (1.0, 1.01, False),
     ],
 )
 @pytest.mark.parametrize("base", ["tree", "pdm", "cr"])
 def test_few_candidates_and_bounds_an_event_choose_rejection(
-    monkeypatch, candidates, bounds, pays, base
+    monkeypatch, candidates, share, pays, base
 ):
+    """Shares are of the bounds that are allowed."""
+    bounds = share * MOST_BOUNDS[base]
     monkeypatch.setattr(selectors, "SELECTORS", tuple({*SELECTORS, "rssa"}))
-    network, firings = chain(300), np.full(300, 10.0)
-    pilot = Pilot(firings, round(3000 * candidates), round(3000 * bounds))
+    network, firings = chain(300), np.full(300, 1000.0)
+    pilot = Pilot(firings, round(300_000 * candidates), round(300_000 * bounds))
     assert pilot.work == pytest.approx((candidates, bounds))
     assert selector_after(network, base, pilot) == ("rssa" if pays else base)
     assert selector_after(chain(300, laws=151), base, pilot) == base, "no pilot by rejection"
