@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tauslab as ts
@@ -102,13 +102,16 @@ def teams(*, quick: bool) -> Iterator[Work]:
 
 
 def presimulations(*, quick: bool) -> Iterator[Work]:
-    """A pilot that sorts, on and off."""
+    """A pilot that sorts, on and off, by one selector, which it therefore does not choose."""
     rows = 2048 if quick else 8192
+    works = (
+        Work("presimulation", "random16", 10_000, rows, 10_000, selector="cr"),
+        Work("presimulation", "colloidal", 128, rows, 5000, selector="pdm"),
+        file("egfr_net", "presimulation", rows // 2, 10_000, selector="pdm"),
+        file("BCR_ssa", "presimulation", rows // 4, 5000, selector="pdm"),
+    )
     for events in (0, None):
-        yield Work("presimulation", "random16", 10_000, rows, 10_000, presimulation=events)
-        yield Work("presimulation", "colloidal", 128, rows, 5000, presimulation=events)
-        yield file("egfr_net", "presimulation", rows // 2, 10_000, presimulation=events)
-        yield file("BCR_ssa", "presimulation", rows // 4, 5000, presimulation=events)
+        yield from (replace(work, presimulation=events) for work in works)
 
 
 def warps(*, quick: bool) -> Iterator[Work]:

@@ -220,12 +220,14 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         and final.
     selector
         Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
-        draw from the same law. By default the network decides, see docs/large-networks.md.
+        draw from the same law. By default the network decides, or its pilot: see
+        docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
     presimulation
-        Of large networks: events of the pilot that orders species by how often they change; 0 for
-        none. By default by network and number of trajectories.
+        Of large networks: events of the pilot that orders reactions and species by how often they
+        fire and change, and may choose the selector; 0 for none. By default by network and number
+        of trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).

@@ -132,7 +132,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
     run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
     run.add_argument("--team", type=int, metavar="N", help="threads a trajectory: 1, 8, 32 or 128")
-    run.add_argument("--presimulation", type=count, metavar="N", help="events that order species")
+    run.add_argument("--presimulation", type=count, metavar="N", help="events of a pilot")
     run.add_argument("--max-steps", type=count, metavar="N", help="events of a trajectory at most")
     run.add_argument("--device", choices=_DEVICES, default="auto", help=_DEVICE)
     run.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads per rank")

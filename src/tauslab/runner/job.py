@@ -144,13 +144,14 @@ class Options:
     post_leap_check
         Of ``tau``: check every leap after it was made, and shorten those that changed too much.
     selector
-        Of ``ssa``: how the next reaction is found; None chooses by the network.
+        Of ``ssa``: how the next reaction is found; None chooses by the network and its pilot.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by device
         and number of trajectories. Changes no result.
     presimulation
-        Of large networks: events of a pilot trajectory that orders species by how often they
-        change; 0 for no pilot, None decides by network and number of trajectories.
+        Of large networks: events of a pilot trajectory that orders reactions and species by how
+        often they fire and change; 0 for no pilot, None decides by network and number of
+        trajectories.
     max_steps
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).

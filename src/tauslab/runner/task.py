@@ -90,7 +90,7 @@ class Task:
 
     @cached_property
     def selector(self) -> str:
-        """How the next reaction is found."""
+        """How the next reaction is found: as given, or by the network; a pilot may replace it."""
         return selector_of(self.lowered, self.options.selector)
 
     @property
