@@ -47,7 +47,7 @@ def write_items(
     places = len(network.species) + 1  # one is of no species
     book.constant("N_PLACES", places)
     book.constant("N_COUNTS", padded(2 * places, 4))  # counts, and how far they may get
-    book.constant("N_WHOLE", padded(2 * places, 4))  # lower and upper ends of intervals
+    book.constant("N_WHOLE", padded(4 * places, 4))  # of intervals, see csrc/rejection_bounds.h
     book.constant("FAST_WHOLE", 0)
     book.macro("WIDE_WHOLE", value=False)
     book.macro("IS_DENSE", value=False)

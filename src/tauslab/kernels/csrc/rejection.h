@@ -206,14 +206,12 @@ struct Course {
                 count = plus(count, record.change(i));
             }
         team_sync();
+        bool inside = true;
+        UNROLL for (int i = 0; i < CHANGES; ++i) inside &= bounds.is_inside(record.species[i]);
+        if (inside) return false;
+        is_near = true;
         bool left = false;
-        UNROLL for (int i = 0; i < CHANGES; ++i) {
-            const Slack slack = bounds.slack(record.species[i]);
-            left |= (slack.down < 0) | (slack.up < 0);
-            is_near |= slack.is_near(0, 0);
-        }
-        if (left)
-            for (int i = 0; i < CHANGES; ++i) check(record.species[i]);
+        for (int i = 0; i < CHANGES; ++i) left |= check(record.species[i]);
         return left;
     }
 

@@ -34,12 +34,10 @@ constexpr i32 MARGIN = 32, PARTS = 8;
 struct Slack {
     i32 down, up;
 
-    // Whether it is so near to an end that there should be a new interval, or would be if the count
-    // fell by `by` or rose by `to`.
-    DEVICE_MEMBER bool is_near(i32 by, i32 to) const {
+    // Nearer to an end there should be a new interval.
+    DEVICE_MEMBER i32 margin() const {
         const i32 part = (i32)(((u32)down + (u32)up) / PARTS);
-        const i32 margin = part < MARGIN ? part : MARGIN;
-        return (down - by < margin) | (up - to < margin);
+        return part < MARGIN ? part : MARGIN;
     }
 };
 
@@ -53,6 +51,12 @@ struct Bounds {
     DEVICE_MEMBER Slack slack(i64 species) const {
         const u32 count = (u32)s.x[species];  // one beyond 2147483647 has wrapped
         return {(i32)(count - (u32)low(species)), (i32)((u32)high(species) - count)};
+    }
+
+    // Whether a count is neither outside its interval nor near an end of it.
+    DEVICE_MEMBER bool is_inside(i64 species) const {
+        const u32 first = (u32)s.n.rest[2 * N_PLACES + species];
+        return (u32)s.x[species] - first <= (u32)s.n.rest[3 * N_PLACES + species];
     }
 
     // Of all bounds.
@@ -130,7 +134,7 @@ struct Bounds {
     }
 
     DEVICE_MEMBER double bound(i64 item) const {
-        const State above = {{&high(0), s.n.rest.stride}, s.n, s.v, s.c};
+        const State above = {{&high(0)}, s.n, s.v, s.c};
         return propensity(tables, tables.at(AT_ITEM, item), above);
     }
 
@@ -144,6 +148,10 @@ struct Bounds {
         const i32 width = kind == EXACT ? 0 : count >> (2 + bits / 3);
         low(species) = kind == UNREAD ? -MARGIN : count - width;
         high(species) = kind == UNREAD || plus(count, width) < 0 ? MOST_COUNT : count + width;
+        const i32 margin = slack(species).margin();
+        s.n.rest[2 * N_PLACES + species] = low(species) + margin;
+        s.n.rest[3 * N_PLACES + species] =
+            (i32)((u32)high(species) - (u32)low(species) - 2 * (u32)margin);
     }
 
     // Partial sums of a node, and the sum of all in its parent.
@@ -159,7 +167,7 @@ struct Bounds {
                            [&](int i, double sum) { root[LANES + i] = sum; });
     }
 
-    // A child, as Butterfly::choose does it; without a branch, since none could be foreseen.
+    // A child, as Butterfly::choose does it.
     DEVICE_MEMBER static i32 choose(const TeamArray<double> &values, i64 children, double &target) {
         const i64 sums = children + LANES;
         int lane = 0;
@@ -167,9 +175,9 @@ struct Bounds {
             const bool last = 2 * size == LANES;
             const double left = values[last ? children + lane : sums + 2 * size + lane];
             const double right = values[last ? children + lane + size : sums + 3 * size + lane];
-            const i32 go_right = -(i32)((target >= left) & (right > 0));
-            target -= from_bits(as_bits(left) & (u64)(i64)go_right);
-            lane += size & go_right;
+            const bool go_right = (target >= left) & (right > 0);
+            target -= go_right ? left : 0.0;
+            lane += go_right ? size : 0;
         }
         return lane;
     }

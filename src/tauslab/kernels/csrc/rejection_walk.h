@@ -64,7 +64,7 @@ DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
         const Item record(course.tables, items[lane]);
         for (int i = 0; i < CHANGES; ++i) {
             const i32 species = record.species[i];
-            if (record.change(i) == 0 || !course.bounds.slack(species).is_near(0, 0)) continue;
+            if (record.change(i) == 0 || course.bounds.is_inside(species)) continue;
             course.renew(species);
             is_new = true;
         }
@@ -137,7 +137,9 @@ DEVICE bool is_certain(Course &course, const Item &record, double left, bool fir
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
         const bool in = (by <= slack.down) & (to <= slack.up);
         stays = stays && (change == 0 || in);
-        is_near |= change != 0 && slack.is_near((i32)(all & 0xffff), (i32)(all >> 16));
+        const i32 margin = slack.margin();
+        is_near |= change != 0 && ((slack.down - (i32)(all & 0xffff) < margin) |
+                                   (slack.up - (i32)(all >> 16) < margin));
         if (i > 1) continue;
         const i32 count = s.x[species];
         least[i] = first ? count : count - (by < slack.down ? by : slack.down);
@@ -216,7 +218,7 @@ DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
             const bool changes = item >= 0 && change != 0;
             for (;;) {
                 const u32 near =
-                    votes(changes && course.bounds.slack(species).is_near(0, 0));
+                    votes(changes && !course.bounds.is_inside(species));
                 if (near == 0) break;
                 team_sync();
                 course.renew(of_voter(species, lowest_bit(near)));

@@ -16,11 +16,10 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
     const Tables tables = {whole_tables, real_tables};
     TEAM_MEMORY(fast, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
     State s;
-    s.v = {all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
-    s.x = {FAST_PARTS > 0 ? (i32 *)(fast + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS),
-           TEAM_STRIDE};
-    s.n = {nullptr, {all_ranges + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE}};
-    const TeamArray<double> root = {FAST_PARTS > 0 ? fast : s.v.base, TEAM_STRIDE};
+    s.v = {all_values + TEAM_OFFSET(N_VALUES)};
+    s.x = {FAST_PARTS > 0 ? (i32 *)(fast + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS)};
+    s.n = {nullptr, {all_ranges + TEAM_OFFSET(N_WHOLE)}};
+    const TeamArray<double> root = {FAST_PARTS > 0 ? fast : s.v.base};
     Batch batch;
     u64 fired = 0;
 

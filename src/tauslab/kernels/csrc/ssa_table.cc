@@ -43,11 +43,10 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     const Tables tables = {whole_tables, real_tables};
     TEAM_MEMORY(fast, FAST_DOUBLES);
     State s;
-    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES), TEAM_STRIDE};
-    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS),
-           TEAM_STRIDE};
+    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES)};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS)};
     s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS),
-           {all_whole + TEAM_OFFSET(N_WHOLE), TEAM_STRIDE}};
+           {all_whole + TEAM_OFFSET(N_WHOLE)}};
     Selector::Draws draws;
     u64 fired = 0;
 

@@ -23,9 +23,8 @@
 template <class T>
 struct TeamArray {
     T *base;
-    i64 stride;
     DEVICE_MEMBER T &operator[](i64 i) const {
-        return TEAM_THREADS == 1 ? base[i * stride] : base[(u32)i];
+        return TEAM_THREADS == 1 ? base[i * TEAM_STRIDE] : base[(u32)i];
     }
 };
 
