@@ -114,12 +114,10 @@ struct Bounds {
         NO_UNROLL for (i32 first = begin; first < end; first += TEAM_THREADS) {
             const i32 i = first + team_rank();
             const u32 item = i < end ? (u32)tables.at(AT_READ, i) : N_ITEMS;
-            NO_UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level) {
-                const bool is_below = item >= ROOT_ITEMS && item < N_ITEMS;
-                lift(level, item - (u32)ROOT_ITEMS, is_below);
-            }
-            const u32 above = (item - (u32)ROOT_ITEMS) >> 5 * ITEM_LEVELS;
-            lift_root(item < ROOT_ITEMS ? item : (u32)ROOT_ITEMS + above, item < N_ITEMS);
+            u32 index = item - (u32)ROOT_ITEMS;
+            NO_UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level, index /= LANES)
+                lift(level, index, item >= ROOT_ITEMS && item < N_ITEMS);
+            lift_root(item < ROOT_ITEMS ? item : (u32)ROOT_ITEMS + index, item < N_ITEMS);
         }
 #endif
     }

@@ -215,13 +215,13 @@ DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
         NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
             const i32 species = record.species_of(i), change = record.change(i);
             const bool changes = item >= 0 && change != 0;
-            for (;;) {
-                const u32 near =
-                    votes(changes && !is_inside(course, species));
-                if (near == 0) break;
+            u32 near = votes(changes && !is_inside(course, species));
+            while (near != 0) {
+                const i32 one = of_voter(species, lowest_bit(near));
                 team_sync();
-                course.renew(of_voter(species, lowest_bit(near)));
+                course.renew(one);
                 is_new = true;
+                near &= ~votes(species == one);
             }
         }
     }
