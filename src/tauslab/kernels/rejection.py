@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork, LoweredReaction
-from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, distinct_pairs, padded
+from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import constant_source, literal_of
 
 # As in csrc/rejection_bounds.h and csrc/rejection.h.
@@ -17,9 +17,12 @@ CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
 MOST_CHANGE = 1000
 NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
-# Counts from which on an interval is wider than one count; below, a bound is the propensity. So where
-# no propensity asks for more molecules, a bound is zero only with the propensity.
-NARROW = 8
+# Children of the root that are no items, at most: a frequent reaction should stand there itself.
+MOST_TREES = 16
+# Molecules that a propensity may ask for of a species with a wide interval. Its counts are twice as
+# many at least, and an interval reaches down to half of a count, so that a bound is zero only with
+# the propensity.
+MOST_ASKED = 4
 
 
 def write_items(
@@ -37,13 +40,13 @@ def write_items(
     """
     n = len(network.reactions)
     order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
-    levels = _lay_out(book, n)
+    _lay_out(book, n)
     book.whole("ITEM", order)
     _write_records(book, [network.reactions[j] for j in order.tolist()], forms[order], len(network.species))
     book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
-    _write_readers(book, network, item_of, levels)
+    _write_readers(book, network, item_of)
     places = len(network.species) + 1  # one is of no species
     book.constant("N_PLACES", places)
     book.constant("N_COUNTS", padded(2 * places, 4))  # counts, and how far they may get
@@ -53,19 +56,21 @@ def write_items(
     book.macro("IS_DENSE", value=False)
 
 
-def _lay_out(book: TableBook, items: int) -> list[int]:
-    """Nodes of the tree: the first node of each level, from the one that holds items up."""
-    levels, node, children = [], 1, items - (LANES - 1)
-    while items > LANES and (not levels or children > 1):
-        levels.append(node)
-        children = -(-children // LANES)
-        node += children
+def _lay_out(book: TableBook, items: int) -> None:
+    """Places of items and nodes: what stands in the root, and the levels of the trees below it."""
+    levels = tops = 0
+    while items > LANES and not 0 < tops <= MOST_TREES:
+        levels += 1
+        tops = -(-(items - LANES) // (LANES**levels - 1))  # each takes the place of an item
+    in_root = min(items, LANES - tops)
+    sizes = [-(-(items - in_root) // LANES ** (level + 1)) for level in range(levels)]
+    first = np.cumsum([1, *sizes])  # node 0 is the root
     book.constant("N_ITEMS", items)
-    book.constant("N_NODES", node)
-    book.constant("ITEM_LEVELS", len(levels))
-    book.places("ITEM_LEVEL", levels)
-    book.constant("N_VALUES", NODE_SIZE * node)
-    return levels
+    book.constant("ROOT_ITEMS", in_root)
+    book.constant("ITEM_LEVELS", levels)
+    book.places("ITEM_LEVEL", first[:-1].tolist())
+    book.whole("LEVEL_NODES", sizes)
+    book.constant("N_VALUES", NODE_SIZE * int(first[-1]))
 
 
 def _write_records(
@@ -105,27 +110,15 @@ def _intervals(network: LoweredNetwork) -> IntArray:
         if reaction.law is not None:
             kinds[list(reaction.depends_on())] = EXACT
         for index, number in (*reaction.orders, *reaction.needs):
-            if number >= NARROW:
+            if number > MOST_ASKED:
                 kinds[index] = EXACT
     return kinds
 
 
-def _write_readers(
-    book: TableBook, network: LoweredNetwork, item_of: IntArray, levels: list[int]
-) -> None:
-    """Of every species the items that read it, then nodes above them, level by level."""
+def _write_readers(book: TableBook, network: LoweredNetwork, item_of: IntArray) -> None:
+    """Of every species the items that read it, in order."""
     pairs = [(i, j) for j, reaction in enumerate(network.reactions) for i in reaction.depends_on()]
     species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
-    n_places, sections = len(network.species) + 1, len(levels) + 1
-    items = item_of[reaction]
-    in_root = len(item_of) if not levels else LANES - 1
-    rows, entries = [species * sections], [items]
-    other = items >= in_root
-    above, place = species[other], items[other] - in_root
-    for level, first in enumerate(levels):
-        above, place = distinct_pairs(above, place // LANES)
-        rows.append(above * sections + 1 + level)
-        entries.append(first + place)
-    row, entry = np.concatenate(rows), np.concatenate(entries)
-    found = Rows.sorted_pairs(row, entry, n_places * sections, int(entry.max(initial=0)) + 1)
+    n_places, n_items = len(network.species) + 1, max(1, len(item_of))
+    found = Rows.sorted_pairs(species, item_of[reaction], n_places, n_items)
     book.rows("READ_ROW", "READ", found)

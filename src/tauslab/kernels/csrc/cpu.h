@@ -15,6 +15,8 @@ typedef u64 Word;
 #define DEVICE_SHARED __attribute__((noinline, unused)) static
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static inline __attribute__((noinline))
+// A large function that is seldom called.
+#define DEVICE_SELDOM static __attribute__((noinline, unused))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #define KERNEL(name, ...) \
     extern "C" __attribute__((visibility("default"))) void name( \

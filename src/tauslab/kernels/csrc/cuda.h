@@ -18,6 +18,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_SHARED static __device__ __forceinline__
 // A long law that others use: one copy of its text.
 #define SHARED_LAW static __device__ __noinline__
+// A large function that is seldom called: a copy of its text would take registers from those around it.
+#define DEVICE_SELDOM static __device__ __noinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)

@@ -94,7 +94,7 @@ struct Chunk {
 // ------------------------------------------------------------- stages of a plan, for item `i` each
 
 DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
-    s.v[leaf.b] = propensity(tables, leaf.a, s);
+    s.v[leaf.b] = propensity(tables, leaf.a, s.x, s.c);
 }
 
 // Chunks whose records, of two pairs, are the pairs `begin .. end - 1` of the table `where`.

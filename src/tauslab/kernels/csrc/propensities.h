@@ -35,24 +35,27 @@ struct State {
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
 
 // Propensity of reaction j from its law, or its rows of orders and of least counts.
-DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const State &s) {
-    if (source == GENERAL_LAW) return general_propensity(j, s.x, s.c, tables);
+template <class Counts>
+DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const Counts &x,
+                                const double *c) {
+    if (source == GENERAL_LAW) return general_propensity(j, x, c, tables);
     for (i32 i = tables.at(AT_NEED_ROW, j); i < tables.at(AT_NEED_ROW, j + 1); ++i)
-        if (s.x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
+        if (x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
     double product = 1.0;
     for (i32 i = tables.at(AT_ORDER_ROW, j); i < tables.at(AT_ORDER_ROW, j + 1); ++i) {
-        const double count = (double)s.x[tables.at(AT_ORDER_SPECIES, i)];
+        const double count = (double)x[tables.at(AT_ORDER_SPECIES, i)];
         for (i32 taken = 0; taken < tables.at(AT_ORDER_COUNT, i); ++taken)
             product = product * (count - (double)taken);
     }
-    return constant_of(source, tables.real[AT_LITERAL + j], s.c) * product;
+    return constant_of(source, tables.real[AT_LITERAL + j], c) * product;
 }
 
-DEVICE double propensity(const Tables &tables, i32 j, const State &s) {
+template <class Counts>
+DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
-    if (law.d == LONGER) return longer_propensity(tables, j, law.a, s);
-    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], s.c);
+    if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
+    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], c);
     if (law.d == 0) return constant;
-    const double first = (double)s.x[law.b], second = (double)s.x[law.c];
+    const double first = (double)x[law.b], second = (double)x[law.c];
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
 }

@@ -47,6 +47,11 @@ struct Item {
         rate = tables.real[AT_RECORD_RATE + (u32)item];
     }
 
+    // For an `i` that is not known at compile time.
+    DEVICE_MEMBER i32 species_of(int i) const {
+        return i < 2 ? species[i == 0 ? 0 : 1] : species[i == 2 ? 2 : 3];
+    }
+
     DEVICE_MEMBER i32 change(int i) const {
         const i32 two = i < 2 ? low_changes_ : high_changes_;
         return i % 2 == 0 ? (i32)((u32)two << 16) >> 16 : two >> 16;
@@ -142,8 +147,6 @@ DEVICE_MEMBER void Batch::scan() {
 
 // A trajectory in flight, between two candidates.
 struct Course {
-    const Tables &tables;
-    const State &s;
     Bounds bounds;
     u64 *firings;           // of a pilot: of each reaction, candidates, bounds made
     u64 events, limit;      // done, and at most
@@ -152,7 +155,7 @@ struct Course {
     bool overflowed, is_near;
 
     DEVICE_MEMBER Course(const Bounds &all, u64 most, u64 *counted)
-        : tables(all.tables), s(all.s), bounds(all), firings(counted), events(0), limit(most),
+        : bounds(all), firings(counted), events(0), limit(most),
           origin(0), before(0), overflowed(false), is_near(false) {
         bounds.make();
         take_total();
@@ -169,14 +172,15 @@ struct Course {
     DEVICE_MEMBER double time(double passed) const { return origin + (passed - before) * inverse; }
 
     DEVICE_MEMBER void count(i32 item) const {
-        if (IS_PILOT) atomic_add(&firings[tables.at(AT_ITEM, item)], 1);
+        if (IS_PILOT) atomic_add(&firings[bounds.tables.at(AT_ITEM, item)], 1);
     }
 
     // Whether `item` is accepted with `left` of its bound, in the present state.
     DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
+        const State &s = bounds.s;
         if (record.is_simple())
             return left < record.propensity_of(s.x[record.species[0]], s.x[record.species[1]], s.c);
-        return left < propensity(tables, tables.at(AT_ITEM, item), s);
+        return left < propensity_of_item(bounds.tables, item, s);
     }
 
     // Fires an item, `passed` into the batch; whether bounds changed.
@@ -194,44 +198,51 @@ struct Course {
 
     // A new interval for a species.
     DEVICE_MEMBER void renew(i32 species) const {
-        const i32 made = bounds.renew(species);
-        if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS + 1], (u64)made);
+        renew_interval(bounds, species);
+        if (!IS_PILOT || !team_leader()) return;
+        const i32 begin = bounds.tables.at(AT_READ_ROW, species);
+        atomic_add(&firings[N_REACTIONS + 1],
+                   (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
     }
 
   private:
+    DEVICE_MEMBER void add(i32 species, i32 change) const {
+        i32 &count = bounds.s.x[species];
+        count = plus(count, change);
+    }
+
     DEVICE_MEMBER bool fire_few(const Item &record) {
         if (team_leader())
-            UNROLL for (int i = 0; i < CHANGES; ++i) {
-                i32 &count = s.x[record.species[i]];
-                count = plus(count, record.change(i));
-            }
+            UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change(i));
         team_sync();
         bool inside = true;
-        UNROLL for (int i = 0; i < CHANGES; ++i) inside &= bounds.is_inside(record.species[i]);
+        UNROLL for (int i = 0; i < CHANGES; ++i)
+            inside &= bounds.range(record.species[i]).has_inside(bounds.s.x[record.species[i]]);
         if (inside) return false;
         is_near = true;
         bool left = false;
-        for (int i = 0; i < CHANGES; ++i) left |= check(record.species[i]);
+        for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
         return left;
     }
 
     DEVICE_MEMBER bool fire_many(i32 item) {
+        const Tables &tables = bounds.tables;
         const i32 begin = tables.at(AT_CHANGE_ROW, item), end = tables.at(AT_CHANGE_ROW, item + 1);
         team_each(begin, end, [&](i64 i) {
             const IntPair one = tables.pair(AT_CHANGE, i);
-            s.x[one.a] = plus(s.x[one.a], one.b);
+            add(one.a, one.b);
         });
         team_sync();
         bool left = false;
-        for (i32 i = begin; i < end; ++i) left = check(tables.pair(AT_CHANGE, i).a) || left;
+        for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 
     // Whether a species has left its interval; it gets a new one.
     DEVICE_MEMBER bool check(i32 species) {
-        const Slack slack = bounds.slack(species);
-        if (slack.down >= 0 && slack.up >= 0) return false;
-        overflowed = overflowed || s.x[species] < 0;
+        const i32 count = bounds.s.x[species];
+        if (bounds.range(species).has(count)) return false;
+        overflowed = overflowed || count < 0;
         team_sync();
         if (!overflowed) renew(species);
         return true;

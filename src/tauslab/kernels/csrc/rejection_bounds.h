@@ -10,53 +10,51 @@
 // (`kernels/rejection.py`). So a bound is zero if and only if the propensity is.
 //
 // Items are the reactions, the most frequent ones first. The first ones stand in the root itself,
-// whose last child is then the tree of the others: a frequent reaction is found with one look.
+// whose other children are trees of the rest: a frequent reaction is found with one look.
 // A node has 32 children and, behind them, the partial sums of their canonical butterfly, so that
-// every thread walks down by itself.
+// every thread walks down by itself, and a new bound changes five sums of each node above it.
 #pragma once
 
 #include "portable_basic.h"
 #include "propensities.h"
 #include "team.h"
 
-constexpr i64 NODE_SIZE = 2 * LANES;
-// Items that stand in the root; with more items it has one child less.
-constexpr i64 ROOT_ITEMS = N_ITEMS <= LANES ? N_ITEMS : LANES - 1;
+constexpr u32 NODE_SIZE = 2 * LANES;
 
 // Intervals of species: of none that is read, there is nothing to bound.
 enum Interval : i32 { WIDE = 0, EXACT = 1, UNREAD = 2 };
 constexpr i32 MOST_COUNT = 2147483647;
+// Counts below have intervals of one count.
+constexpr i32 LEAST_WIDE = 8;
 // Of a count that comes so near to an end of its interval within a batch, 32 changes by one might
 // reach it; at most this part of the interval.
 constexpr i32 MARGIN = 32, PARTS = 8;
 
-// An interval, as a count lies in it: how far it may fall and rise.
-struct Slack {
-    i32 down, up;
+// The interval of a count, and its inner part, which is not near its ends.
+struct Range {
+    i32 low, high, first, width;
 
-    // Nearer to an end there should be a new interval.
-    DEVICE_MEMBER i32 margin() const {
-        const i32 part = (i32)(((u32)down + (u32)up) / PARTS);
-        return part < MARGIN ? part : MARGIN;
-    }
+    DEVICE_MEMBER bool has_inside(i32 count) const { return (u32)count - (u32)first <= (u32)width; }
+    // How far the count may fall and rise; negative if it has left. One beyond 2147483647 has wrapped.
+    DEVICE_MEMBER i32 down(i32 count) const { return (i32)((u32)count - (u32)low); }
+    DEVICE_MEMBER i32 up(i32 count) const { return (i32)((u32)high - (u32)count); }
+    DEVICE_MEMBER bool has(i32 count) const { return (down(count) >= 0) & (up(count) >= 0); }
 };
 
 struct Bounds {
-    const Tables &tables;
-    const State &s;
+    Tables tables;
+    State s;
     TeamArray<double> root;  // may stand in fast memory
 
-    DEVICE_MEMBER i32 &low(i64 species) const { return s.n.rest[species]; }
-    DEVICE_MEMBER i32 &high(i64 species) const { return s.n.rest[N_PLACES + species]; }
-    DEVICE_MEMBER Slack slack(i64 species) const {
-        const u32 count = (u32)s.x[species];  // one beyond 2147483647 has wrapped
-        return {(i32)(count - (u32)low(species)), (i32)((u32)high(species) - count)};
-    }
-
-    // Whether a count is neither outside its interval nor near an end of it.
-    DEVICE_MEMBER bool is_inside(i64 species) const {
-        const u32 first = (u32)s.n.rest[2 * N_PLACES + species];
-        return (u32)s.x[species] - first <= (u32)s.n.rest[3 * N_PLACES + species];
+    DEVICE_MEMBER Range range(i32 species) const {
+#if TEAM_THREADS == 1
+        const i64 at = 4 * (i64)species;
+        const TeamArray<Whole> &words = s.n.rest;
+        return {words[at], words[at + 1], words[at + 2], words[at + 3]};
+#else
+        const IntQuad words = load_quad(&s.n.rest[4 * (i64)species]);
+        return {words.a, words.b, words.c, words.d};
+#endif
     }
 
     // Of all bounds.
@@ -64,12 +62,13 @@ struct Bounds {
 
     // The item in whose bound `target`, below the total, falls; `target` is then what is left.
     DEVICE_MEMBER i32 find(double &target) const {
-        const i32 first = choose(root, 0, target);
-        if (N_ITEMS <= LANES || first < ROOT_ITEMS) return first;
-        i32 group = 0;
+        const u32 first = choose(root, 0, target);
+        if (first < ROOT_ITEMS) return (i32)first;
+        u32 group = first - (u32)ROOT_ITEMS;
         UNROLL for (i32 level = ITEM_LEVELS - 1; level >= 0; --level)
-            group = group * LANES + choose(s.v, (ITEM_LEVEL[level] + group) * NODE_SIZE, target);
-        return (i32)ROOT_ITEMS + group;
+            group = group * LANES +
+                    choose(s.v, ((u32)ITEM_LEVEL[level] + group) * NODE_SIZE, target);
+        return (i32)(ROOT_ITEMS + group);
     }
 
     // Intervals round all counts, and all bounds.
@@ -78,103 +77,136 @@ struct Bounds {
         team_each(0, NODE_SIZE, [&](i64 i) { root[i] = 0.0; });
         team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
         team_sync();
-        team_each(0, N_ITEMS, [&](i64 item) { place(item) = bound(item); });
+        team_each(0, N_ITEMS, [&](i64 item) { place((u32)item) = bound((i32)item); });
         team_sync();
-        UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level) {
-            const i64 first = ITEM_LEVEL[level];
-            const i64 end = level + 1 < ITEM_LEVELS ? ITEM_LEVEL[level + 1] : N_NODES;
-            team_groups(first, end, [&](i64 node) { update(node); });
+        NO_UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level) {
+            const i32 nodes = tables.at(AT_LEVEL_NODES, level);
+            team_groups(0, nodes, [&](i64 node) { update(level, (u32)node); });
             team_sync();
         }
-        team_groups(0, 1, [&](i64) { update_root(); });
+        team_groups(0, 1, [&](i64) { update(ITEM_LEVELS, 0); });
         team_sync();
     }
 
-    // A new interval for a species, and what that changes; returns how many bounds it made.
-    DEVICE_MEMBER i32 renew(i32 species) const {
+    // A new interval for a species, and what that changes.
+    DEVICE_MEMBER void renew(i32 species) const {
         if (team_leader()) enclose(species);
         team_sync();
-        const i64 row = (i64)species * (ITEM_LEVELS + 1);
-        const i32 begin = tables.at(AT_READ_ROW, row), end = tables.at(AT_READ_ROW, row + 1);
+        const i32 begin = tables.at(AT_READ_ROW, species);
+        const i32 end = tables.at(AT_READ_ROW, species + 1);
         team_each(begin, end, [&](i64 i) {
             const i32 item = tables.at(AT_READ, i);
-            place(item) = bound(item);
+            place((u32)item) = bound(item);
         });
         team_sync();
-        for (i32 level = 0; level < ITEM_LEVELS; ++level) {
-            const i32 first = tables.at(AT_READ_ROW, row + 1 + level);
-            const i32 last = tables.at(AT_READ_ROW, row + 2 + level);
-            if (first == last) break;  // nor are there nodes above
-            team_groups(first, last, [&](i64 i) { update(tables.at(AT_READ, i)); });
-            team_sync();
+#if TEAM_THREADS == 1
+        for (i32 level = 0; level <= ITEM_LEVELS; ++level)
+            for (i32 i = begin, done = -1; i < end; ++i) {
+                const u32 item = (u32)tables.at(AT_READ, i);
+                if (level < ITEM_LEVELS && item < ROOT_ITEMS) continue;
+                const i32 node = level == ITEM_LEVELS
+                                     ? 0
+                                     : (i32)((item - (u32)ROOT_ITEMS) >> 5 * (level + 1));
+                if (node != done) update(level, (u32)node);  // items are in order
+                done = node;
+            }
+#else
+        NO_UNROLL for (i32 first = begin; first < end; first += TEAM_THREADS) {
+            const i32 i = first + team_rank();
+            const u32 item = i < end ? (u32)tables.at(AT_READ, i) : N_ITEMS;
+            u32 index = item - (u32)ROOT_ITEMS;
+            NO_UNROLL for (i32 level = 0; level < ITEM_LEVELS; ++level, index /= LANES)
+                lift(level, index, item >= ROOT_ITEMS && item < N_ITEMS);
+            lift_root(item < ROOT_ITEMS ? item : (u32)ROOT_ITEMS + index, item < N_ITEMS);
         }
-        team_groups(0, 1, [&](i64) { update_root(); });
-        team_sync();
-        return end - begin;
+#endif
     }
 
   private:
     // The bound of an item.
-    DEVICE_MEMBER double &place(i64 item) const {
-        if (item < ROOT_ITEMS) return root[item];
-        const i64 other = item - ROOT_ITEMS;
-        return s.v[(ITEM_LEVEL[0] + other / LANES) * NODE_SIZE + other % LANES];
+    DEVICE_MEMBER double &place(u32 item) const {
+        return item < ROOT_ITEMS ? root[item] : child(0, item - (u32)ROOT_ITEMS);
     }
 
-    // The sum of a node, as a child.
-    DEVICE_MEMBER double &sum_of(i64 node) const {
-        i64 begin = ITEM_LEVEL[0];
-        UNROLL for (i32 level = 1; level < ITEM_LEVELS; ++level) {
-            const i64 above = ITEM_LEVEL[level];
-            if (node < above)
-                return s.v[(above + (node - begin) / LANES) * NODE_SIZE + (node - begin) % LANES];
-            begin = above;
-        }
-        return root[ROOT_ITEMS];
+    // Child number `index` of the nodes of a level, of the root beyond all levels.
+    DEVICE_MEMBER double &child(i32 level, u32 index) const {
+        if (level == ITEM_LEVELS) return root[ROOT_ITEMS + index];
+        return s.v[((u32)ITEM_LEVEL[level] + index / LANES) * NODE_SIZE + index % LANES];
     }
 
-    DEVICE_MEMBER double bound(i64 item) const {
-        const State above = {{&high(0)}, s.n, s.v, s.c};
-        return propensity(tables, tables.at(AT_ITEM, item), above);
+    DEVICE_MEMBER double bound(i32 item) const {
+        const struct {
+            const Bounds &all;
+            DEVICE_MEMBER i32 operator[](i64 species) const {
+                return all.s.n.rest[4 * species + 1];
+            }
+        } highs = {*this};
+        return propensity(tables, tables.at(AT_ITEM, item), highs, s.c);
     }
 
-    // The width is about a quarter of the count's two thirds power: the rarer a count leaves its
-    // interval, the more candidates are rejected, and a count that walks at random takes the square
-    // of the width in events to leave.
+    // The rarer a count leaves its interval, the more candidates are rejected, and a count that walks
+    // at random takes the square of the width in events to leave: so the width is about the count's
+    // two thirds power.
     DEVICE_MEMBER void enclose(i32 species) const {
-        const i32 count = s.x[species];
+        const i32 count = s.x[species], kind = tables.at(AT_INTERVAL, species);
         const i32 bits = 32 - leading_zeros((u32)count);
-        const i32 kind = tables.at(AT_INTERVAL, species);
-        const i32 width = kind == EXACT ? 0 : count >> (2 + bits / 3);
-        low(species) = kind == UNREAD ? -MARGIN : count - width;
-        high(species) = kind == UNREAD || plus(count, width) < 0 ? MOST_COUNT : count + width;
-        const i32 margin = slack(species).margin();
-        s.n.rest[2 * N_PLACES + species] = low(species) + margin;
-        s.n.rest[3 * N_PLACES + species] =
-            (i32)((u32)high(species) - (u32)low(species) - 2 * (u32)margin);
+        const i32 width = kind == EXACT || count < LEAST_WIDE ? 0 : count >> (1 + bits / 3);
+        Range range;
+        range.low = kind == UNREAD ? -MARGIN : count - width;
+        range.high = kind == UNREAD || plus(count, width) < 0 ? MOST_COUNT : count + width;
+        const u32 whole = (u32)range.high - (u32)range.low, part = whole / PARTS;
+        const u32 margin = part < (u32)MARGIN ? part : (u32)MARGIN;
+        range.first = range.low + (i32)margin;
+        range.width = (i32)(whole - 2 * margin);
+        const i64 at = 4 * (i64)species;
+        const TeamArray<Whole> &words = s.n.rest;
+        words[at] = range.low, words[at + 1] = range.high;
+        words[at + 2] = range.first, words[at + 3] = range.width;
     }
 
-    // Partial sums of a node, and the sum of all in its parent.
-    DEVICE_MEMBER void update(i64 node) const {
-        lanes_partial_sums(Neighbours{s.v, (i32)(node * NODE_SIZE)}, [&](int i, double sum) {
-            s.v[node * NODE_SIZE + LANES + i] = sum;
-            if (i == 1) sum_of(node) = sum;
+    // Partial sums of a node of a level, and the sum of all in its parent.
+    DEVICE_MEMBER void update(i32 level, u32 node) const {
+        const bool is_root = level == ITEM_LEVELS;
+        const u32 begin = is_root ? 0 : ((u32)ITEM_LEVEL[level] + node) * NODE_SIZE;
+        const TeamArray<double> &values = is_root ? root : s.v;
+        lanes_partial_sums(Neighbours{values, (i32)begin}, [&](int i, double sum) {
+            values[begin + LANES + i] = sum;
+            if (i == 1 && !is_root) child(level + 1, node) = sum;
         });
     }
 
-    DEVICE_MEMBER void update_root() const {
-        lanes_partial_sums(Neighbours{root, 0},
-                           [&](int i, double sum) { root[LANES + i] = sum; });
+#if TEAM_THREADS > 1
+    // The sums of a level that child number `index` is part of, if it `is` one, and what it is part of
+    // above; a thread for each of several children, which may share sums.
+    DEVICE_MEMBER void lift(i32 level, u32 index, bool is) const {
+        double *node = &s.v[((u32)ITEM_LEVEL[level] + (is ? index / LANES : 0)) * NODE_SIZE];
+        const double sum = lift_in(node, index % LANES, is);
+        if (is) child(level + 1, index / LANES) = sum;
+        team_sync();
     }
 
-    // A child, as Butterfly::choose does it.
-    DEVICE_MEMBER static i32 choose(const TeamArray<double> &values, i64 children, double &target) {
-        const i64 sums = children + LANES;
-        int lane = 0;
-        UNROLL for (int size = 1; size < LANES; size *= 2) {
-            const bool last = 2 * size == LANES;
-            const double left = values[last ? children + lane : sums + 2 * size + lane];
-            const double right = values[last ? children + lane + size : sums + 3 * size + lane];
+    DEVICE_MEMBER void lift_root(u32 index, bool is) const {
+        lift_in(&root[0], is ? index : 0, is);
+    }
+
+    DEVICE_MEMBER static double lift_in(double *node, u32 index, bool is) {
+        double sum = 0;
+        UNROLL for (u32 size = LANES / 2; size > 0; size /= 2) {
+            const u32 at = index % size;
+            const double *two = node + (size == LANES / 2 ? 0 : LANES + 2 * size) + at;
+            if (is) node[LANES + size + at] = sum = two[0] + two[size];
+            team_sync();
+        }
+        return sum;
+    }
+#endif
+
+    // A child of the node at `begin`, as Butterfly::choose does it.
+    DEVICE_MEMBER static u32 choose(const TeamArray<double> &values, u32 begin, double &target) {
+        u32 lane = 0;
+        UNROLL for (u32 size = 1; size < LANES; size *= 2) {
+            const u32 at = begin + (2 * size == LANES ? 0 : LANES + 2 * size) + lane;
+            const double left = values[at], right = values[at + size];
             const bool go_right = (target >= left) & (right > 0);
             target -= go_right ? left : 0.0;
             lane += go_right ? size : 0;
@@ -182,3 +214,12 @@ struct Bounds {
         return lane;
     }
 };
+
+DEVICE_SELDOM void renew_interval(Bounds bounds, i32 species) {
+    bounds.renew(species);
+}
+
+// Propensity of an item that is not simple.
+DEVICE_SELDOM double propensity_of_item(Tables tables, i32 item, State s) {
+    return propensity(tables, tables.at(AT_ITEM, item), s.x, s.c);
+}

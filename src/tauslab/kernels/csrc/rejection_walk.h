@@ -35,10 +35,10 @@ DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item,
     const double passed = batch.passed(number), time = course.time(passed);
     is_new = fires = false;
     if (samples.next < time) {
-        samples.record(time, course.s);
+        samples.record(time, course.bounds.s);
         if (samples.done()) return false;
     }
-    const Item record(course.tables, item);
+    const Item record(course.bounds.tables, item);
     if (!course.accepts(record, item, left)) return true;
     if (course.events >= course.limit) {
         ended = STEP_LIMIT;
@@ -48,6 +48,10 @@ DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item,
     is_new = course.fire(record, item, passed);
     if (course.overflowed) ended = OVERFLOWED;
     return !course.overflowed && (!is_new || course.goes_on());
+}
+
+DEVICE bool is_inside(const Course &course, i32 species) {
+    return course.bounds.range(species).has_inside(course.bounds.s.x[species]);
 }
 
 #if TEAM_THREADS == 1
@@ -61,10 +65,10 @@ DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
     bool is_new = false;
     for (int lane = 0; lane < LANES; ++lane) {
         if (items[lane] < 0) continue;
-        const Item record(course.tables, items[lane]);
+        const Item record(course.bounds.tables, items[lane]);
         for (int i = 0; i < CHANGES; ++i) {
             const i32 species = record.species[i];
-            if (record.change(i) == 0 || course.bounds.is_inside(species)) continue;
+            if (record.change(i) == 0 || is_inside(course, species)) continue;
             course.renew(species);
             is_new = true;
         }
@@ -98,7 +102,7 @@ struct Candidate {
 
     DEVICE_MEMBER Candidate(const Course &course, const Batch &batch, i32 row, double target,
                             i32 found)
-        : record(course.tables, found), item(found), left(target),
+        : record(course.bounds.tables, found), item(found), left(target),
           time(course.time(batch.own_passed(row))) {}
 };
 
@@ -127,23 +131,22 @@ DEVICE void add_reach(const State &s, const Item &record) {
 // before it do. Before the `first` there are none.
 DEVICE bool is_certain(Course &course, const Item &record, double left, bool first,
                        bool &accepted) {
-    const State &s = course.s;
+    const State &s = course.bounds.s;
     i32 least[2], most[2];
     bool stays = true, is_near = false;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const i32 species = record.species[i], change = record.change(i);
-        const Slack slack = course.bounds.slack(species);
+        const i32 species = record.species[i], change = record.change(i), count = s.x[species];
+        const Range range = course.bounds.range(species);
         const u32 all = (u32)reach(s, species), word = first ? reach_of(change) : all;
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
-        const bool in = (by <= slack.down) & (to <= slack.up);
-        stays = stays && (change == 0 || in);
-        const i32 margin = slack.margin();
-        is_near |= change != 0 && ((slack.down - (i32)(all & 0xffff) < margin) |
-                                   (slack.up - (i32)(all >> 16) < margin));
+        const i32 down = range.down(count), up = range.up(count);
+        stays = stays && (change == 0 || ((by <= down) & (to <= up)));
+        const i32 inner = count - range.first;
+        is_near |= change != 0 && ((inner < (i32)(all & 0xffff)) |
+                                   (range.width - inner < (i32)(all >> 16)));
         if (i > 1) continue;
-        const i32 count = s.x[species];
-        least[i] = first ? count : count - (by < slack.down ? by : slack.down);
-        most[i] = first ? count : count + (to < slack.up ? to : slack.up);
+        least[i] = first ? count : count - (by < down ? by : down);
+        most[i] = first ? count : count + (to < up ? to : up);
     }
     accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
     course.is_near |= accepted && is_near;
@@ -161,7 +164,7 @@ DEVICE void apply(const State &s, const Item &record) {
 // cannot go on.
 DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
                      const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
-    const State &s = course.s;
+    const State &s = course.bounds.s;
     for (;;) {
         const bool waits = own_vote() >= begin;
         bool accepted = false, certain = false;
@@ -208,21 +211,17 @@ DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
     for (i32 row = 0; row < LANES / VOTERS; ++row) {
         i32 item = items[0];
         UNROLL for (int i = 1; i < LANES / VOTERS; ++i) item = row == i ? items[i] : item;
-        const Item record(course.tables, item < 0 ? 0 : item);
+        const Item record(course.bounds.tables, item < 0 ? 0 : item);
         NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
-            i32 species = record.species[0], change = record.change(0);
-            UNROLL for (int k = 1; k < CHANGES; ++k) {
-                species = i == k ? record.species[k] : species;
-                change = i == k ? record.change(k) : change;
-            }
+            const i32 species = record.species_of(i), change = record.change(i);
             const bool changes = item >= 0 && change != 0;
-            for (;;) {
-                const u32 near =
-                    votes(changes && !course.bounds.is_inside(species));
-                if (near == 0) break;
+            u32 near = votes(changes && !is_inside(course, species));
+            while (near != 0) {
+                const i32 one = of_voter(species, lowest_bit(near));
                 team_sync();
-                course.renew(of_voter(species, lowest_bit(near)));
+                course.renew(one);
                 is_new = true;
+                near &= ~votes(species == one);
             }
         }
     }
@@ -240,14 +239,14 @@ DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended
             const Candidate own(course, batch, row, target, item);
             const bool waits = own_vote() >= begin && own.record.is_simple();
             const bool reaches = is_first_vote() && waits;
-            if (reaches) add_reach(course.s, own.record);
+            if (reaches) add_reach(course.bounds.s, own.record);
             team_sync();
             bool fired = false;
             const bool on = take_row(course, batch, row, begin, own, samples, ended, fired);
             team_sync();
             if (reaches)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
-                    reach(course.s, own.record.species[i]) = 0;
+                    reach(course.bounds.s, own.record.species[i]) = 0;
             team_sync();
             if (!on) return false;
             UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
