@@ -9,6 +9,7 @@ import pytest
 from emulation import EmulatedBackend
 from test_teams import compiler
 
+from tauslab.kernels import rejection
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.large import TEAMS
 from tauslab.kernels.lowering import lower
@@ -211,9 +212,14 @@ def sized(reactions: int) -> Network:
 
 
 @compiler
-@pytest.mark.parametrize(("reactions", "team"), [(5, 8), (32, 32), (33, 8), (1055, 32), (1056, 8)])
-def test_trees_of_every_height_give_the_bits_of_a_thread(tmp_path, reactions, team):
-    """A root alone, with one level below it, two and three; ordered by firings that are given."""
+@pytest.mark.parametrize(
+    ("reactions", "team", "trees"), [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)]
+)
+def test_trees_of_every_height_give_the_bits_of_a_thread(
+    tmp_path, monkeypatch, reactions, team, trees
+):
+    """A root alone; one level below it, two, three; ordered by firings that are given."""
+    monkeypatch.setattr(rejection, "MOST_TREES", trees)
     firings = np.random.default_rng(reactions).integers(0, 5, reactions).astype(float)
     end = 60 / (5 * reactions)
     run = Run(sized(reactions), (0.0, end / 2, end), firings=firings)
