@@ -159,8 +159,8 @@ class LargeNetwork:
         """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
         processors = self._backend.processors
         blocks = blocks_of_a_processor(team, trajectories, processors)
-        if "N_ITEMS" in book:  # counts and their intervals alone
-            book.macro("TEAM_BLOCKS", blocks)
+        if "N_ITEMS" in book:  # the root, counts and what changes them; others keep registers
+            book.macro("TEAM_BLOCKS", FEW_BLOCKS)
             part = parts[1] + 8 * NODE_SIZE
             fast = fast_parts([part], team, trajectories, self._backend)
             book.constant("FAST_PARTS", fast)

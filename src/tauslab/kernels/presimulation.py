@@ -12,6 +12,9 @@ from tauslab.kernels.selectors import Pilot, pilot_selector
 from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
 
 TRAJECTORIES = 4
+# A pilot of more events begins again after so many, unless its selector turns out to make so many
+# bounds of propensities an event: then these do.
+PROBE_EVENTS, SLOW_BOUNDS = 4096, 50.0
 _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothing more
 
 
@@ -41,9 +44,16 @@ def presimulate(
     counts, constants = (backend.upload(row) for row in inputs)
     stream = backend.stream()
     launch = Launch(0, TRAJECTORIES, counts, constants)
-    engine.start(launch, buffers, stream, seed=seed, max_steps=events)
-    counted = backend.mirror(engine.firings)
-    backend.download(engine.firings, counted, len(counted), stream)
-    stream.record().wait()
-    candidates, bounds = counted[-2:].tolist()
-    return Pilot(counted[:-2].astype(np.float64), candidates, bounds)
+
+    def counted(steps: int) -> Pilot:
+        backend.clear(engine.firings, stream)
+        engine.start(launch, buffers, stream, seed=seed, max_steps=steps)
+        found = backend.mirror(engine.firings)
+        backend.download(engine.firings, found, len(found), stream)
+        stream.record().wait()
+        candidates, bounds = found[-2:].tolist()
+        return Pilot(found[:-2].astype(np.float64), candidates, bounds)
+
+    first = counted(min(events, PROBE_EVENTS))
+    is_slow = first.work[1] > SLOW_BOUNDS
+    return first if is_slow or events <= PROBE_EVENTS else counted(events)
