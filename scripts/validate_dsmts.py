@@ -212,6 +212,7 @@ def validate(
     threads: int = 0,
     method: str = "ssa",
     epsilon: float = 0.03,
+    selector: str | None = None,
 ) -> Validation:
     """Run a case and compare it."""
     result = ts.run(
@@ -220,6 +221,7 @@ def validate(
         times=case.times,
         method=method,
         epsilon=epsilon,
+        selector=selector,
         seed=seed,
         device=device,
         threads=threads,

@@ -19,6 +19,7 @@ from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.kernels.leap_codegen import leap_header
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.ssa import entry_of
 from tauslab.model.errors import KernelCompileError
 from tauslab.model.generate import colloidal_aggregation
 from tauslab.model.lattice import Lattice
@@ -123,13 +124,15 @@ def test_a_swept_rate_costs_no_registers(architecture):
 def test_table_kernels_need_little_local_memory(name, team, selector, architecture):
     # The partial sums of a group of 32 (256 bytes, twice inlined) are indexed at run time, so a
     # thread has them in local memory, which stays in the first cache; a warp has them in registers.
+    # `rssa` has also a batch of 32 candidates there, and what it hands to functions seldom called.
     network = lowered(model(name))
     header = table_header(network, tables_of(network, selector).header(), team)
     texts = csrc_texts() | {"model.h": header}
-    usage = compile_usage("ssa_table.cc", texts, architecture)
-    stack, _, _, registers = usage["ssa_table"]
-    print(f"ssa_table: {registers} registers, {stack} bytes of local memory")
-    assert stack <= (1024 if team == 1 else 128)
+    entry = entry_of(selector)
+    stack, _, _, registers = compile_usage(f"{entry}.cc", texts, architecture)[entry]
+    print(f"{entry}: {registers} registers, {stack} bytes of local memory")
+    alone, together = (1536, 512) if selector == "rssa" else (1024, 128)
+    assert stack <= (alone if team == 1 else together)
     assert registers <= (REGISTERS if team == 1 else 80)
 
 

@@ -9,8 +9,9 @@ import pytest
 from emulation import EmulatedBackend
 from test_teams import compiler
 
+from tauslab.kernels import rejection
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.large import TEAMS
+from tauslab.kernels.large import TEAMS, tables_of
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.ssa import MAX_STEPS, WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
@@ -211,9 +212,14 @@ def sized(reactions: int) -> Network:
 
 
 @compiler
-@pytest.mark.parametrize(("reactions", "team"), [(5, 8), (32, 32), (33, 8), (1055, 32), (1056, 8)])
-def test_trees_of_every_height_give_the_bits_of_a_thread(tmp_path, reactions, team):
-    """A root alone, with one level below it, two and three; ordered by firings that are given."""
+@pytest.mark.parametrize(
+    ("reactions", "team", "trees"), [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)]
+)
+def test_trees_of_every_height_give_the_bits_of_a_thread(
+    tmp_path, monkeypatch, reactions, team, trees
+):
+    """A root alone; one level below it, two, three; ordered by firings that are given."""
+    monkeypatch.setattr(rejection, "MOST_TREES", trees)
     firings = np.random.default_rng(reactions).integers(0, 5, reactions).astype(float)
     end = 60 / (5 * reactions)
     run = Run(sized(reactions), (0.0, end / 2, end), firings=firings)
@@ -278,6 +284,50 @@ def test_ends_of_trajectories_have_the_bits_of_a_thread(tmp_path, name):
         assert (top > MOST - 30).all()
     found = run.by(EmulatedBackend(tmp_path, 32), 8 if name == "absorbed" else 32)
     assert agree(expected, found)
+
+
+def test_tables_list_every_reader_and_put_frequent_reactions_first():
+    """Readers by reactants, laws and what must be there; each once, in the order of the items."""
+    net = Network("tables")
+    for name in "ABCDE":
+        net.add_species(name, 50)
+    for equation, given in (
+        ("A + B -> C", {"rate": 1.0}), ("2 A ->", {"rate": 1.0}), ("A -> A + E", {"rate": 1.0}),
+        ("C ->", {"law": "D / (1 + A)"}), ("5 B ->", {"rate": 1.0}), ("-> E", {"rate": 1.0}),
+        ("1001 A + B ->", {"law": "0.1 * A * (A > 1000)"}),
+    ):  # fmt: skip
+        net.add_reaction(equation, **given)
+    counts = dict.fromkeys(net.species, 50)
+    lowered = lower(net, parameters={}, counts=counts)
+    book = tables_of(lowered, "rssa", np.array([5.0, 7, 9, 0, 7, 8, 1]))
+    whole, _ = book.arrays()
+
+    def table(name, size, width=1):
+        return whole[book[f"AT_{name}"] :][: size * width].reshape(size, width).squeeze().tolist()
+
+    order = table("ITEM", 7)
+    assert order == [2, 5, 1, 4, 0, 6, 3]
+    starts = table("READ_ROW", 7)
+    readers = [table("READ", starts[-1])[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    found = [[order[item] for item in own] for own in readers]
+    assert found == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
+    exact, unread = rejection.EXACT, rejection.UNREAD
+    assert table("INTERVAL", 6) == [exact, exact, exact, exact, unread, unread]
+    kinds = [table("RECORD", 14, 4)[2 * item][0] for item in range(7)]
+    long, many = rejection.LONGER, rejection.MANY_CHANGES
+    assert kinds == [1, 0, 3, long, 2, many, long]
+
+
+def test_intervals_are_wide_where_bounds_stay_above_zero_with_propensities():
+    net = Network("wide")
+    for name in "ABC":
+        net.add_species(name, 50)
+    net.add_reaction("4 A + B ->", rate=1.0)
+    net.add_reaction("5 C ->", rate=1.0)
+    lowered = lower(net, parameters={}, counts=dict.fromkeys(net.species, 50))
+    book = tables_of(lowered, "rssa")
+    kinds = book.arrays()[0][book["AT_INTERVAL"] :][:3].tolist()
+    assert kinds == [rejection.WIDE, rejection.WIDE, rejection.EXACT]
 
 
 @compiler

@@ -21,6 +21,7 @@ from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
 from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.ssa import entry_of
 from tauslab.model.counts import round_counts
 from tauslab.model.lattice import Lattice
 from tauslab.model.sbml import read_sbml
@@ -51,7 +52,7 @@ def headers():
         yield "ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
-            yield "ssa_table.cc", table_header(network, constants, 1)
+            yield f"{entry_of(selector)}.cc", table_header(network, constants, 1)
         yield "fine_tau.cc", fine_header(network, (1, 1), profiled=True)[1]
 
     for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):

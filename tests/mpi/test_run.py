@@ -36,19 +36,21 @@ def test_ranks_and_blocks_do_not_change_the_bits(mpirun, tmp_path):
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau"])
+@pytest.mark.parametrize("method", ["ssa", "ssa --selector rssa", "tau"])
 def test_ranks_do_not_change_the_bits_of_a_large_network(mpirun, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"
     run = ["-m", "tauslab", "run", net, "--t-end", "0.2", "--points", "3", "--seed", "5",
-           "--device", "cpu", "--threads", "1", "-n", "70", "--method", method]  # fmt: skip
+           "--device", "cpu", "--threads", "1", "-n", "70", "--method", *method.split()]  # fmt: skip
     for ranks in (1, 2, 3):
         mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
     with open_result(tmp_path / "3.h5") as result:
-        if method == "ssa":
-            assert result.attributes["presimulation"] > 0
-        else:
+        if method == "tau":
             assert result.attributes["leaper"] == "tables"
+        else:
+            assert result.attributes["presimulation"] > 0
+        if "rssa" in method:
+            assert result.attributes["selector"] == "rssa"
     assert digests(tmp_path / "2.h5") == digests(tmp_path / "1.h5")
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 

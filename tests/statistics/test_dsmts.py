@@ -43,6 +43,16 @@ def test_case(name):
         assert max(comparison.worst) <= 5, comparison.variable
 
 
+@pytest.mark.parametrize("name", ["00003", "00023", "00030", "00037"])
+def test_case_by_rejection(name):
+    """As `test_case`: births and deaths, many molecules, dimers, immigrants in groups."""
+    case = dsmts.read_case(CASES / name)
+    options = {"n": COSTLY.get(name, 10_000), "seed": 2, "device": "cpu", "threads": 2}
+    for comparison in dsmts.validate(case, **options, selector="rssa").comparisons:
+        assert comparison.inexact == 0
+        assert max(comparison.worst) <= 5, comparison.variable
+
+
 @pytest.mark.parametrize(
     ("name", "applies"),
     [("00001", True), ("00007", True), ("00023", True), ("00003", True), ("00020", False)],

@@ -117,7 +117,7 @@ class ExactSsa:
                 firings=self._firings, pilot=self._pilot, expected=self._expected,
             )  # fmt: skip
             header = self._large.header
-            self.entry = "ssa_rejection" if self.selector == "rssa" else "ssa_table"
+            self.entry = entry_of(self.selector)
             file = f"{self.entry}.cc"
         fast = self._large.lane_bytes if self._large else 0
         return KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=fast)
@@ -197,6 +197,11 @@ class ExactSsa:
         if seed not in self._round_keys:
             self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
         return self._round_keys[seed]
+
+
+def entry_of(selector: str) -> str:
+    """The kernel of a selector of large networks, which its file is named after."""
+    return "ssa_rejection" if selector == "rssa" else "ssa_table"
 
 
 def philox_keys(seed: int) -> npt.NDArray[np.uint32]:
