@@ -38,7 +38,7 @@ struct Range {
     // How far the count may fall and rise; negative if it has left. One beyond 2147483647 has wrapped.
     DEVICE_MEMBER i32 down(i32 count) const { return (i32)((u32)count - (u32)low); }
     DEVICE_MEMBER i32 up(i32 count) const { return (i32)((u32)high - (u32)count); }
-    DEVICE_MEMBER bool has(i32 count) const { return (down(count) >= 0) & (up(count) >= 0); }
+    DEVICE_MEMBER bool has(i32 count) const { return down(count) >= 0 && up(count) >= 0; }
 };
 
 struct Bounds {
