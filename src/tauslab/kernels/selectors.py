@@ -37,7 +37,7 @@ FEWEST_PILOTED = 64
 # core, where a bound takes 20 to 70 ns and an event without any 30 to 140, of the others 60 to 300.
 # Part of the method: changing it changes results.
 MOST_CANDIDATES = 2.0
-MOST_BOUNDS = {"tree": 0.25, "pdm": 1.5, "cr": 1.0}
+MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0, "cr": 2.0}
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,7 @@ struct Course {
             add(one.a, one.b);
         });
         team_sync();
+        is_near = true;  // what is near an end now is seen by whoever changes it as well, or by nobody
         bool left = false;
         for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
