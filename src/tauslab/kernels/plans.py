@@ -12,7 +12,15 @@ import numpy as np
 
 from tauslab.kernels.forest import ForestTables
 from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.tables import MOST_ENTRIES, IntArray, Pairs, Rows, TableBook, distinct_pairs, padded
+from tauslab.kernels.tables import (
+    MOST_ENTRIES,
+    IntArray,
+    Pairs,
+    Rows,
+    TableBook,
+    distinct_pairs,
+    padded,
+)
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
 # per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:

@@ -19,9 +19,8 @@ MOST_CHANGE = 1000
 NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
 # Children of the root that are no items, at most: a frequent reaction should stand there itself.
 MOST_TREES = 16
-# Molecules that a propensity may ask for of a species with a wide interval. Its counts are twice as
-# many at least, and an interval reaches down to half of a count, so that a bound is zero only with
-# the propensity.
+# Molecules that a propensity may ask for of a species with a wide interval. Intervals are wide from 8
+# molecules on, and reach down to three quarters of them: so a bound is zero only with the propensity.
 MOST_ASKED = 4
 
 
@@ -42,7 +41,8 @@ def write_items(
     order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
     _lay_out(book, n)
     book.whole("ITEM", order)
-    _write_records(book, [network.reactions[j] for j in order.tolist()], forms[order], len(network.species))
+    ordered = [network.reactions[j] for j in order.tolist()]
+    _write_records(book, ordered, forms[order], len(network.species))
     book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
@@ -86,8 +86,8 @@ def _write_records(
         many = len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
         kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
         (i, a), (j, b), (k, c), (m, d) = kept
-        kind = MANY_CHANGES if many else kind
-        records += [(kind, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
+        form = MANY_CHANGES if many else kind
+        records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
     book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
     book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
     flat = [pair for reaction in reactions for pair in reaction.change]

@@ -14,9 +14,12 @@ struct Samples {
     i64 k;
     double next;
 
-    DEVICE_MEMBER Samples(const Tables &all, const Recorder &recorder, i64 of_row,
-                          const double *at)
-        : tables(all), out(recorder), row(of_row), times(at), k(0),
+    DEVICE_MEMBER Samples(const Tables &all, const Recorder &recorder, i64 of_row, const double *at)
+        : tables(all),
+          out(recorder),
+          row(of_row),
+          times(at),
+          k(0),
           next(recorder.n_times > 0 ? at[0] : infinity()) {}
 
     DEVICE_MEMBER bool done() const { return k == out.n_times; }
@@ -102,7 +105,9 @@ struct Candidate {
 
     DEVICE_MEMBER Candidate(const Course &course, const Batch &batch, i32 row, double target,
                             i32 found)
-        : record(course.bounds.tables, found), item(found), left(target),
+        : record(course.bounds.tables, found),
+          item(found),
+          left(target),
           time(course.time(batch.own_passed(row))) {}
 };
 

@@ -45,8 +45,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     State s;
     s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES)};
     s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS),
-           {all_whole + TEAM_OFFSET(N_WHOLE)}};
+    s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS), {all_whole + TEAM_OFFSET(N_WHOLE)}};
     Selector::Draws draws;
     u64 fired = 0;
 
