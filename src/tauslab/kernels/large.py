@@ -162,7 +162,8 @@ class LargeNetwork:
         if "N_ITEMS" in book:  # the root, counts and what changes them; others keep registers
             book.macro("TEAM_BLOCKS", FEW_BLOCKS)
             part = parts[1] + 8 * NODE_SIZE
-            fast = fast_parts([part], team, trajectories, self._backend)
+            together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
+            fast = fast_parts([part], team, trajectories, self._backend, together)
             book.constant("FAST_PARTS", fast)
             return fast * part
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]

@@ -19,8 +19,8 @@ MOST_CHANGE = 1000
 NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
 # Children of the root that are no items, at most: a frequent reaction should stand there itself.
 MOST_TREES = 16
-# Molecules that a propensity may ask for of a species with a wide interval. Intervals are wide from 8
-# molecules on, and reach down to three quarters of them: so a bound is zero only with the propensity.
+# Molecules that a propensity may ask for of a species with a wide interval. Those begin at 8
+# molecules and reach down to three quarters of a count: a bound is zero only with the propensity.
 MOST_ASKED = 4
 
 
