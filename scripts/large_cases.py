@@ -20,7 +20,8 @@ class Work:
     """One run: `updates` of each trajectory, or to `t_end` where it is given.
 
     `kind` names the network: a rule and `size`, or a file. With `core` one CPU core runs `core`
-    trajectories first, and both run by what is fastest there. `presimulation` None chooses.
+    trajectories first, and both run by what the pilot chooses and by what is fastest there.
+    `selector` and `presimulation` None choose.
     """
 
     case: str

@@ -111,6 +111,7 @@ CASES = {
     "ssa tree": f"{LARGE} --method ssa -n 3 --selector tree",
     "ssa pdm": f"{LARGE} --method ssa -n 3 --selector pdm",
     "ssa cr": f"{LARGE} --method ssa -n 3 --selector cr",
+    "ssa rssa": f"{LARGE} --method ssa -n 3 --selector rssa",
     "ssa rules": f"run {NET}/CaOscillate_Func.net --method ssa --t-end 0.01 -n 6",
     "ssa presimulated": f"{LARGE} --method ssa -n 3 --presimulation 2000",
     "tau": f"{SCHLOGL} --method tau --t-end 8 -n 60",

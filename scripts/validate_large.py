@@ -10,7 +10,7 @@ writes the table, a summary beside it (table.md), and exits 1 if something disag
 event of a trajectory in some microseconds, however many run: `--until` cuts long courses (the
 second command takes about 80 s on an H200).
 
-Courses. Means of the groups of BioNetGen networks, by the selectors `tree` and `pdm`, at five times
+Courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
 against the course of the mean-field equations: that of BioNetGen for BCR, from the same start in
 whole molecules, and SciPy's for the others (tests/data/net). Where the course has 25 molecules or
 more, mean and course may differ by 0.5 % of the course, which is for what mean-field equations

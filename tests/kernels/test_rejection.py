@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ class Run:
     rows: int = ROWS
 
     def by(self, backend, team=0):
-        """All that is recorded, by step limit: counts, observables, final, status, work, firings."""
+        """By step limit: counts, observables, final counts, status, events, and firings."""
         values = self.network.parameter_values()
         counts = {name: round(x) for name, x in self.network.initial_amounts(values).items()}
         lowered = lower(self.network, parameters=values, counts=counts, varying=self.varying)
@@ -160,8 +161,7 @@ def by_a_thread():
 
 
 @compiler
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("team", [8, 32, 128])
+@pytest.mark.parametrize(("team", "order"), [(8, 1), (32, 1), (32, -1), (128, 1), (128, -1)])
 def test_runs_of_candidates_give_the_bits_of_a_thread(tmp_path, by_a_thread, team, order):
     """Limits that are no multiples of 32 too; between many sample times lanes are late."""
     expected = by_a_thread("crowded", CROWDED)
@@ -213,7 +213,8 @@ def sized(reactions: int) -> Network:
 
 @compiler
 @pytest.mark.parametrize(
-    ("reactions", "team", "trees"), [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)]
+    ("reactions", "team", "trees"),
+    [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)],
 )
 def test_trees_of_every_height_give_the_bits_of_a_thread(
     tmp_path, monkeypatch, reactions, team, trees
@@ -238,7 +239,7 @@ def vanishing() -> Network:
 
 
 def near_most(molecules: int) -> Network:
-    """Counts below the largest possible: one that is read, one that is not, and others that live."""
+    """Two counts so far below the largest possible, one of them read; and others that live."""
     net = Network("near_most")
     net.add_species("read", MOST - molecules)
     net.add_species("unread", MOST - molecules)
@@ -308,7 +309,7 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     order = table("ITEM", 7)
     assert order == [2, 5, 1, 4, 0, 6, 3]
     starts = table("READ_ROW", 7)
-    readers = [table("READ", starts[-1])[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    readers = [table("READ", starts[-1])[a:b] for a, b in pairwise(starts)]
     found = [[order[item] for item in own] for own in readers]
     assert found == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
     exact, unread = rejection.EXACT, rejection.UNREAD

@@ -53,8 +53,10 @@ def gated() -> ts.Network:
 
 
 def test_the_first_event_waits_by_the_true_total_and_is_chosen_by_true_propensities(options):
-    """Time by Kolmogorov and Smirnov, on a grid, which is conservative; choice by chi-squared; both
-    in early and late events. One of 5000 right runs is off: four tests at 5e-5.
+    """One of 5000 right runs is off: four tests at 5e-5.
+
+    Time by Kolmogorov and Smirnov, on a grid, which is conservative; choice by chi-squared, of all
+    events and of early and late ones apart.
     """
     n, t = 8000, np.linspace(0, 3, 301)
     total = sum(propensity for *_, propensity, _ in GATED)

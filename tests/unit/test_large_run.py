@@ -52,7 +52,7 @@ def mass_action(n_species: int, reactions: list[tuple[list[int], list[int], floa
 def test_choices_are_stored_and_a_file_reruns_with_them(tmp_path):
     path = tmp_path / "run.h5"
     first = run(output=path)
-    assert first.attributes["selector"] == "pdm"
+    assert first.attributes["selector"] == "rssa"  # its pilot chose it in place of pdm
     assert first.attributes["presimulation"] == 1 << 17
     expected = lines(first)
     forced = run(selector="tree", presimulation=0, output=tmp_path / "tree.h5")

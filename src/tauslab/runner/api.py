@@ -219,8 +219,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         or separated by commas. By default trajectories while they stay below 1 GiB, else statistics
         and final.
     selector
-        Of ``ssa``: ``linear``, ``tree``, ``pdm`` or ``cr``, how the next reaction is found; all
-        draw from the same law. By default the network decides, or its pilot: see
+        Of ``ssa``: ``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is
+        found; all draw from the same law. By default the network decides, or its pilot: see
         docs/large-networks.md.
     team
         Of large networks: threads that run one trajectory, 1, 8, 32 or 128; changes no result.
