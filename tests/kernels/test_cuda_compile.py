@@ -256,7 +256,8 @@ def test_every_kernel_file_is_compiled_here():
     elsewhere = {path.name for path in CSRC.glob("ode_*.cc")}  # in test_ode_cuda_compile.py
     assert {path.name for path in CSRC.glob("*.cc")} - elsewhere == {
         "dbn_count.cc", "fine_tau.cc", "halo.cc", "rdme.cc", "rdme_count.cc", "ssa.cc",
-        "ssa_table.cc", "statistics.cc", "summaries.cc", "tau_leap.cc", "tau_leap_checked.cc",
+        "ssa_rejection.cc", "ssa_table.cc", "statistics.cc", "summaries.cc", "tau_leap.cc",
+        "tau_leap_checked.cc",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from test_teams import compiler
 
 from tauslab.kernels import rejection
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.large import TEAMS, tables_of
+from tauslab.kernels.large import LONGER, TEAMS, tables_of
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.ssa import MAX_STEPS, WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
@@ -315,7 +315,7 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     exact, unread = rejection.EXACT, rejection.UNREAD
     assert table("INTERVAL", 6) == [exact, exact, exact, exact, unread, unread]
     kinds = [table("RECORD", 14, 4)[2 * item][0] for item in range(7)]
-    long, many = rejection.LONGER, rejection.MANY_CHANGES
+    long, many = LONGER, rejection.MANY_CHANGES
     assert kinds == [1, 0, 3, long, 2, many, long]
 
 
@@ -340,6 +340,24 @@ def test_a_pilot_counts_the_same_on_every_device(tmp_path):
     assert firings.sum() == events[0] == ROWS * 4000
     assert 1.01 * events[0] < candidates < 1.2 * events[0]
     assert 10 < bounds < events[0]
+    ((*_, counted_by_a_warp),) = run.by(EmulatedBackend(tmp_path, 32), 32)
+    assert np.array_equal(counted, counted_by_a_warp)
+
+
+@compiler
+def test_a_pilot_near_the_largest_count_counts_the_same_on_every_device(tmp_path):
+    """Where an interval would reach beyond it."""
+    net = Network("clipped")
+    net.add_species("X", MOST - 12)
+    net.add_species("Y", 0)
+    net.add_reaction("X -> X + Y", rate=1e-9)
+    net.add_reaction("-> X", rate=10.0)
+    net.add_reaction("X ->", rate=11.0 / MOST)
+    for i in range(40):
+        net.add_species(f"S{i}", 100)
+        net.add_reaction(f"S{i} -> Y", rate=0.01)
+    run = Run(net, (1e9,), (300,), pilot=True)
+    ((*_, counted),) = run.by(thread())
     ((*_, counted_by_a_warp),) = run.by(EmulatedBackend(tmp_path, 32), 32)
     assert np.array_equal(counted, counted_by_a_warp)
 

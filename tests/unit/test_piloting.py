@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels import selectors
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
@@ -21,7 +20,6 @@ from tauslab.kernels.selectors import (
     Pilot,
     pilot_selector,
     selector_after,
-    selector_of,
 )
 from tauslab.kernels.terms import change_weights
 from tauslab.model.expression import Number
@@ -96,12 +94,9 @@ def test_weights_of_species_are_firings_of_the_reactions_that_change_them():
     ],
 )
 @pytest.mark.parametrize("base", ["tree", "pdm", "cr"])
-def test_few_candidates_and_bounds_an_event_choose_rejection(
-    monkeypatch, candidates, share, pays, base
-):
+def test_few_candidates_and_bounds_an_event_choose_rejection(candidates, share, pays, base):
     """Shares are of the bounds that are allowed."""
     bounds = share * MOST_BOUNDS[base]
-    monkeypatch.setattr(selectors, "SELECTORS", tuple({*SELECTORS, "rssa"}))
     network, firings = chain(300), np.full(300, 1000.0)
     pilot = Pilot(firings, round(300_000 * candidates), round(300_000 * bounds))
     assert pilot.work == pytest.approx((candidates, bounds))
@@ -110,8 +105,7 @@ def test_few_candidates_and_bounds_an_event_choose_rejection(
     assert selector_after(network, base, Pilot(0 * firings)) == base, "nothing fired"
 
 
-def test_the_selector_of_a_pilot_follows_from_the_network(monkeypatch):
-    monkeypatch.setattr(selectors, "SELECTORS", tuple({*SELECTORS, "rssa"}))
+def test_the_selector_of_a_pilot_follows_from_the_network():
     assert pilot_selector(chain(300)) == pilot_selector(chain(300, laws=150)) == "rssa"
     assert pilot_selector(chain(300, laws=151)) == "tree"
     assert pilot_selector(chain(10, laws=10)) == "tree", "unrolled code counts nothing"
@@ -211,8 +205,7 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     assert "selector:" not in capsys.readouterr().out
 
 
-def test_check_tells_what_a_pilot_may_choose(monkeypatch):
-    monkeypatch.setattr(selectors, "SELECTORS", tuple({*SELECTORS, "rssa"}))
+def test_check_tells_what_a_pilot_may_choose():
     told = outlook(ts.read(NET))[0]
     assert told.startswith(
         "selector of ssa: pdm, or rssa where the pilot of a run of 64 trajectories or more favours "
@@ -222,8 +215,11 @@ def test_check_tells_what_a_pilot_may_choose(monkeypatch):
     small.add_species("X", 10)
     small.add_reaction("X ->", rate=1.0)
     assert outlook(small)[0].startswith("selector of ssa: linear, an event changes")
-    monkeypatch.setattr(selectors, "SELECTORS", tuple(s for s in SELECTORS if s != "rssa"))
-    assert outlook(ts.read(NET))[0].startswith("selector of ssa: pdm, an event changes")
+    laws = ts.Network("laws")  # half of which are not of mass action
+    for i in range(300):
+        laws.add_species(f"S{i}", 10)
+        laws.add_reaction(f"S{i} ->", law=f"S{i} / (1 + S{i})")
+    assert outlook(laws)[0].startswith("selector of ssa: tree, an event changes")
 
 
 def many_molecules() -> ts.Network:
@@ -251,7 +247,6 @@ def few_molecules() -> ts.Network:
     ("network", "t_end", "after"), [(many_molecules, 5e-5, "rssa"), (few_molecules, 0.1, "pdm")]
 )
 def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device, network, t_end, after):
-    after = after if "rssa" in SELECTORS else selector_of(prepared(network()).lowered)
     options = {"n": 64, "times": [0.0, t_end], "seed": 2, "device": device, "method": "ssa",
                "species": ["S0"]}  # fmt: skip
     found = ts.run(network(), **options)

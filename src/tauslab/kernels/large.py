@@ -27,7 +27,7 @@ from tauslab.kernels.terms import (
 )
 
 THREADS_OF_A_BLOCK = 128
-HOMODIMER, LONGER = 3, 4  # as in csrc/forest.h
+HOMODIMER, LONGER = 3, 4  # as in csrc/propensities.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
@@ -157,15 +157,15 @@ class LargeNetwork:
 
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
         """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
-        processors = self._backend.processors
-        blocks = blocks_of_a_processor(team, trajectories, processors)
-        if "N_ITEMS" in book:  # the root, counts and what changes them; others keep registers
+        if "N_ITEMS" in book:  # of `rssa`: the root, counts, and how far those may get
             book.macro("TEAM_BLOCKS", FEW_BLOCKS)
             part = parts[1] + 8 * NODE_SIZE
             together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
             fast = fast_parts([part], team, trajectories, self._backend, together)
             book.constant("FAST_PARTS", fast)
             return fast * part
+        processors = self._backend.processors
+        blocks = blocks_of_a_processor(team, trajectories, processors)
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])

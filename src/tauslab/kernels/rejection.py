@@ -11,7 +11,7 @@ from tauslab.kernels.tables import LANES, IntArray, Rows, TableBook, padded
 from tauslab.kernels.terms import constant_source, literal_of
 
 # As in csrc/rejection_bounds.h and csrc/rejection.h.
-LONGER, MANY_CHANGES = 4, 5
+MANY_CHANGES = 5
 WIDE, EXACT, UNREAD = 0, 1, 2
 CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.

@@ -72,7 +72,7 @@ def pilot_selector(network: LoweredNetwork) -> str:
     its selector from a file has the same pilot, the same order, and the same results.
     """
     mass_action = sum(reaction.law is None for reaction in network.reactions)
-    if "rssa" in SELECTORS and 2 * mass_action >= len(network.reactions):
+    if 2 * mass_action >= len(network.reactions):
         return "rssa"
     base = selector_of(network)
     return "tree" if base == "linear" else base  # unrolled code counts nothing

@@ -108,10 +108,10 @@ class ExactSsa:
             header = unrolled_header(network, self.backend.style)
             self.entry, file = "ssa", "ssa.cc"
         else:
+            many = 0 if self.selector == "rssa" else self._expected.trajectories
             self.team = self.team or team_of(
-                self.backend.style, self.backend.processors, self._expected.trajectories,
-                mean_dependents(network),
-            )  # fmt: skip
+                self.backend.style, self.backend.processors, many, mean_dependents(network)
+            )
             self._large = LargeNetwork(
                 self.backend, network, self.selector, self.team,
                 firings=self._firings, pilot=self._pilot, expected=self._expected,

@@ -9,7 +9,7 @@
 // total of 1, words 2 and 3 item and acceptance.
 //
 // Time: candidates are taken in *batches* of 32. `passed` of a candidate is the canonical scan
-// (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) / total, `origin` and
+// (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) * (1 / total), `origin` and
 // `before` are those of the batch's beginning, or of the last candidate after which the total
 // changed. Species that a batch changed, and that are near an end of their interval when it is over,
 // get a new one then: so few leave their interval within a batch.
@@ -82,16 +82,18 @@ class Batch {
     DEVICE_MEMBER double own_passed(i32 row) const { return of_row(passed_, row); }
     DEVICE_MEMBER double own_unit(i32 row) const { return of_row(unit_, row); }
 
-  private:
     static constexpr int HELD = LANES / VOTERS;
 
-    DEVICE_MEMBER static double of_row(const double *held, i32 row) {
+    // Of the thread's candidates that of a row.
+    template <class T>
+    DEVICE_MEMBER static T of_row(const T *held, i32 row) {
         if (VOTERS == 1) return held[row];
-        double value = held[0];
+        T value = held[0];
         UNROLL for (int i = 1; i < HELD; ++i) value = row == i ? held[i] : value;
         return value;
     }
 
+  private:
     DEVICE_MEMBER void scan();
 
     double passed_[HELD], unit_[HELD];
@@ -207,8 +209,7 @@ struct Course {
 
   private:
     DEVICE_MEMBER void add(i32 species, i32 change) const {
-        i32 &count = bounds.s.x[species];
-        count = plus(count, change);
+        bounds.s.x[species] = plus(bounds.s.x[species], change);
     }
 
     DEVICE_MEMBER bool fire_few(const Item &record) {
@@ -233,7 +234,7 @@ struct Course {
             add(one.a, one.b);
         });
         team_sync();
-        is_near = true;  // what is near an end now is seen by whoever changes it as well, or by nobody
+        is_near = true;  // its species may be near an end, which others that change them then see
         bool left = false;
         for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;

@@ -150,14 +150,16 @@ struct Bounds {
     DEVICE_MEMBER void enclose(i32 species) const {
         const i32 count = s.x[species], kind = tables.at(AT_INTERVAL, species);
         const i32 bits = 32 - leading_zeros((u32)count);
-        const i32 width = kind == EXACT || count < LEAST_WIDE ? 0 : count >> (1 + bits / 3);
+        const i32 wide = count >> (1 + bits / 3);
+        const bool narrow = kind == EXACT || count < LEAST_WIDE || plus(count, wide) < 0;
+        const i32 width = narrow ? 0 : wide;
         Range range;
-        range.low = kind == UNREAD ? -MARGIN : count - width;
-        range.high = kind == UNREAD || plus(count, width) < 0 ? MOST_COUNT : count + width;
-        const u32 whole = (u32)range.high - (u32)range.low, part = whole / PARTS;
-        const u32 margin = part < (u32)MARGIN ? part : (u32)MARGIN;
-        range.first = range.low + (i32)margin;
-        range.width = (i32)(whole - 2 * margin);
+        range.low = kind == UNREAD ? 0 : count - width;
+        range.high = kind == UNREAD ? MOST_COUNT : count + width;
+        const i32 whole = range.high - range.low, part = kind == UNREAD ? 0 : whole / PARTS;
+        const i32 margin = part < MARGIN ? part : MARGIN;
+        range.first = range.low + margin;
+        range.width = whole - 2 * margin;
         const i64 at = 4 * (i64)species;
         const TeamArray<Whole> &words = s.n.rest;
         words[at] = range.low, words[at + 1] = range.high;

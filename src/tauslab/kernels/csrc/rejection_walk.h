@@ -57,27 +57,34 @@ DEVICE bool is_inside(const Course &course, i32 species) {
     return course.bounds.range(species).has_inside(course.bounds.s.x[species]);
 }
 
-#if TEAM_THREADS == 1
-
-// Ends a batch whose events are those of `items`, -1 for none.
+// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
 DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
     course.origin = course.time(batch.passed(LANES - 1));
     course.before = 0;
-    if (!course.is_near) return;
+    if (votes(course.is_near) == 0) return;
     course.is_near = false;
     bool is_new = false;
-    for (int lane = 0; lane < LANES; ++lane) {
-        if (items[lane] < 0) continue;
-        const Item record(course.bounds.tables, items[lane]);
-        for (int i = 0; i < CHANGES; ++i) {
-            const i32 species = record.species[i];
-            if (record.change(i) == 0 || is_inside(course, species)) continue;
-            course.renew(species);
-            is_new = true;
+    for (i32 row = 0; row < LANES / VOTERS; ++row) {
+        const i32 item = Batch::of_row(items, row);
+        if (VOTERS == 1 && item < 0) continue;
+        const Item record(course.bounds.tables, item < 0 ? 0 : item);
+    NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
+            const i32 species = record.species_of(i), change = record.change(i);
+            const bool changes = item >= 0 && change != 0;
+            u32 near = votes(changes && !is_inside(course, species));
+            while (near != 0) {
+                const i32 one = of_voter(species, lowest_bit(near));
+                team_sync();
+                course.renew(one);
+                is_new = true;
+                near &= ~votes(species == one);
+            }
         }
     }
     if (is_new) course.take_total();
 }
+
+#if TEAM_THREADS == 1
 
 // Takes all candidates of a batch; false if the trajectory ended, or cannot go on.
 DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
@@ -111,8 +118,8 @@ struct Candidate {
           time(course.time(batch.own_passed(row))) {}
 };
 
-// How far the candidates of a team can take a count: down in the lower half of a word of
-// molecules, up in the upper half.
+// By how many molecules the candidates of a team can change a count: the lower half of the word says
+// how far down, the upper half how far up.
 DEVICE i32 &reach(const State &s, i32 species) {
     return s.x[N_PLACES + species];
 }
@@ -204,33 +211,6 @@ DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
         ++begin;
         if (is_new || begin == VOTERS) return true;
     }
-}
-
-// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
-DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
-    course.origin = course.time(batch.passed(LANES - 1));
-    course.before = 0;
-    if (votes(course.is_near) == 0) return;
-    course.is_near = false;
-    bool is_new = false;
-    for (i32 row = 0; row < LANES / VOTERS; ++row) {
-        i32 item = items[0];
-        UNROLL for (int i = 1; i < LANES / VOTERS; ++i) item = row == i ? items[i] : item;
-        const Item record(course.bounds.tables, item < 0 ? 0 : item);
-        NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
-            const i32 species = record.species_of(i), change = record.change(i);
-            const bool changes = item >= 0 && change != 0;
-            u32 near = votes(changes && !is_inside(course, species));
-            while (near != 0) {
-                const i32 one = of_voter(species, lowest_bit(near));
-                team_sync();
-                course.renew(one);
-                is_new = true;
-                near &= ~votes(species == one);
-            }
-        }
-    }
-    if (is_new) course.take_total();
 }
 
 DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {

@@ -38,8 +38,8 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         u8 ended = DONE;
         while (!samples.done() && course.goes_on()) {
             batch.make(*keys, place, number);
-            if (!take(course, batch, samples, ended)) break;
             number += LANES;
+            if (!take(course, batch, samples, ended)) break;
         }
         if (ended == DONE && !samples.done()) {
             ended = course.total == 0 ? ABSORBED : NOT_A_NUMBER;

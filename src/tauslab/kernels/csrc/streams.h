@@ -22,7 +22,8 @@
 
 enum Stream : u32 {
     // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with
-    // the selector `cr` draw `number` is of candidate `number`, counted through the trajectory.
+    // the selectors `cr` and `rssa` draw `number` is of candidate `number`, counted through the
+    // trajectory.
     STREAM_SSA = 1,
     STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
