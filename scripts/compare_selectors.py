@@ -1,6 +1,7 @@
 """Compare `rssa` with the selector of a network's size, by how large counts are.
 
     python scripts/compare_selectors.py --device cuda -n 2048 --updates 10000 -o choice.csv
+    python scripts/compare_selectors.py --device cpu --threads 1 -n 4 --updates 100000
 
 For each network and factor that all initial counts are multiplied with: candidates and bounds of an
 event in a pilot, from which `kernels/selectors.py` chooses, and nanoseconds per update by both.
@@ -17,7 +18,7 @@ from large_cases import ENDLESS, network_of
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.selectors import PILOT_EVENTS, mean_dependents, selector_of
+from tauslab.kernels.selectors import FEWEST_PILOTED, PILOT_EVENTS, mean_dependents, selector_of
 from tauslab.runner.job import Options
 from tauslab.runner.piloting import piloted
 from tauslab.runner.task import prepare
@@ -52,7 +53,8 @@ def nanoseconds(
     result = ts.run(
         network, n=given.n, times=[0.0, ENDLESS], seed=1, method="ssa", selector=selector,
         presimulation=PILOT_EVENTS, max_steps=given.updates, record="final",
-        species=next(iter(network.species)), device=given.device, quiet=True, set=initial,
+        species=next(iter(network.species)), device=given.device, threads=given.threads, quiet=True,
+        set=initial,
     )  # fmt: skip
     seconds, events = (result.data[f"profile/{name}"] for name in ("compute", "events"))
     return 1e9 * float(seconds[0]) / max(1, int(events[0]))
@@ -62,7 +64,7 @@ def row(kind: str, size: int, factor: float, given: argparse.Namespace) -> list[
     """One network with one factor."""
     network = network_of(kind, size)
     initial = scaled(network, factor)
-    options = Options(np.array([ENDLESS]), n=given.n, seed=1, method="ssa", set=initial)
+    options = Options(np.array([ENDLESS]), n=FEWEST_PILOTED, seed=1, method="ssa", set=initial)
     task = prepare(network, options)
     backend = get_backend("cpu", BackendOptions(threads=1))
     pilot = piloted(task, backend)
@@ -81,7 +83,8 @@ def main() -> None:
     """Print the table, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    parser.add_argument("-n", type=int, default=64, help="trajectories, 64 or more")
+    parser.add_argument("--threads", type=int, default=0, help="of a CPU; 0 for all")
+    parser.add_argument("-n", type=int, default=64, help="trajectories")
     parser.add_argument("--updates", type=int, default=10_000, help="of each trajectory")
     parser.add_argument("-o", "--output", help="a CSV file")
     given = parser.parse_args()
