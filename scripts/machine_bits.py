@@ -144,13 +144,18 @@ CASES = {
 }  # fmt: skip
 
 
+def write_models(folder: Path) -> None:
+    """Write the models that are no files of the repository."""
+    (folder / "functions.toml").write_text(FUNCTIONS, encoding="utf-8")
+    (folder / "crowded.toml").write_text(CROWDED, encoding="utf-8")
+
+
 def digests(names: list[str], folder: Path) -> Iterator[tuple[str, str]]:
     """Name and digest of each case."""
-    (folder / "functions.toml").write_text(FUNCTIONS)
-    (folder / "crowded.toml").write_text(CROWDED)
+    write_models(folder)
     for name in names:
         output = folder / "out.h5"
-        arguments = [*_absolute(CASES[name], folder), "--seed", "11", "-o", str(output)]
+        arguments = [*absolute(CASES[name], folder), "--seed", "11", "-o", str(output)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _run([*arguments, "--device", "cpu", "--threads", "2", "--quiet", "--overwrite"])
@@ -158,7 +163,8 @@ def digests(names: list[str], folder: Path) -> Iterator[tuple[str, str]]:
         yield name, lines[-1].split()[0]
 
 
-def _absolute(command: str, folder: Path) -> Iterator[str]:
+def absolute(command: str, folder: Path) -> Iterator[str]:
+    """The words of a command, models with their whole paths."""
     for word in command.split():
         if word.endswith((".xml", ".net", ".toml")):
             yield str(ROOT / word if "/" in word else folder / word)
