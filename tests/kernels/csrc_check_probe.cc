@@ -12,7 +12,7 @@ KERNEL(check_probe, const i32 *counts, i64 n, double epsilon, const i64 *firings
         double c[N_CONSTANTS + 1] = {}, cells[N_CHANNELS];
         for (int i = 0; i < N_SPECIES; ++i) x[i] = counts[item * N_SPECIES + i];
         for (int j = 0; j < N_CHANNELS; ++j) cells[j] = cell_of(firings[item * N_CHANNELS + j]);
-        holds[item] = leap_holds(x, c, LaneArray{cells}, epsilon);
+        holds[item] = leap_holds(x, c, LaneArray{cells}, checked_tolerance_of(epsilon));
         channel_propensities(x, c, LaneArray{all + item * N_CHANNELS});
     }
 }

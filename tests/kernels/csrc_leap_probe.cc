@@ -10,6 +10,6 @@ KERNEL(leap_probe, const i32 *counts, i64 n, double epsilon, double *limits, dou
         double c[N_CONSTANTS + 1] = {};
         for (int i = 0; i < N_SPECIES; ++i) x[i] = counts[item * N_SPECIES + i];
         const LaneArray cells = {leaping + item * N_CHANNELS};
-        limits[item] = plan_leap(x, c, cells, epsilon).limit();
+        limits[item] = plan_leap(x, c, cells, tolerance_of(epsilon)).limit.time();
     }
 }

@@ -64,6 +64,9 @@ def busy(seed=1) -> Network:
         net.add_reaction(f"2 S2 -> S2 + T{i}", rate=1e-6)
     net.add_reaction("S3 -> S4", law="40 * S3 / (50 + S3)")
     net.add_reaction("3 S4 -> 2 S4 + S3", rate=1e-8)
+    net.add_species("U", 0)  # its first molecules are a quarter of all events
+    net.add_reaction("S5 -> S5 + U", rate=10.0)
+    net.add_reaction("U ->", rate=1.0)
     net.add_rule("all", " + ".join(net.species))
     return net
 

@@ -152,5 +152,5 @@ def test_the_next_firing_is_the_least_of_uniform_numbers(library):
 def test_the_memory_of_a_lane_has_the_rows_that_the_kernel_uses():
     text = csrc_texts()["ahead.h"]
     assert "constexpr int SEGMENTS = 8," in text
-    assert "LENGTH = (3 + 2 * SEGMENTS)" in text
-    assert tau_leap.ROWS_AHEAD == 3 + 2 * 8
+    assert "LENGTH = (5 + 2 * SEGMENTS)" in text
+    assert tau_leap.ROWS_AHEAD == 5 + 2 * 8

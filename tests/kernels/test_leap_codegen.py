@@ -1,4 +1,4 @@
-"""The generated step selection of tau-leaping against the formulas of Cao, Gillespie & Petzold."""
+"""The generated step selection of tau-leaping against the formulas of docs/tau-leaping.md."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from tauslab.model.network import Network
 
 PROBE = Path(__file__).with_name("csrc_leap_probe.cc")
 EPSILON = 0.03
+# By what part, over its order, a species may change: expected change, one deviation, what is lost.
+DRIFT, LOSS = EPSILON, math.sqrt(4 / 3 * EPSILON)
+NOISE = LOSS / 2
 
 
 def lowered(network):
@@ -49,7 +52,7 @@ def probe(network, states, folder):
 
 
 def by_hand(x, reactions, orders):
-    """Step limit from the paper: `reactions` of (rate, reactants, change), g from `orders`.
+    """Step limit as documented: `reactions` of (rate, reactants, change), g from `orders`.
 
     `orders` gives for each species that reacts a function of its count.
     """
@@ -68,11 +71,14 @@ def by_hand(x, reactions, orders):
         ]
         mean = sum(by * value for by, value in changes)
         variance = sum(by * by * value for by, value in changes)
-        most = max(EPSILON * x[i] / g(x[i]), 1.0)
+        loss = sum(-by * value for by, value in changes if by < 0)
+        drift, noise, lost = (max(part * x[i] / g(x[i]), 1.0) for part in (DRIFT, NOISE, LOSS))
         if mean:
-            limit = min(limit, most / abs(mean))
+            limit = min(limit, drift / abs(mean))
         if variance:
-            limit = min(limit, most**2 / variance)
+            limit = min(limit, noise**2 / variance)
+        if loss:
+            limit = min(limit, lost / loss)
     return limit, leaping
 
 
@@ -158,8 +164,8 @@ def test_a_law_of_another_form_has_the_order_of_its_slope(tmp_path):
 
     for (x,), limit in zip(states.tolist(), limits, strict=True):
         order = max(1.0, x * (law(x + 1) - law(x)) / law(x))
-        most = max(EPSILON * x / order, 1.0)
-        assert limit == pytest.approx(min(most, most**2) / law(x), rel=1e-9)
+        drift, noise = max(DRIFT * x / order, 1.0), max(NOISE * x / order, 1.0)
+        assert limit == pytest.approx(min(drift, noise**2) / law(x), rel=1e-9)
 
 
 def test_nothing_limits_a_birth_that_no_law_reads(tmp_path):

@@ -1,7 +1,9 @@
 """Writes the part of `model.h` that only leaps need: critical reactions, step limit, firings.
 
 Step selection after Cao, Gillespie & Petzold, J. Chem. Phys. 124, 044109 (2006), equations 26-33;
-critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005).
+critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005); the two halves of a leap
+after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limit by a species is `bound`
+in csrc/leaps.h.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     )
     parts = [unrolled_header(network, style), sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
-    parts += [_plan(network), _critical(network), _apply(network)]
+    parts += [_plan(network), _second_half(network), _critical(network), _apply(network)]
     if checked:
         parts += [_propensities(network), _check(network)]
     # Exact events from arrays have code for every pair of reactions where there are branches.
@@ -104,9 +106,36 @@ def _plan(network: LoweredNetwork) -> str:
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
         "template <class Cells>\n"
         "DEVICE Plan plan_leap([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
-        "                      const Cells &leaping, [[maybe_unused]] double epsilon) {\n"
-        "    Plan plan = {0.0, 0.0, 1.0, 0.0};\n"
+        "                      const Cells &leaping,\n"
+        "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
+        "    Plan plan = {0.0, 0.0, {1.0, 0.0}};\n"
         f"{''.join(sums)}    RELOAD;\n{''.join(limits)}    return plan;\n}}\n"
+    )
+
+
+def _second_half(network: LoweredNetwork) -> str:
+    sums = []
+    for i, reactions in enumerate(channels(network)):
+        terms = [
+            f"critical_{j}(before) ? 0.0 : propensity_{j}(x, c)"
+            if _few(network.reactions[j])
+            else f"propensity_{j}(x, c)"
+            for j in reactions
+        ]
+        between = " + ".join(f"({term})" if "?" in term else term for term in terms)
+        sums.append(
+            f"    between = {between};\n    sum += between;\n"
+            f"    leaping[{i}] = extrapolated(first[{i}], between);\n"
+        )
+    return (
+        "// Propensities for the second half of a leap: `first` are those that it began with, in the\n"
+        "// state `before`, and x is the state between the halves. False if that has none.\n"
+        "template <class First, class Cells>\n"
+        "DEVICE bool second_half([[maybe_unused]] const i32 *x,\n"
+        "                        [[maybe_unused]] const i32 *before,\n"
+        "                        [[maybe_unused]] const double *c,\n"
+        "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
+        f"    double between, sum = 0;\n{''.join(sums)}    return sum >= 0 && sum < tl_infinity();\n}}\n"
     )
 
 
@@ -130,13 +159,17 @@ def _critical(network: LoweredNetwork) -> str:
 def _species_limit(network: LoweredNetwork, species: int) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
     changes = _changes_of(network, species)
-    mean = " + ".join(_times(by, j) for j, by in changes)
+    gain = " + ".join(_times(by, j) for j, by in changes if by > 0) or "0.0"
+    loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
     variance = " + ".join(_times(by * by, j) for j, by in changes)
-    return _with_bound(network, species, f"bound(change, {mean}, {variance}, plan)")
+    turnover = f"Turnover{{{gain}, {loss}, {variance}}}"
+    return _with_bound(
+        network, species, f"bound(count, order, {turnover}, tolerance, plan.limit)"
+    )
 
 
 def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
-    """A block in which `change` is how much the species may change; none where nothing asks."""
+    """A block in which `count` and `order` are those of the species; none where nothing asks."""
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
     if not readers or not _changes_of(network, species):
         return ""
@@ -154,7 +187,6 @@ def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
                 f"        x[{species}] -= 1;\n"
             )
     lines += [
-        "        const double change = larger(epsilon * count / order, 1.0);\n",
         f"        {statement};\n",
         "    }\n",
     ]
@@ -219,8 +251,9 @@ def _propensities(network: LoweredNetwork) -> str:
 
 
 def _check(network: LoweredNetwork) -> str:
+    allowed = "allowed(tolerance.noise, count, order)"
     blocks = [
-        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= change")
+        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= {allowed}")
         for i in range(len(network.species))
     ]
     return (
@@ -229,24 +262,23 @@ def _check(network: LoweredNetwork) -> str:
         "template <class Cells>\n"
         "DEVICE bool leap_holds([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
         "                       [[maybe_unused]] const Cells &firings,\n"
-        "                       [[maybe_unused]] double epsilon) {\n    bool holds = true;\n"
+        "                       [[maybe_unused]] const Tolerance &tolerance) {\n"
+        "    bool holds = true;\n"
         f"{''.join(blocks)}    return holds;\n}}\n"
     )
 
 
 def _apply(network: LoweredNetwork) -> str:
     lines = [
-        f"    add(x[{index}], {_change(network, index)}, direction, outcome);\n"
+        f"    add(x[{index}], {_change(network, index)}, outcome);\n"
         for index in range(len(network.species))
         if _changes_of(network, index)
     ]
     return (
-        "// Fires, or with a direction of -1 takes back; tells whether a count fell below 0 or "
-        "passed\n// 2147483647.\n"
+        "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         "template <class Cells>\n"
-        "DEVICE int apply_firings([[maybe_unused]] i32 *x, [[maybe_unused]] const Cells &firings,\n"
-        "                         [[maybe_unused]] i64 direction) {\n    int outcome = FITS;\n"
-        f"{''.join(lines)}    return outcome;\n}}\n"
+        "DEVICE int apply_firings([[maybe_unused]] i32 *x, [[maybe_unused]] const Cells &firings) {\n"
+        f"    int outcome = FITS;\n{''.join(lines)}    return outcome;\n}}\n"
     )
 
 

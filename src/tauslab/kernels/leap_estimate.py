@@ -1,12 +1,13 @@
 """How far leaps would reach from given states, computed on the host.
 
 The quantities are those of `tauslab.kernels.leap_codegen`: propensities, critical reactions and the
-step limit of Cao, Gillespie & Petzold (2006). Every operation is one that IEEE 754 fixes, in a
+step limit, whose formula is `bound` of csrc/leaps.h. Every operation is one that IEEE 754 fixes, in a
 fixed order, or portable (`tauslab.model.array_math`): the numbers are the same on every machine.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,12 @@ def leap_reach(
     return LeapReach(*map(np.concatenate, zip(*parts, strict=True)))
 
 
+def tolerances(epsilon: float) -> tuple[float, float, float]:
+    """By what part a species may change: drift, noise and loss, as `tolerance_of` of leaps.h."""
+    loss = min(math.sqrt(4.0 / 3.0 * epsilon), 0.8)
+    return epsilon, max(epsilon, 0.5 * loss), max(epsilon, loss)
+
+
 class _Flat:
     """Reactants and changes of all reactions as arrays, so that a network of any size is quick."""
 
@@ -130,16 +137,23 @@ class _Reach:
         total = np.cumsum(self.propensities, axis=0)[-1]
         leaping = np.cumsum(self.leaping, axis=0)[-1]
         changes, n_species = flat.changes, len(self.x)
-        change = np.maximum(epsilon * self.x / self._orders(), 1.0)
+        order = self._orders()
+        drift, noise, loss = (
+            np.maximum(part * self.x / order, 1.0) for part in tolerances(epsilon)
+        )
         limit = np.full(states, np.inf)
         for state in range(states):
             flow = changes.number * self.leaping[changes.row, state]
-            mean = np.bincount(changes.species, flow, n_species)
+            gain = np.bincount(changes.species, np.maximum(flow, 0.0), n_species)
+            lost = np.bincount(changes.species, np.maximum(-flow, 0.0), n_species)
             variance = np.bincount(changes.species, changes.number * flow, n_species)
-            most = change[:, state]
-            by_mean = np.where(mean != 0, most / np.abs(mean), np.inf)[flat.limiting]
-            by_variance = np.where(variance > 0, most * most / variance, np.inf)[flat.limiting]
-            limit[state] = min([np.inf, *np.fmin(by_mean, by_variance).tolist()])
+            for change, speed in (
+                (drift[:, state], np.abs(gain - lost)),
+                (noise[:, state] * noise[:, state], variance),
+                (loss[:, state], lost),
+            ):
+                bounds = np.where(speed > 0, change / speed, np.inf)[flat.limiting]
+                limit[state] = min(limit[state], *bounds.tolist(), np.inf)
         return total, total - leaping, limit
 
     def _all_propensities(self) -> FloatArray:

@@ -23,7 +23,10 @@ MOST_PER_LANE = 4
 
 
 class TauLeap(ExactSsa):
-    """Explicit tau-leaping with critical reactions (Cao, Gillespie & Petzold 2006).
+    """Tau-leaping of second order (Anderson & Koyama 2012, theta 1/2), with critical reactions.
+
+    Steps are those of Cao, Gillespie & Petzold (2005, 2006), bounded by what is lost of a species
+    too.
 
     Parameters
     ----------
@@ -71,8 +74,8 @@ class TauLeap(ExactSsa):
         return [self._epsilon, buffers.scratch, self._per_lane(rows)]
 
 
-# Rows of a lane's memory in csrc/ahead.h: three, and two for each of 8 segments.
-ROWS_AHEAD = 3 + 2 * 8
+# Rows of a lane's memory in csrc/ahead.h: five, and two for each of 8 segments.
+ROWS_AHEAD = 5 + 2 * 8
 _MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
 
 

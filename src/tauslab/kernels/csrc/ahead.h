@@ -10,8 +10,8 @@
 #include "model.h"
 #include "prelude.h"
 
-// Segments of a channel at most, and how many a rejection may add: the way to a critical event, and
-// that event. A leap whose rejection could not be kept is not tried.
+// Segments of a channel at most, and how many a rejection may add: both halves of the leap, or the way
+// to a critical event and that event. A leap whose rejection could not be kept is not tried.
 constexpr int SEGMENTS = 8, SEGMENTS_ADDED = 2;
 
 // A number for each channel, in a lane's memory.
@@ -26,11 +26,11 @@ struct Firing {
     double internal, inner;
 };
 
-// A lane's memory: rows of propensities, of firings and of numbers of segments; then the lengths and
-// numbers of segments, the nearest last. Of channels with a negative propensity the next firing is
-// waited for.
+// A lane's memory: rows of propensities, of firings that are known, of numbers of segments, of
+// propensities for the second half of a leap and of firings in the first; then the lengths and numbers
+// of segments, the nearest last. Of channels with a negative propensity the next firing is waited for.
 struct Ahead {
-    static constexpr i64 LENGTH = (3 + 2 * SEGMENTS) * (i64)N_CHANNELS;
+    static constexpr i64 LENGTH = (5 + 2 * SEGMENTS) * (i64)N_CHANNELS;
     double *memory;
     int channels = 0;  // that have segments
 
@@ -38,10 +38,12 @@ struct Ahead {
         return {memory + (i64)index * N_CHANNELS * THREAD_STRIDE};
     }
     DEVICE_MEMBER Row propensities() const { return row(0); }
-    DEVICE_MEMBER Row firings() const { return row(1); }
+    DEVICE_MEMBER Row known() const { return row(1); }
+    DEVICE_MEMBER Row later() const { return row(3); }
+    DEVICE_MEMBER Row earlier() const { return row(4); }
     DEVICE_MEMBER i64 segments(int j) const { return number_of(row(2)[j]); }
-    DEVICE_MEMBER double &length(int j, i64 i) const { return row(3 + 2 * (int)i)[j]; }
-    DEVICE_MEMBER double &number(int j, i64 i) const { return row(4 + 2 * (int)i)[j]; }
+    DEVICE_MEMBER double &length(int j, i64 i) const { return row(5 + 2 * (int)i)[j]; }
+    DEVICE_MEMBER double &number(int j, i64 i) const { return row(6 + 2 * (int)i)[j]; }
 
     DEVICE_MEMBER void clear() {
         channels = 0;

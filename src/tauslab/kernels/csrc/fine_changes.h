@@ -41,64 +41,58 @@ DEVICE double order_of(const Tables &tables, i32 species, const Flight &s) {
     return order;
 }
 
-// The longest leap that a species allows, from mean and variance of its change in a unit of time.
-DEVICE double species_limit(const Tables &tables, i32 species, double mean, double variance,
-                            double epsilon, const Flight &s) {
-    const double order = order_of(tables, species, s);
-    double limit = tl_infinity();
-    if (order == 0) return limit;
-    const double change = larger(epsilon * (double)s.x[species] / order, 1.0);
-    const double by_mean = change / magnitude(mean), by_variance = change * change / variance;
-    if (by_mean < limit) limit = by_mean;
-    if (by_variance < limit) limit = by_variance;
-    return limit;
+// What reactions in entries `begin`, `begin` + `stride`, ... do to a species.
+DEVICE Turnover turnover(const Tables &tables, const Flight &s, i32 begin, i32 end, i32 stride) {
+    Turnover sum = {0, 0, 0};
+    for (i32 e = begin; e < end; e += stride) {
+        const Flow entry = flow(tables, e);
+        const double change = (double)entry.by * leaping(s.v[entry.leaf]);
+        if (entry.by > 0)
+            sum.gain += change;
+        else
+            sum.loss -= change;
+        sum.variance += (double)entry.by * change;
+    }
+    return sum;
 }
 
 // The longest leap that the thread's species allow.
-DEVICE double least_limit(const Tables &tables, const Flight &s, double epsilon, const Crew &crew) {
-    double least = tl_infinity();
-    const auto allow = [&](i32 species, double mean, double variance) {
-        const double limit = species_limit(tables, species, mean, variance, epsilon, s);
-        if (limit < least) least = limit;
+DEVICE double least_limit(const Tables &tables, const Flight &s, const Tolerance &tolerance,
+                          const Crew &crew) {
+    Limit least = {1.0, 0.0};
+    const auto allow = [&](i32 species, const Turnover &of) {
+        const double order = order_of(tables, species, s);
+        if (order > 0) bound((double)s.x[species], order, of, tolerance, least);
     };
     crew.each(0, N_SPECIES, [&](i64 i) {
         const i32 begin = tables.at(AT_FLOW_ROW, i), end = tables.at(AT_FLOW_ROW, i + 1);
         if (begin == end || end - begin > SHORT_ROW) return;
-        double mean = 0, variance = 0;
-        for (i32 e = begin; e < end; ++e) {
-            const Flow entry = flow(tables, e);
-            const double change = (double)entry.by * leaping(s.v[entry.leaf]);
-            mean += change, variance += (double)entry.by * change;
-        }
-        allow((i32)i, mean, variance);
+        allow((i32)i, turnover(tables, s, begin, end, 1));
     });
     crew.groups(0, N_LONG_ROWS, [&](i64 i) {
         const i32 species = tables.at(AT_LONG_ROW, i);
         const i32 begin = tables.at(AT_FLOW_ROW, species);
         const i32 end = tables.at(AT_FLOW_ROW, species + 1);
-        LaneValues means, variances;
+        LaneValues gains, losses, variances;
         lanes_each([&](int lane) {
-            double mean = 0, variance = 0;
-            for (i32 e = begin + lane; e < end; e += LANES) {
-                const Flow entry = flow(tables, e);
-                const double change = (double)entry.by * leaping(s.v[entry.leaf]);
-                mean += change, variance += (double)entry.by * change;
-            }
-            means.set(lane, mean), variances.set(lane, variance);
+            const Turnover own = turnover(tables, s, begin + lane, end, LANES);
+            gains.set(lane, own.gain), losses.set(lane, own.loss);
+            variances.set(lane, own.variance);
         });
-        allow(species, lanes_sum(means), lanes_sum(variances));
+        const double gain = lanes_sum(gains), loss = lanes_sum(losses);
+        allow(species, {gain, loss, lanes_sum(variances)});
     });
-    return least;
+    return least.time();
 }
 
 // ------------------------------------------------------------------------------------- changes
 
-// Counts after the firings of a leap; returns what `add` of leaps.h found.
-DEVICE int change_counts(const Tables &tables, const Flight &s, const Crew &crew) {
+// Counts after the firings of half of a leap, from those in `x`; returns what `add` of leaps.h found.
+DEVICE int change_counts(const Tables &tables, const Flight &s, const i32 *x, const Crew &crew) {
     int outcome = FITS;
     const auto change = [&](i64 species, i64 by) {
-        i32 count = s.x[species];
-        add(count, by, 1, outcome);
+        i32 count = x[species];
+        add(count, by, outcome);
         s.next[species] = count;
     };
     crew.each(0, N_SPECIES, [&](i64 i) {
@@ -144,7 +138,7 @@ DEVICE bool fire(const Tables &tables, const Flight &s, i32 leaf, const BlockThr
         block.each(tables.at(AT_READER_ROW, species), tables.at(AT_READER_ROW, species + 1),
                    [&](i64 k) {
                        const i32 reader = tables.at(AT_READER, k);
-                       s.v[reader] = scanned(tables, reader, s);
+                       s.v[reader] = scanned(tables, reader, s.x, s.c);
                    });
     }
     block.sync();

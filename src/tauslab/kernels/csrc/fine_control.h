@@ -57,7 +57,7 @@ DEVICE i32 state_of(const Control &s, double a0, const Job &job) {
     if (s.overflowed) return OVERFLOWED;
     if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
     if (a0 == 0) return ABSORBED;
-    return s.steps >= job.max_steps || s.attempts > LARGEST_LEAP ? STEP_LIMIT : DONE;
+    return s.steps >= job.max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
 // An attempt at a leap: it ends at its limit, at the critical event or at the sample, whichever is
@@ -71,7 +71,7 @@ DEVICE void aim(const Tables &tables, const Flight &flight, Control &s, const Jo
         s.tau = t_next - s.t, s.cut = 1;
     }
     s.chosen = fires ? find(tables, flight, CRITICAL, s.target) : -1;
-    s.attempt = s.attempts++;
+    s.attempt = s.attempts, s.attempts += HALVES;
     s.next = LEAP;
 }
 
@@ -103,7 +103,7 @@ DEVICE void decide(const Tables &tables, const Flight &flight, Control &s, const
 DEVICE void judge(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
     if (s.fell) {
         s.fell = s.too_large = 0, s.limit *= 0.5, ++s.halved;
-        if (s.limit * s.a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP)
+        if (s.limit * s.a0 >= WORTH_EVENTS && s.attempts < LARGEST_LEAP)
             aim(tables, flight, s, job);
         else
             s.next = EXACT;

@@ -16,8 +16,8 @@ constexpr i32 NO_REACTANT = -1, OTHER_REACTION = -2;
 // A trajectory in flight.
 struct Flight {
     i32 *x;        // counts
-    i32 *next;     // and those that a leap leads to
-    double *v;     // sum trees: propensities, negative those of critical reactions, and sums
+    i32 *next;     // and those that a leap, or its first half, leads to
+    double *v;     // sum trees: propensities, with a minus those of critical reactions, and sums
     i64 *firings;  // of a leap
     const double *c;
 };
@@ -52,34 +52,38 @@ DEVICE double other_propensity(const Tables &tables, i64 leaf, const Counts &x, 
     return not_negative(rate_of(tables, leaf, c) * product);
 }
 
-// The propensity, negative if the reaction is critical.
-DEVICE double scanned(const Tables &tables, i64 leaf, const Flight &s) {
+// The propensity in a state, with a minus, also before a zero, if the reaction is critical there.
+DEVICE double scanned(const Tables &tables, i64 leaf, const i32 *x, const double *c) {
     const i32 first = tables.at(AT_FIRST, leaf), few = tables.at(AT_FEW, leaf);
     double propensity;
     bool critical = false;
     if (first == OTHER_REACTION) {
-        propensity = other_propensity(tables, leaf, s.x, s.c);
+        propensity = other_propensity(tables, leaf, x, c);
         for (i32 i = tables.at(AT_TAKE_ROW, few); i < tables.at(AT_TAKE_ROW, few + 1); ++i)
-            critical |= s.x[tables.at(AT_TAKE_SPECIES, i)] < tables.at(AT_TAKE_FEW, i);
+            critical |= x[tables.at(AT_TAKE_SPECIES, i)] < tables.at(AT_TAKE_FEW, i);
     } else {
         double product = 1.0;
         if (first != NO_REACTANT) {
-            const i32 second = tables.at(AT_SECOND, leaf), count = s.x[first];
+            const i32 second = tables.at(AT_SECOND, leaf), count = x[first];
             critical = count < (few & 0xffff);
             product = (double)count;
             if (second >= 0) {
-                const i32 partner = second == first ? count - 1 : s.x[second];
+                const i32 partner = second == first ? count - 1 : x[second];
                 critical |= partner < few >> 16;
                 product = product * (double)partner;
             }
         }
-        propensity = not_negative(rate_of(tables, leaf, s.c) * product);
+        propensity = not_negative(rate_of(tables, leaf, c) * product);
     }
-    return critical && propensity > 0 ? -propensity : propensity;
+    return critical ? -magnitude(propensity) : magnitude(propensity);
 }
 
 DEVICE double leaping(double v) {
     return v > 0 ? v : 0.0;
+}
+
+DEVICE bool is_critical(double v) {
+    return as_bits(v) >> 63;
 }
 
 DEVICE double critical_part(double v) {
@@ -149,7 +153,7 @@ DEVICE void scan(const Tables &tables, const Flight &s, const Crew &crew) {
         LaneValues all, critical;
         lanes_each([&](int lane) {
             const i64 leaf = node * LANES + lane;
-            const double v = leaf < N_REACTIONS ? scanned(tables, leaf, s) : 0.0;
+            const double v = leaf < N_REACTIONS ? scanned(tables, leaf, s.x, s.c) : 0.0;
             s.v[leaf] = v;
             all.set(lane, magnitude(v));
             critical.set(lane, critical_part(v));

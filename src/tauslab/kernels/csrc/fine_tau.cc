@@ -1,10 +1,9 @@
-// Explicit tau-leaping of networks of any size (Cao, Gillespie & Petzold 2005, 2006; on a GPU
-// Komarov, D'Souza & Tapia 2012): a crew of blocks runs one trajectory, from its start to its end,
+// Tau-leaping of networks of any size, as in tau_leap.cc (on a GPU Komarov, D'Souza & Tapia 2012): a crew of blocks runs one trajectory, from its start to its end,
 // without the host. Where a GPU has room for more crews, they run other trajectories.
 //
 // A step: all propensities with the sums of neighbours (`scan`), limits by species, and the choice
-// by the block that comes last to the barrier; Poisson numbers by reaction; counts by species. A
-// leap that pays less than exact events is replaced by some of them, which the first block takes.
+// by the block that comes last to the barrier; twice, for the halves of the leap, Poisson numbers by
+// reaction and counts by species. A leap that pays less than exact events is replaced by some of them, which the first block takes.
 //
 // Random numbers as in tau_leap.cc: those of a reaction are at the address of its leaf.
 #include "crew.h"
@@ -79,26 +78,37 @@ DEVICE void record_end(const Tables &tables, const Recorder &out, const Control 
 
 // ----------------------------------------------------------------------------- steps, by a crew
 
-// Numbers of firings of this thread's reactions; `too_large` if one is beyond what can be drawn.
-DEVICE u64 draw_firings(const Flight &s, const Control &now, const Job &job, const Crew &crew,
-                        i32 &too_large) {
+// The propensity by which a reaction fires in half of a leap; in the second `s.next` is the state between
+// the halves. Negative if there is no such state.
+DEVICE double propensity_in_half(const Tables &tables, const Flight &s, i64 leaf, int half) {
+    const double before = s.v[leaf];
+    if (half == 0 || is_critical(before)) return leaping(before);
+    const double between = magnitude(scanned(tables, leaf, s.next, s.c));
+    return between < tl_infinity() ? extrapolated(before, between) : -1.0;
+}
+
+// Numbers of firings of this thread's reactions; returns what `apply_firings` would.
+DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &now, int half,
+                        const Job &job, const Crew &crew, u64 &fired) {
     const PhiloxKeys &keys = *job.keys;
-    const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt);
-    const double tau = now.tau;
-    const i32 chosen = now.chosen;
-    u64 fired = 0;
+    const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt + (u32)half);
+    const double time = 0.5 * now.tau;
+    const i32 chosen = half > 0 ? now.chosen : -1;
+    int outcome = FITS;
     crew.each(0, N_REACTIONS, [&](i64 leaf) {
-        const double mean = leaping(s.v[leaf]) * tau;
+        const double mean = propensity_in_half(tables, s, leaf, half) * time;
         i64 number = 0;
-        if (mean > POISSON_LARGEST_MEAN)
-            too_large = 1;
+        if (mean < 0)
+            outcome |= FELL_BELOW_ZERO;
+        else if (mean > POISSON_LARGEST_MEAN)
+            outcome |= TOO_LARGE;
         else if (mean > 0)
             number = poisson(mean, LeapBits{series, keys, (u32)leaf});
         number += leaf == chosen;
         s.firings[leaf] = number;
         fired += (u64)number;
     });
-    return fired;
+    return outcome;
 }
 
 // Up to 100 exact events, by one block: its threads follow the same program.
@@ -139,12 +149,13 @@ DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
 DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
                const Job &job, Crew &crew, u64 *part_ticks) {
     u64 fired = 0;
+    const Tolerance tolerance = tolerance_of(job.epsilon);
     Stopwatch watch = {crew.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
     for (;;) {
         scan(tables, s, crew);
         crew.sync();
         watch.lap(SCANNING);
-        const double own = least_limit(tables, s, job.epsilon, crew);
+        const double own = least_limit(tables, s, tolerance, crew);
         crew.least(&control->least, own);
         if (LEVELS > 1) sum_level(tables, s, 2, crew);
         crew.sync_then([&](const BlockThreads &block) {
@@ -158,17 +169,20 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         record_states(tables, out, control->row, control->sampled, control->k, s, crew);
         if (control->next == FINISH) break;
         while (control->next == LEAP) {
-            i32 too_large = 0;
-            const u64 drawn = draw_firings(s, *control, job, crew, too_large);
-            crew.sync();
-            watch.lap(DRAWING);
-            const int outcome = change_counts(tables, s, crew);
-            if (outcome & FELL_BELOW_ZERO) control->fell = 1;
-            if (too_large || outcome & TOO_LARGE) control->too_large = 1;
-            crew.sync_then([&](const BlockThreads &block) {
-                settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
-            });
-            watch.lap(CHANGING);
+            u64 drawn = 0;
+            NO_UNROLL for (int half = 0; half < HALVES; ++half) {
+                int outcome = draw_firings(tables, s, *control, half, job, crew, drawn);
+                crew.sync();
+                watch.lap(DRAWING);
+                outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, crew);
+                if (outcome & FELL_BELOW_ZERO) control->fell = 1;
+                if (outcome & TOO_LARGE) control->too_large = 1;
+                crew.sync_then([&](const BlockThreads &block) {
+                    if (half + 1 < HALVES) return;
+                    settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
+                });
+                watch.lap(CHANGING);
+            }
             if (control->next != SCAN) continue;
             fired += drawn;
             i32 *const before = s.x;

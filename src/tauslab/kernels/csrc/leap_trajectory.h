@@ -43,7 +43,7 @@ DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
     if (s.overflowed) return OVERFLOWED;
     if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
     if (a0 == 0) return ABSORBED;
-    return s.steps >= max_steps || s.attempts > LARGEST_LEAP ? STEP_LIMIT : DONE;
+    return s.steps >= max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
 // What ends the trajectory is seen before the next leap.

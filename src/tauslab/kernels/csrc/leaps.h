@@ -18,11 +18,59 @@ DEVICE double law_order(double count, double now, double with_one_more) {
     return now > 0 ? count * magnitude(with_one_more - now) / now : 1.0;
 }
 
-// What is known before a leap. The limit is a fraction, so that only the least is divided.
-struct Plan {
-    double a0, critical;  // total propensity, and that of critical reactions
+// By what part of itself, over its order g, a species may change in a leap: its expected change, one
+// standard deviation, and what is lost of it, whatever is gained. The last keeps leaps stable where gain
+// and loss nearly cancel. The last two may be larger than the first, as leaps of second order repeat
+// noise and balance to a higher order than a drift. docs/tau-leaping.md has the errors of other choices.
+struct Tolerance {
+    double drift, noise, loss;
+};
+
+constexpr double LOSS_SQUARED_OVER_EPSILON = 4.0 / 3.0, LARGEST_LOSS = 0.8, NOISE_OVER_LOSS = 0.5;
+
+DEVICE Tolerance tolerance_of(double epsilon) {
+    const double root = SQRT(LOSS_SQUARED_OVER_EPSILON * epsilon);
+    const double loss = root < LARGEST_LOSS ? root : LARGEST_LOSS;
+    return {epsilon, larger(epsilon, NOISE_OVER_LOSS * loss), larger(epsilon, loss)};
+}
+
+// Where every leap is checked: the whole change of a species stays within epsilon.
+DEVICE Tolerance checked_tolerance_of(double epsilon) {
+    return {epsilon, epsilon, tolerance_of(epsilon).loss};
+}
+
+// How much of a species is gained and lost, and the variance of its change, in a unit of time.
+struct Turnover {
+    double gain, loss, variance;
+};
+
+// The longest leap: a fraction, so that only the least is divided.
+struct Limit {
     double top, bottom;
-    DEVICE_MEMBER double limit() const { return top / bottom; }
+    DEVICE_MEMBER double time() const { return top / bottom; }
+    DEVICE_MEMBER void bound(double change, double speed) {
+        if (change * bottom < top * speed) top = change, bottom = speed;
+    }
+};
+
+// By how many molecules a species may change.
+DEVICE double allowed(double part, double count, double order) {
+    return larger(part * count / order, 1.0);
+}
+
+// The limit by one species: by drift and noise as Cao, Gillespie & Petzold (2006), eq. 33.
+DEVICE void bound(double count, double order, const Turnover &of, const Tolerance &tolerance,
+                  Limit &limit) {
+    const double noise = allowed(tolerance.noise, count, order);
+    limit.bound(allowed(tolerance.drift, count, order), magnitude(of.gain - of.loss));
+    limit.bound(noise * noise, of.variance);
+    limit.bound(allowed(tolerance.loss, count, order), of.loss);
+}
+
+// What is known before a leap: total propensity, that of critical reactions, and how long it may be.
+struct Plan {
+    double a0, critical;
+    Limit limit;
 };
 
 // The propensity to leap with: that of a reaction which is not critical.
@@ -32,12 +80,13 @@ DEVICE double share(double propensity, bool critical, Plan &plan) {
     return critical ? 0.0 : propensity;
 }
 
-// The limit by a species that may change by `change`: the lesser of change / |mean| and
-// change^2 / variance, with the mean and variance of its change in a unit of time.
-DEVICE void bound(double change, double mean, double variance, Plan &plan) {
-    const double top = change * change;
-    const double bottom = larger(magnitude(mean) * change, variance);
-    if (top * plan.bottom < plan.top * bottom) plan.top = top, plan.bottom = bottom;
+// A leap has two halves (Anderson & Koyama 2012, theta 1/2). In the first, propensities are those
+// before the leap; in the second those that are extrapolated from there, and from the state between
+// the halves, to the end.
+constexpr int HALVES = 2;
+
+DEVICE double extrapolated(double before, double between) {
+    return larger(0.0, 2.0 * between - before);
 }
 
 // Numbers of firings stand where the means were, as whole numbers in the bits of a double.
@@ -72,8 +121,8 @@ DEVICE void choose(int channel, double propensity, double target, double &sum, i
 // What `apply_firings` found, as bits.
 constexpr int FITS = 0, FELL_BELOW_ZERO = 1, TOO_LARGE = 2;
 
-DEVICE void add(i32 &count, i64 change, i64 direction, int &outcome) {
-    const i64 sum = count + change * direction;
+DEVICE void add(i32 &count, i64 change, int &outcome) {
+    const i64 sum = count + change;
     if (sum < 0) outcome |= FELL_BELOW_ZERO;
     if (sum > 2147483647) outcome |= TOO_LARGE;
     count = (i32)(u32)(u64)sum;

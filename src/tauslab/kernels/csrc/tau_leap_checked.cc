@@ -2,8 +2,8 @@
 // changed too much is taken back, halved, and made again from what it has shown. docs/tau-leaping.md
 // states the condition and why this biases nothing.
 //
-// Every attempt at a leap is numbered, as in tau_leap.cc; a channel's binomial number has its own place
-// (binomial.h). Exact events and waiting times take their bits one after the other from STREAM_TAU.
+// Every half of an attempt at a leap is numbered, as in tau_leap.cc; a channel's binomial number has its
+// own place (binomial.h). Exact events and waiting times take their bits one after the other from STREAM_TAU.
 #include "ahead.h"
 #include "leap_draws.h"
 #include "leap_trajectory.h"
@@ -89,14 +89,15 @@ DEVICE void pass_waiting(Ahead &ahead, const Event &event, const Stretch &stretc
     }
 }
 
-// Leaves in `cells` how often channels that leap fire in `tau`. False if that cannot be drawn.
+// Leaves in `cells` how often channels fire in half of a leap, by `rates`. False if that cannot be
+// drawn.
 template <class Cells>
-DEVICE bool fire_leaping(Ahead &ahead, const Cells &cells, double tau, const PhiloxSeries &series,
-                         const PhiloxKeys &keys) {
-    const Row rates = ahead.propensities(), known = ahead.firings();
+DEVICE bool draw_half(Ahead &ahead, const Row &rates, const Cells &cells, double time,
+                      const PhiloxSeries &series, const PhiloxKeys &keys) {
+    const Row known = ahead.known();
     for (int j = 0; j < N_CHANNELS; ++j) {
         const double rate = rates[j];
-        double extent = rate > 0 ? rate * tau : 0.0;
+        double extent = rate > 0 ? rate * time : 0.0;
         i64 number = 0;
         if (extent > 0 && ahead.segments(j) > 0)
             number = ahead.take(j, extent, LeapBits{series, keys, SPLITS + (u32)j});
@@ -115,18 +116,40 @@ DEVICE bool fire_leaping(Ahead &ahead, const Cells &cells, double tau, const Phi
     return possible;
 }
 
-// Keeps what a leap has shown, of which nothing happens.
+// Leaves the rates of the second half, which begins with the state that the firings of the first lead
+// to. False if there is no such state.
 template <class Cells>
-DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const Stretch &stretch) {
-    const Row rates = ahead.propensities();
+DEVICE bool second_rates(Trajectory &s, Ahead &ahead, const Cells &cells) {
+    const Row rates = ahead.propensities(), later = ahead.later();
+    i32 x[N_SPECIES];
+    double first[N_CHANNELS];
+    for (int i = 0; i < N_SPECIES; ++i) x[i] = s.x[i];
+    for (int j = 0; j < N_CHANNELS; ++j) first[j] = larger(rates[j], 0.0);
+    if (apply_firings(x, cells) != FITS || !second_half(x, s.x, s.c, first, later)) return false;
+    for (int j = 0; j < N_CHANNELS; ++j)
+        if (rates[j] < 0) later[j] = 0.0;
+    return true;
+}
+
+// Keeps what a leap of `halves` halves has shown, of which nothing happens; `cells` has its firings.
+template <class Cells>
+DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const Stretch &stretch,
+                     int halves) {
+    const Row rates = ahead.propensities(), later = ahead.later(), earlier = ahead.earlier();
+    const double half = 0.5 * stretch.tau;
     for (int j = 0; j < N_CHANNELS; ++j) {
-        const double rate = rates[j];
         if (stretch.fires && j == event.channel) {
             ahead.put(j, 0.0, 1);
             ahead.put(j, event.firing.internal, 0);
-        } else if (rate != 0) {
-            ahead.put(j, magnitude(rate) * stretch.tau, rate > 0 ? number_of(cells[j]) : 0);
+            continue;
         }
+        if (rates[j] < 0) {
+            ahead.put(j, -rates[j] * stretch.tau, 0);
+            continue;
+        }
+        const i64 first = number_of(halves > 1 ? earlier[j] : cells[j]);
+        if (halves > 1 && later[j] > 0) ahead.put(j, later[j] * half, number_of(cells[j]) - first);
+        if (rates[j] > 0) ahead.put(j, rates[j] * half, first);
     }
 }
 
@@ -134,24 +157,41 @@ DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const
 // pay. `cells` holds the propensities to leap with.
 template <class Cells>
 DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cells,
-                 const PhiloxKeys &keys, u64 seed, double t_next, double epsilon, Work &work) {
+                 const PhiloxKeys &keys, u64 seed, double t_next, const Tolerance &tolerance,
+                 Work &work) {
     sort_channels(s, plan, cells, ahead);
-    for (double limit = FIRST_TRY * plan.limit();;) {
-        if (!(limit * plan.a0 >= WORTH_EVENTS && s.attempts <= LARGEST_LEAP && ahead.has_room()))
+    const Row earlier = ahead.earlier();
+    for (double limit = FIRST_TRY * plan.limit.time();;) {
+        if (!(limit * plan.a0 >= WORTH_EVENTS && s.attempts < LARGEST_LEAP && ahead.has_room()))
             return false;
-        const PhiloxSeries series = leap_series(keys, s.id, s.point, s.attempts++);
+        const u32 attempt = s.attempts;
+        s.attempts += HALVES;
         const Event event = first_event(s, ahead, seed);
         const Stretch stretch = stretch_to(s.t, limit, event.waiting, t_next);
-        const bool possible = fire_leaping(ahead, cells, stretch.tau, series, keys);
+        int halves = 0;
+        bool possible = true, holds = true;
+        while (halves < HALVES && holds) {
+            const PhiloxSeries series = leap_series(keys, s.id, s.point, attempt + (u32)halves);
+            const Row rates = halves > 0 ? ahead.later() : ahead.propensities();
+            possible &= draw_half(ahead, rates, cells, 0.5 * stretch.tau, series, keys);
+            for (int j = 0; j < N_CHANNELS; ++j)
+                if (halves == 0)
+                    earlier[j] = cells[j];
+                else
+                    cells[j] = cell_of(number_of(cells[j]) + number_of(earlier[j]));
+            holds = ++halves == HALVES || second_rates(s, ahead, cells);
+        }
         pass_waiting(ahead, event, stretch);
         // The event comes after the leap, in which it changes nothing.
-        bool holds = leap_holds(s.x, s.c, cells, epsilon);
+        holds = holds && leap_holds(s.x, s.c, cells, tolerance);
         if (holds) {
             if (stretch.fires) cells[event.channel] = cell_of(1);
-            const int outcome = apply_firings(s.x, cells, 1);
+            i32 before[N_SPECIES];
+            for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
+            const int outcome = apply_firings(s.x, cells);
             s.overflowed = outcome & TOO_LARGE;
             holds = !(outcome & FELL_BELOW_ZERO);
-            if (!holds) apply_firings(s.x, cells, -1);
+            for (int i = 0; i < N_SPECIES && !holds; ++i) s.x[i] = before[i];
         }
         s.overflowed |= !possible;
         if (holds || s.overflowed) {
@@ -160,7 +200,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
             ++work.leaps;
             return true;
         }
-        put_back(ahead, cells, event, stretch);
+        put_back(ahead, cells, event, stretch, halves);
         ++work.rejected;
         limit = 0.5 * stretch.tau;
     }
@@ -179,17 +219,17 @@ DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, u64 see
     s.t = stretch.cut ? t_next : s.t + stretch.tau;
     if (!stretch.fires) return;
     cells[event.channel] = cell_of(1);
-    s.overflowed = apply_firings(s.x, cells, 1) != FITS;
+    s.overflowed = apply_firings(s.x, cells) != FITS;
     ++work.exact, ++work.firings;
 }
 
 // A leap, events, or the end of the trajectory (its row is then -1).
 template <class Cells>
 DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys, u64 seed,
-                 const Recorder &out, const double *times, u64 max_steps, double epsilon,
-                 Work &work) {
+                 const Recorder &out, const double *times, u64 max_steps,
+                 const Tolerance &tolerance, Work &work) {
     const Counts state = {s.x};
-    const Plan plan = plan_leap(s.x, s.c, cells, epsilon);
+    const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
     const u8 ended = state_of(s, plan.a0, max_steps);
     // The state at a sample is that after the last event at or before it.
     if (ended <= ABSORBED || ended == STEP_LIMIT)
@@ -200,7 +240,7 @@ DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKe
         return;
     }
     ++s.steps;
-    if (leap(s, plan, ahead, cells, keys, seed, times[s.k], epsilon, work)) return;
+    if (leap(s, plan, ahead, cells, keys, seed, times[s.k], tolerance, work)) return;
     if (ahead.channels > 0)
         known_event(s, ahead, cells, seed, times[s.k], work);
     else
@@ -217,6 +257,7 @@ KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_poin
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
                        constants, constants_stride, next_row};
+    const Tolerance tolerance = checked_tolerance_of(epsilon);
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Ahead ahead = {memory + THREAD_OFFSET(Ahead::LENGTH)};
     Trajectory s;
@@ -224,7 +265,7 @@ KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_poin
     bool here = begin(s, from);
     ahead.clear();
     while (here) {
-        step(s, ahead, cells, keys, seed, out, times, max_steps, epsilon, work);
+        step(s, ahead, cells, keys, seed, out, times, max_steps, tolerance, work);
         if (s.row >= 0) continue;
         here = begin(s, from);
         ahead.clear();
