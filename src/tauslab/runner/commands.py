@@ -34,7 +34,7 @@ from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
-from tauslab.runner.job import FloatArray, Options, Record, sample_times
+from tauslab.runner.job import NO_LEAPS, FloatArray, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
@@ -138,13 +138,16 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.append is not None and arguments.n is not None:
         raise ConfigError("-n and --append exclude each other: --append says how many to add")
     stored_sweep = take_from_result(arguments)
-    if arguments.epsilon is not None and arguments.method in ("ssa", "ode"):
-        raise ConfigError("--epsilon is the error of leaps: use it with --method tau or auto")
+    of_a_file = arguments.append is not None or arguments.resume
+    without_leaps = ("ssa", "ode") if of_a_file else (None, "ssa", "ode")
+    if arguments.epsilon is not None and arguments.method in without_leaps:
+        raise ConfigError(NO_LEAPS)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
         times=times,
+        method_left_open=arguments.method is None,
         seed=arguments.seed,
         set=assignments(arguments.set),
         sweep=stored_sweep
@@ -190,7 +193,7 @@ def summary(result: Result) -> list[str]:
         told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
         lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
-        lines.append(f"  {_leaps(result)}")
+        lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:

@@ -29,6 +29,7 @@ from tauslab.kernels.selectors import Pilot
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
+from tauslab.runner.approximation import approximation
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
@@ -276,6 +277,7 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
         attributes |= ode_attributes(options)
     elif options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        attributes["approximate"] = approximation(options.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
             attributes["post_leap_check"] = 1
