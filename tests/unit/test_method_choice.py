@@ -118,8 +118,7 @@ def test_the_first_sample_only(run):
 @pytest.mark.gpu
 def test_the_choice_and_its_numbers_are_those_of_the_cpu(model):
     found = [
-        ts.run(SBML / f"{model}.xml", n=20, t_end=2.0, points=9, seed=8, method="auto",
-               device=name)  # fmt: skip
+        ts.run(SBML / f"{model}.xml", n=20, t_end=2.0, points=9, seed=8, method="auto", device=name)
         for name in ("cpu", "cuda")
     ]
     assert len({r.attributes["method_choice"] for r in found}) == 1

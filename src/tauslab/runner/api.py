@@ -24,6 +24,7 @@ from tauslab.runner.job import (
     DEFAULT_EPSILON,
     DEFAULT_METHOD,
     NO_LEAPS,
+    PYTHON_COMMAND,
     Options,
     Record,
     sample_times,
@@ -342,6 +343,6 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         hints=dict(mpi_hints or {}),
         compress=compress,
         quiet=quiet,
-        command="tauslab.run",
+        command=PYTHON_COMMAND,
     )
     return run_job(network, options, ranks_for(executor))

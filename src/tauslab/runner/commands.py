@@ -83,11 +83,12 @@ def version_line() -> str:
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks_for(arguments.executor)
+    stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: _job(arguments))
-        result = run_job(network, options, comm, stop_in_order(arguments.max_time))
+        result = run_job(network, options, comm, stop)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
     result.close()
@@ -102,11 +103,12 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
+    stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop_in_order(arguments.max_time), tell)
+        result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()

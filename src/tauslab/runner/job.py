@@ -29,6 +29,7 @@ MOST_POINTS = 10_000_000
 METHODS = ("ssa", "tau", "auto", "ode")
 DEFAULT_METHOD = "ssa"  # exact: leaps are for those who ask for them
 DEFAULT_EPSILON = 0.03
+PYTHON_COMMAND = "tauslab.run"  # in place of a command line
 NO_LEAPS = "--epsilon is the error of leaps: use it with --method tau or auto"
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
@@ -251,6 +252,11 @@ class Options:
     def total(self) -> int:
         """Number of trajectories at all points together."""
         return self.n * (1 if self.sweep is None else self.sweep.points)
+
+    @property
+    def from_python(self) -> bool:
+        """Whether a program called, which shows no progress unless it is told to."""
+        return self.command == PYTHON_COMMAND
 
     def _check_append(self, number: int) -> None:
         _within("--append", number, 1, MOST_TRAJECTORIES)

@@ -52,8 +52,8 @@ _EVENTS_OF_TABLES = 2**13
 _LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
 _WORTH_EVENTS = 10.0  # as in csrc/tau_leap.cc: a leap that spans fewer is not taken,
 _EXACT_EVENTS = 100  # but this many exact events
-_ABSORBED = 1  # the last good status
-_PILOT_TIMES = np.array([*(2.0**-k for k in range(12, 4, -1)), *(k / 16 for k in range(1, 17))])
+ABSORBED = 1  # the last good status
+_PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in range(1, 17))])
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,16 @@ def choose_method(task: Task, backend: Backend) -> Choice:
     assert leaped.leaping is not None
     method = "tau" if leaped.events > GAIN * leaped.leaping else "ssa"
     return Choice(method, leaped.text())
+
+
+def expected_gain(task: Task, backend: Backend) -> float | None:
+    """How many times as fast leaps may be; None where that is little or nobody knows."""
+    if _refusal(task) is not None:
+        return None
+    pilot = _exact_pilot(task, backend)
+    if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
+        return None
+    return pilot.events / pilot.leaping
 
 
 def outlook(network: Network) -> list[str]:
@@ -278,7 +288,7 @@ def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     cost = leap_cost(reactions)
     leaping = (work["leaps"] + work["halved"] + work["rejected"]) * cost
     leaping += work["exact_events"] * (1 + cost / _EXACT_EVENTS)
-    done = sum(int(d.chunk.arrays["status"][0] <= _ABSORBED) for d in deliveries)
+    done = sum(int(d.chunk.arrays["status"][0] <= ABSORBED) for d in deliveries)
     return Counted(float(work["events"]), leaping, len(flat), done / len(flat))
 
 
