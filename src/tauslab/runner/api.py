@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.runner.all_ranks import ranks, ranks_for
@@ -36,6 +37,7 @@ from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
+from tauslab.runner.validity import warning_of
 
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble", "run_on_lattice"]
 
@@ -284,7 +286,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
 
     Returns
     -------
-    The result; for a file, opened for reading.
+    The result; for a file, opened for reading. A warning tells where no trajectory, or none of a
+    point, reached its last sample time; `Result.status` says how each ended.
 
     Raises
     ------
@@ -345,4 +348,12 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         quiet=quiet,
         command=PYTHON_COMMAND,
     )
-    return run_job(network, options, ranks_for(executor))
+    comm = ranks_for(executor)
+    result = run_job(network, options, comm)
+    try:
+        found = warning_of(result)
+    except NoValidTrajectory as error:
+        found = str(error)
+    if found and comm.rank == 0:
+        warnings.warn(found, stacklevel=3)
+    return result

@@ -58,6 +58,7 @@ from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.tables import SEPARATORS, lattice_table, table_of, write_table
 from tauslab.runner.texts import assignments, names, read_times
 from tauslab.runner.together import agree
+from tauslab.runner.validity import warning_of
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -91,7 +92,10 @@ def process_run(arguments: argparse.Namespace) -> None:
         result = run_job(network, options, comm, stop)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
-    result.close()
+    with result, warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        if found := warning_of(result):
+            warnings.warn(found, stacklevel=1)
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:

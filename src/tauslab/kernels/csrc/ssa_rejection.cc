@@ -25,7 +25,7 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
     u64 fired = 0;
 
     for (;;) {
-        const i64 row = team_same(team_leader() ? take_row(next_row, rows) : 0);
+        const i64 row = team_same(team_leader() ? (i64)atomic_add(next_row, 1) : 0);
         if (row >= rows) break;
         const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
@@ -35,15 +35,14 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         team_sync();
         Course course({tables, s, root}, max_steps, firings);
         Samples samples(tables, out, row, times);
-        u64 number = 0, told = 0;
+        u64 number = 0;
         u8 ended = DONE;
         while (!samples.done() && course.goes_on()) {
-            if (number % LOOK_EVERY_TEAM == LOOK_EVERY_TEAM - LANES) {
-                if (team_leaves(next_row, course.events - told, course.origin)) {
-                    ended = STEP_LIMIT;
-                    break;
-                }
-                told = course.events;
+            // Candidates are told of as if all were events: most are.
+            const bool looks = number % LOOK_EVERY_TEAM == 0;
+            if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, course.origin)) {
+                ended = STEP_LIMIT;
+                break;
             }
             batch.make(*keys, place, number);
             number += LANES;
