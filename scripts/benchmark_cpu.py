@@ -204,7 +204,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
     from tauslab.kernels.codegen import unrolled_header
     from tauslab.kernels.lowering import lower
-    from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+    from tauslab.kernels.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
 
     network = read_network(model_path(case))
     values = network.parameter_values()
@@ -213,7 +213,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     backend = get_backend("cpu", BackendOptions(threads=1))
     assert isinstance(backend, CpuBackend)
     engine = ExactSsa(backend, lowered, np.linspace(0, case.t_end, POINTS).tolist())
-    shapes = ((n, POINTS, len(lowered.species)), (n,), (1,), (1,))
+    shapes = ((n, POINTS, len(lowered.species)), (n,), (CONTROL_WORDS,), (1,))
     samples, status, row, events = (
         backend.empty(shape, kind)
         for shape, kind in zip(shapes, (np.int32, np.uint8, np.uint64, np.uint64), strict=True)

@@ -30,7 +30,7 @@ import tauslab as ts
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
 from tauslab.kernels.fine_tau import LAYOUT, PARTS, FineTau
 from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.kernels.ssa import Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, Launch, SampleBuffers
 
 ENDLESS = 1e9  # end time of runs that a number of steps ends
 CORE_SECONDS = 3.0  # about so long a core is measured
@@ -72,7 +72,7 @@ def launched(
     backend = engine.backend
     empty = backend.empty
     buffers = SampleBuffers(
-        None, None, None, empty((trajectories,), np.uint8), empty((1,), np.uint64),
+        None, None, None, empty((trajectories,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((4,), np.uint64), engine.scratch(trajectories),
     )  # fmt: skip
     stream = backend.stream()

@@ -15,7 +15,7 @@ from ode_cases import Case, equations
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.model.errors import TauslabError
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
@@ -171,7 +171,7 @@ def _buffers(engine: Ode, run: Run, rows: int) -> SampleBuffers:
         observables=backend.empty(shape, engine.sample_dtype),
         final=None,
         status=backend.empty((rows,), np.uint8),
-        row_counter=backend.empty((1,), np.uint64),
+        row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
         work=backend.empty((len(WORK),), np.uint64),
         scratch=engine.scratch(rows),
     )

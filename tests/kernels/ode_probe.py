@@ -14,7 +14,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Priors
-from tauslab.kernels.ssa import MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -76,7 +76,7 @@ def integrate(
         ),
         final=None if columns else backend.empty((rows, system.species), np.float64),
         status=backend.empty((rows,), np.uint8),
-        row_counter=backend.empty((1,), np.uint64),
+        row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
         work=backend.empty((len(WORK),), np.uint64),
         scratch=engine.scratch(rows),
         drawn=backend.empty(drawn[::-1] if columns else drawn, np.float64) if drawn[1] else None,

@@ -26,7 +26,7 @@ from tauslab.kernels.ode_choice import Choice, Wishes, choices, chosen, thread_c
 from tauslab.kernels.ode_counting import Counting, chosen_to_count
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.ode_sampling import Prior, Priors
-from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.model.errors import ConfigError
 from tauslab.runner import dbn_build, dbn_parts
 from tauslab.runner.cli import main
@@ -107,7 +107,7 @@ def inside(backend: Backend, tables: CountTables, precision: str, **options: Any
     for first, rows in ((0, 40), (40, ROWS - 40)):
         buffers = SampleBuffers(
             counts=None, observables=None, final=None, status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((1,), np.uint64),
+            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
             work=backend.empty((len(WORK),), np.uint64), scratch=None,
             drawn=backend.empty((parameters, rows), np.float64),
         )  # fmt: skip

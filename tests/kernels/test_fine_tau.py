@@ -12,7 +12,7 @@ import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.fine_tau import FineTau
 from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.kernels.ssa import MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.tau_leap import TauLeap
 from tauslab.model.network import Network
 
@@ -37,7 +37,7 @@ def simulate(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_st
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),
         empty((n, len(times), len(model.observables)), np.float64),
-        empty((n, species), np.int32), empty((n,), np.uint8), empty((1,), np.uint64),
+        empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((4,), np.uint64), simulator.scratch(n),
     )  # fmt: skip
     stream = backend.stream()

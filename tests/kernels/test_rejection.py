@@ -14,7 +14,7 @@ from tauslab.kernels import rejection
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.large import LONGER, TEAMS, tables_of
 from tauslab.kernels.lowering import lower
-from tauslab.kernels.ssa import MAX_STEPS, WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, WORK, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
 
 MOST = 2**31 - 1
@@ -65,7 +65,7 @@ class Run:
             empty((n, times, len(lowered.recorded)), np.int32),
             empty((n, times, len(lowered.observables)), np.float64),
             empty((n, len(lowered.recorded)), np.int32), empty((n,), np.uint8),
-            empty((1,), np.uint64), empty((len(WORK),), np.uint64), engine.scratch(n),
+            empty((CONTROL_WORDS,), np.uint64), empty((len(WORK),), np.uint64), engine.scratch(n),
         )  # fmt: skip
         stream = backend.stream()
         engine.start(launch, buffers, stream, seed=11, max_steps=limit)

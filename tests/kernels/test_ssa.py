@@ -10,7 +10,7 @@ import pytest
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import MAX_STEPS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
 
@@ -28,7 +28,8 @@ def simulate(network, times, n, seed, threads=2, max_steps=MAX_STEPS, selector=N
     empty = backend.empty
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32), None, empty((n, species), np.int32),
-        empty((n,), np.uint8), empty((1,), np.uint64), empty((1,), np.uint64), engine.scratch(n),
+        empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64), empty((1,), np.uint64),
+        engine.scratch(n),
     )  # fmt: skip
     initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
     launch = Launch(0, n, initial, backend.upload(np.zeros((1, 1))))

@@ -13,7 +13,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.large import NOTHING_KNOWN, TEAMS, Expected
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
 from tauslab.model.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]
@@ -32,7 +32,7 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),
         empty((n, len(times), len(lowered.observables)), np.float64),
-        empty((n, species), np.int32), empty((n,), np.uint8), empty((1,), np.uint64),
+        empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((4,), np.uint64), engine.scratch(n),
     )  # fmt: skip
     initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))

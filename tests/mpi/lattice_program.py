@@ -17,10 +17,10 @@ import tauslab as ts
 from tauslab.runner import lattice_group, lattice_loop
 from tauslab.runner.api import ranks
 from tauslab.runner.cli import main
-from tauslab.runner.command_tools import stop_on_signals
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import LatticeOptions
 from tauslab.runner.output import lattice_layout
+from tauslab.runner.stopping import stop_on_signals
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import STEP, coefficient, empty_lattice

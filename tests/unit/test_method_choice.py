@@ -29,10 +29,11 @@ def decay(n=200_000) -> ts.Network:
 
 @pytest.fixture
 def run(device):
-    """`tauslab.run` without a method, on each device in turn."""
+    """`tauslab.run` by `auto`, on each device in turn."""
 
     def call(model, **options):
-        return ts.run(model, device=device, **{"seed": 1, "times": [0.0, 0.5, 1.0], **options})
+        given = {"seed": 1, "times": [0.0, 0.5, 1.0], "method": "auto", **options}
+        return ts.run(model, device=device, **given)
 
     return call
 
@@ -117,7 +118,7 @@ def test_the_first_sample_only(run):
 @pytest.mark.gpu
 def test_the_choice_and_its_numbers_are_those_of_the_cpu(model):
     found = [
-        ts.run(SBML / f"{model}.xml", n=20, t_end=2.0, points=9, seed=8, device=name)
+        ts.run(SBML / f"{model}.xml", n=20, t_end=2.0, points=9, seed=8, method="auto", device=name)
         for name in ("cpu", "cuda")
     ]
     assert len({r.attributes["method_choice"] for r in found}) == 1
@@ -140,10 +141,10 @@ def test_the_command_says_what_it_chose(tmp_path, capsys):
     out = tmp_path / "out.h5"
     model = SBML / "schlogl.xml"
     options = ["--device", "cpu", "-n", "4", "--t-end", "1", "-o", str(out), "--overwrite"]
-    assert main(["run", str(model), *options]) == 0
+    assert main(["run", str(model), *options, "--method", "auto"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("method: ssa (by leaping, ")
-    assert main(["run", str(model), *options, "--method", "ssa"]) == 0
+    assert main(["run", str(model), *options]) == 0
     assert "method:" not in capsys.readouterr().out
 
 

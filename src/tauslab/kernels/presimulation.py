@@ -9,7 +9,7 @@ from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.large import Expected
 from tauslab.kernels.lowering import FloatArray, LoweredNetwork
 from tauslab.kernels.selectors import Pilot, pilot_selector
-from tauslab.kernels.ssa import WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, WORK, ExactSsa, Launch, SampleBuffers
 
 TRAJECTORIES = 4
 # A pilot of more events begins again after so many, unless its selector turns out to make so many
@@ -38,7 +38,7 @@ def presimulate(
     engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True, expected=expected)
     empty = backend.empty
     buffers = SampleBuffers(
-        None, None, None, empty((TRAJECTORIES,), np.uint8), empty((1,), np.uint64),
+        None, None, None, empty((TRAJECTORIES,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((len(WORK),), np.uint64), engine.scratch(TRAJECTORIES),
     )  # fmt: skip
     counts, constants = (backend.upload(row) for row in inputs)

@@ -22,15 +22,20 @@ MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 # that were halved because a count would have fallen below zero, and those that a check rejected.
 WORK = ("events", "leaps", "exact_events", "halved", "rejected")
 
+# Words of a launch's `row_counter`, ControlWord of csrc/control.h: the next row, whether to stop,
+# trajectories that were left for that reason, events so far, bits of the time reached.
+CONTROL_WORDS = 8
+STOP, LEFT, RUN_EVENTS, REACHED_TIME = 1, 2, 3, 4
+
 
 @dataclass
 class SampleBuffers:
     """Device buffers of one launch; those not recorded are None.
 
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
-    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[1]``, work u64 ``[5]`` as
-    `WORK` names it; scratch is the state of trajectories in flight, for networks that are not
-    unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws.
+    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
+    work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
+    networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws.
     """
 
     counts: Any

@@ -10,6 +10,7 @@
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
     |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
+    |-- NoValidTrajectory     a run in which every trajectory ended early             (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
     `-- StoppedEarly          stopped on request; what is on disk can be resumed      (RuntimeError)
@@ -62,6 +63,10 @@ class ExecutorError(TauslabError, RuntimeError):
 
 class KernelCompileError(TauslabError, RuntimeError):
     """A kernel does not compile; the message holds flags, source path and the first error."""
+
+
+class NoValidTrajectory(TauslabError, RuntimeError):
+    """Every trajectory overflowed, met a NaN or used up its steps; the result says which."""
 
 
 class OutputError(TauslabError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model import readers
+from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.lattice import Lattice
 from tauslab.model.network import Network
 from tauslab.runner.all_ranks import ranks, ranks_for
@@ -19,7 +21,15 @@ from tauslab.runner.api_values import known, names_of, numbers, points_of, whole
 from tauslab.runner.dask_executor import run_job
 from tauslab.runner.dask_options import dask_options
 from tauslab.runner.dbn_file import is_network, load
-from tauslab.runner.job import DEFAULT_EPSILON, Options, Record, sample_times
+from tauslab.runner.job import (
+    DEFAULT_EPSILON,
+    DEFAULT_METHOD,
+    NO_LEAPS,
+    PYTHON_COMMAND,
+    Options,
+    Record,
+    sample_times,
+)
 from tauslab.runner.lattice_api import run_on_lattice
 from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.model_reading import read_together
@@ -27,6 +37,7 @@ from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
+from tauslab.runner.validity import warning_of
 
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble", "run_on_lattice"]
 
@@ -134,7 +145,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     times: Sequence[float] | FloatArray | None = None,
     t_end: float | None = None,
     points: int | None = None,
-    method: str = "auto",
+    method: str | None = None,
     epsilon: float = DEFAULT_EPSILON,
     post_leap_check: bool = False,
     seed: int | None = None,
@@ -187,10 +198,11 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Sample times ``[time]`` in the model's unit; or `t_end` and `points` (101 by default) from
         0 to `t_end`.
     method
-        ``ssa``, exact; ``tau``, tau-leaping with step control: approximate, and faster where many
-        molecules react often; ``auto`` leaps only where that clearly pays, judged by a pilot that
-        counts events and leaps: `Result.method` is what it chose; ``ode``, ordinary differential
-        equations, whose amounts are real numbers.
+        ``ssa``, exact, is the default; ``tau``, tau-leaping with step control: approximate, and
+        faster where many molecules react often; ``auto`` leaps only where that clearly pays and
+        where a pilot finds its error small: `Result.method` is what it chose, and
+        `Result.approximate` says what is approximate; ``ode``, ordinary differential equations,
+        whose amounts are real numbers.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     post_leap_check
@@ -274,7 +286,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
 
     Returns
     -------
-    The result; for a file, opened for reading.
+    The result; for a file, opened for reading. A warning tells where no trajectory, or none of a
+    point, reached its last sample time; `Result.status` says how each ended.
 
     Raises
     ------
@@ -295,15 +308,19 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     (2, 2)
     """
     network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    if epsilon != DEFAULT_EPSILON and method in (None, "ssa", "ode") and not (resume or append):
+        raise ConfigError(NO_LEAPS)
     equations = integration(
-        method, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision,
-        layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps, balance=ode_balance,
+        method or DEFAULT_METHOD, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol,
+        precision=precision, layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps,
+        balance=ode_balance,
     )  # fmt: skip
     options = Options(
         times=sample_times(times, t_end, whole(points), model_t_end=network.t_end),
         n=whole(n),
         seed=seed,
-        method=method,
+        method=method or DEFAULT_METHOD,
+        method_left_open=method is None,
         set={name: numbers(name, values) for name, values in dict(set or {}).items()},
         sweep=points_of(sweep, table, design),
         species=names_of(species),
@@ -329,6 +346,14 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         hints=dict(mpi_hints or {}),
         compress=compress,
         quiet=quiet,
-        command="tauslab.run",
+        command=PYTHON_COMMAND,
     )
-    return run_job(network, options, ranks_for(executor))
+    comm = ranks_for(executor)
+    result = run_job(network, options, comm)
+    try:
+        found = warning_of(result)
+    except NoValidTrajectory as error:
+        found = str(error)
+    if found and comm.rank == 0:
+        warnings.warn(found, stacklevel=3)
+    return result

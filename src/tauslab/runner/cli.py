@@ -97,7 +97,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument(
         "--method",
         choices=METHODS,
-        help="ssa: exact; tau: leaping; auto (default): tau where it pays; ode: equations",
+        help="ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
     )
     run.add_argument("--epsilon", type=float, metavar="E", help="error of a leap (0.03)")
     run.add_argument(

@@ -6,12 +6,10 @@ import argparse
 import errno
 import io
 import os
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tauslab.model.damaged import reading
@@ -81,21 +79,6 @@ def assignment(text: str) -> tuple[str, float]:
         return name.strip(), float(value)
     except ValueError:
         raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
-
-
-def stop_on_signals() -> Callable[[], bool]:
-    """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-        # Python would wait for the kernel that runs; the file stays good without that.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        signal.signal(number, ask)
-    return lambda: bool(asked)
 
 
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -34,7 +34,7 @@ from tauslab.runner.dbn_file import is_network, network_digest_lines
 from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
-from tauslab.runner.job import FloatArray, Options, Record, sample_times
+from tauslab.runner.job import NO_LEAPS, FloatArray, Options, Record, sample_times
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
@@ -58,6 +58,7 @@ from tauslab.runner.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.tables import SEPARATORS, lattice_table, table_of, write_table
 from tauslab.runner.texts import assignments, names, read_times
 from tauslab.runner.together import agree
+from tauslab.runner.validity import warning_of
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -83,14 +84,18 @@ def version_line() -> str:
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     comm = ranks_for(arguments.executor)
+    stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: _job(arguments))
-        result = run_job(network, options, comm, stop_in_order(arguments.max_time))
+        result = run_job(network, options, comm, stop)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
-    result.close()
+    with result, warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        if found := warning_of(result):
+            warnings.warn(found, stacklevel=1)
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
@@ -102,11 +107,12 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
+    stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop_in_order(arguments.max_time), tell)
+        result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -138,13 +144,16 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.append is not None and arguments.n is not None:
         raise ConfigError("-n and --append exclude each other: --append says how many to add")
     stored_sweep = take_from_result(arguments)
-    if arguments.epsilon is not None and arguments.method in ("ssa", "ode"):
-        raise ConfigError("--epsilon is the error of leaps: use it with --method tau or auto")
+    of_a_file = arguments.append is not None or arguments.resume
+    without_leaps = ("ssa", "ode") if of_a_file else (None, "ssa", "ode")
+    if arguments.epsilon is not None and arguments.method in without_leaps:
+        raise ConfigError(NO_LEAPS)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
         times=times,
+        method_left_open=arguments.method is None,
         seed=arguments.seed,
         set=assignments(arguments.set),
         sweep=stored_sweep
@@ -190,7 +199,7 @@ def summary(result: Result) -> list[str]:
         told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
         lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
-        lines.append(f"  {_leaps(result)}")
+        lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
     ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
         if count:

@@ -12,12 +12,13 @@ from tauslab.model.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.runner import dask_worker
 from tauslab.runner.dask_cluster import Workers
 from tauslab.runner.dask_worker import Share, WorkerError
-from tauslab.runner.lane import Delivery
+from tauslab.runner.lane import Delivery, InFlight
 from tauslab.runner.lanes import Interval
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.run import ProfileRow
 
 _LOOK_SECONDS = 1.0
+_HALT_SECONDS = 0.5  # between two requests to end
 _ATTEMPTS = 3  # at one launch, each on another worker, not counting workers that were killed
 
 
@@ -63,6 +64,8 @@ class DaskLanes:
         self._made = 0
         self._origin = time.perf_counter()
         self._shares: dict[str, Share] = {}
+        self._futures: list[Any] = []
+        self._halt_again = 0.0
         ask = [layout.block, -(-blocks // workers.wanted)]
         sizes: tuple[int, int] = call(workers, dask_worker.sizes, job, *ask) if blocks else (1, 1)
         self.smallest, self.room = sizes
@@ -92,7 +95,9 @@ class DaskLanes:
     def submit(self, first: int, end: int, attempt: int) -> Any:
         """A task for trajectories ``first .. end - 1``."""
         key = (f"tauslab-blocks-{self._name}", first, attempt)
-        return submit(self.workers, key, dask_worker.run_share, self._job, first, end, self._rows)
+        future = submit(self.workers, key, dask_worker.run_share, self._job, first, end, self._rows)
+        self._futures = [one for one in self._futures if not one.done()] + [future]
+        return future
 
     def intervals(self, lane: DaskLane) -> tuple[Interval, Interval]:
         """Seconds of the worker, as if the result had come at once."""
@@ -101,6 +106,21 @@ class DaskLanes:
         self._shares[share.address] = share
         computed = copied - share.copy
         return (computed - share.compute, computed), (computed, copied)
+
+    def halt(self) -> bool:
+        """Through the workers: what waits there is taken back, what runs there ends soon."""
+        pending = [future for future in self._futures if not future.done()]
+        self._futures = pending
+        if not pending or time.perf_counter() < self._halt_again:
+            return bool(pending)
+        self._halt_again = time.perf_counter() + _HALT_SECONDS
+        with contextlib.suppress(Exception):  # workers may be gone
+            self.workers.client.run(dask_worker.halt_station, self._name, wait=False)
+        return True
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """Workers do not tell."""
+        return ()
 
     def poll(self) -> None:
         """Look whether there are workers."""

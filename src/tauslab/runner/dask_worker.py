@@ -14,14 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.selectors import Pilot
+from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import ConfigError
 from tauslab.runner.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.lanes import launch_blocks
 from tauslab.runner.local_rank import local_rank, node_group
 from tauslab.runner.method_choice import Choice, choose_method, with_choice
 from tauslab.runner.mpi import SerialCommunicator, host_name
+from tauslab.runner.output.layout import Chunk
 from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.run import build_engine, observable_scales, open_backend
 from tauslab.runner.task import Task
@@ -93,6 +97,8 @@ class Station:
         self.compile = time.perf_counter() - began
         self._lanes: queue.SimpleQueue[Lane] = queue.SimpleQueue()
         self._made = 0
+        self._all: list[Lane] = []
+        self.halted = False
         self._lock = threading.Lock()
 
     def run(self, first: int, end: int, rows: int) -> tuple[Delivery, float, float]:
@@ -100,6 +106,9 @@ class Station:
         self._backend.use()
         lane = self._lane(rows)
         try:
+            if self.halted:
+                work = np.zeros(len(WORK), np.uint64)
+                return Delivery(Chunk(first, {}), {}, slice(None), work, stopped=True), 0.0, 0.0
             with self._lock:  # launches enter the device one after another, and then overlap
                 lane.start(first, end)
             delivery = lane.wait()
@@ -119,8 +128,16 @@ class Station:
             if self._made < LANES and self._lanes.empty():
                 lane = Lane(self._task, self.engine, self._reductions, rows, self._copies)
                 self._made += 1
+                self._all.append(lane)
                 return lane
         return self._lanes.get()
+
+    def halt(self) -> None:
+        """Ask launches in flight to end soon, unfinished, and later ones not to begin."""
+        self.halted = True
+        self._backend.use()
+        for lane in self._all:
+            lane.halt()
 
     def close(self) -> None:
         """Give the device back."""
@@ -176,6 +193,13 @@ def run_share(job: Job, first: int, end: int, rows: int) -> Share:
         station = _station(job)
         delivery, compute, copy = station.run(first, end, rows)
         return Share(delivery, compute, copy, station.compile, station.device, address)
+
+
+def halt_station(name: str) -> None:
+    """Let launches of a job end soon, unfinished. Not a task: called beside those that run."""
+    station = _STATIONS.get(name)
+    if station is not None:
+        station.halt()
 
 
 def close_station(name: str) -> None:

@@ -42,6 +42,7 @@ from tauslab.runner.ode_layout import layout_row, tell_choice
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.progress import Progress
 from tauslab.runner.run import open_backend
+from tauslab.runner.stopping import in_order
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _LAUNCH_SECONDS = 1.0
@@ -89,10 +90,11 @@ def build_network(
         counting = _Counting(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
         try:
-            done = counting.run()
-            told = counting.told() | {"seconds_ready": ready - began}
-            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
-            built, everywhere = _finish(task, plan, counting, (done, before), told)
+            with in_order(stop):
+                done = counting.run()
+                told = counting.told() | {"seconds_ready": ready - began}
+                told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
+                built, everywhere = _finish(task, plan, counting, (done, before), told)
         except BaseException as error:
             end_all_ranks(comm, error)
             raise

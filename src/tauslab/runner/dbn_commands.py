@@ -14,7 +14,6 @@ from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
     ignored,
     require_new,
-    stop_on_signals,
     warn_on_rank_0,
 )
 from tauslab.runner.dbn_build import build_network
@@ -35,16 +34,18 @@ from tauslab.runner.job import sample_times
 from tauslab.runner.model_reading import read_telling
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.collective import on_root
+from tauslab.runner.stopping import stop_on_signals
 from tauslab.runner.texts import assignments, names, read_times
 
 
 def build_and_tell(arguments: argparse.Namespace) -> None:
     """Read a model, build its network on all ranks, say what came out."""
     comm = ranks()
+    stop = stop_on_signals(comm)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network, options = on_root(comm, lambda: _job(arguments))
-        built = build_network(network, options, comm, stop_on_signals())
+        built = build_network(network, options, comm, stop)
     if built is not None and not arguments.quiet:
         print("\n".join(network_summary(built, str(options.output))))
 

@@ -11,7 +11,7 @@ from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.ode import Ode
 from tauslab.kernels.ode_counting import Counting
-from tauslab.kernels.ssa import WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_task import DbnTask
 
@@ -58,7 +58,7 @@ class DbnLane:
             observables=self._samples,
             final=None,
             status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((1,), np.uint64),
+            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
             work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
             drawn=self._drawn,

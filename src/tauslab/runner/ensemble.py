@@ -21,7 +21,7 @@ from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.lane import Delivery, add_sums
 from tauslab.runner.lanes import LaneLike, Lanes
-from tauslab.runner.mpi import Communicator, host_name
+from tauslab.runner.mpi import Communicator, Counter, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
 from tauslab.runner.pace import next_due
@@ -32,6 +32,12 @@ _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come of
 _CHECKPOINT_SECONDS = 30.0
 _POLL_SECONDS = 0.002
 _PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
+# Of a run that is stopped: seconds in which launches may still end and be kept, as most do; between
+# two requests to end unfinished; and between two looks at what other ranks and launches tell.
+_GRACE_SECONDS = 2.0
+_HALT_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
+_STOPPED = 1 << 48  # added to the counter of blocks by a rank that was asked to stop
 
 
 @contextmanager
@@ -91,8 +97,8 @@ class Ensemble:
     lanes
         Where launches run.
     stop
-        Asked before every launch: True ends the run early, on all ranks, with what is complete on
-        disk.
+        Asked again and again: True ends the run early, on all ranks, with what is complete on
+        disk. Launches that do not end soon are left unfinished.
     """
 
     def __init__(
@@ -116,6 +122,9 @@ class Ensemble:
         self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
         self._launched = self._n_lanes = 0
         self._delivering, self._given_up = threading.Lock(), False
+        self._counter: Counter | None = None
+        self._asked_at: float | None = None  # when the run was asked to stop
+        self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
         # What was restored is in rank 0's sums.
         self._done = writer.completed & (comm.rank == 0)
@@ -128,12 +137,13 @@ class Ensemble:
         self._began, self._due = began, began + _CHECKPOINT_SECONDS
         collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
         collector.start()
-        counter = self._comm.counter()
+        self._counter = counter = self._comm.counter()
         awaited = 0  # after a failure the collector waits for nothing more
         try:
             while (blocks := self._take(counter.next)) is not None:
                 for first, end in runs(blocks):
-                    lane = self._next_lane()
+                    if (lane := self._next_lane()) is None:
+                        break
                     with device_work():
                         self._lanes.launch(
                             lane, *self._layout.block_rows(first, end), self._started.put
@@ -149,11 +159,12 @@ class Ensemble:
         return self.tally
 
     def leave(self, error: BaseException) -> None:
-        """Deliver nothing more after `error`; a delivery is waited for, launches are not.
+        """Deliver nothing more after `error`; a delivery is waited for, launches are broken off.
 
         Sums are saved where somebody interrupted the program, say in a notebook, and may resume.
         """
         self._given_up = True
+        self._halt_all()
         if not self._delivering.acquire(timeout=_PATIENCE):
             return  # it waits for ranks that may be waiting for this one: all must end
         alone = self._comm.size == 1
@@ -167,7 +178,7 @@ class Ensemble:
         try:
             while collector.is_alive():
                 collector.join(_POLL_SECONDS)
-                self._lanes.poll()
+                self._look()
         except BaseException:
             self._started.put(0)
             raise
@@ -177,9 +188,8 @@ class Ensemble:
         left = len(self._todo) - self._taken
         if left <= 0:
             return None
-        if self._stop():
-            take(len(self._todo))  # what nobody has taken stays for a resumed run
-            return None
+        if self._stopping():
+            return None  # what nobody has taken stays for a resumed run
         lanes = self._lanes
         count = next_share(left, lanes.sharers, lanes.each, lanes.smallest, self._largest)
         position = take(count)
@@ -187,16 +197,55 @@ class Ensemble:
         chosen = self._todo[position : position + count]
         return [int(b) for b in chosen] if len(chosen) else None
 
-    def _next_lane(self) -> LaneLike:
-        """Wait for a free lane, serving the lanes meanwhile."""
+    def _stopping(self) -> bool:
+        """Whether this rank or another was asked to stop; tells the others."""
+        if self._asked_at is not None:
+            return True
+        assert self._counter is not None
+        if self._stop():
+            self._counter.next(_STOPPED)
+        else:
+            now = time.perf_counter()
+            if self._comm.size == 1 or now < self._looked_at + _LOOK_SECONDS:
+                return False
+            self._looked_at = now
+            if self._counter.next(0) < _STOPPED:
+                return False
+        self._asked_at = time.perf_counter()
+        return True
+
+    def _look(self) -> None:
+        """While this thread waits: serve MPI, show what happens, end launches of a stopped run."""
+        self._lanes.poll()
+        now = time.perf_counter()
+        if not self._stopping():
+            self._show_launches(now)
+            return
+        assert self._asked_at is not None
+        if now > self._asked_at + _GRACE_SECONDS and now > self._halted_at + _HALT_SECONDS:
+            self._halted_at = now
+            with device_work():
+                self._lanes.halt()
+
+    def _halt_all(self) -> None:
+        """End launches in flight, unfinished, and wait until they have; after a failure."""
+        end = time.perf_counter() + _PATIENCE
+        with suppress(Exception):  # a device that failed may refuse
+            while self._lanes.halt() and time.perf_counter() < end:
+                time.sleep(_POLL_SECONDS)
+
+    def _next_lane(self) -> LaneLike | None:
+        """Wait for a free lane, serving the lanes meanwhile; None where the run is to stop."""
         while True:
+            if self._stopping():
+                return None
             for fresh in self._lanes.fresh():
                 self._n_lanes += 1
                 self._free.put(fresh)
             try:
                 lane = self._free.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                self._lanes.poll()
+                self._look()
                 continue
             if isinstance(lane, BaseException):
                 self._free.put(lane)
@@ -229,7 +278,7 @@ class Ensemble:
         with device_work():
             delivery = lane.wait()
         with self._delivering:
-            if not self._given_up:
+            if not self._given_up and not delivery.stopped:
                 self._deliver(lane, delivery)
 
     def _deliver(self, lane: LaneLike, delivery: Delivery) -> None:
@@ -282,3 +331,14 @@ class Ensemble:
         done = min(done + before, self._layout.total)
         events = self.tally.work["events"]
         self._progress.update(done, max(events, events * (done - before) // max(1, own)))
+
+    def _show_launches(self, now: float) -> None:
+        """Tell the progress bar what launches in flight do, on whose end it else would wait."""
+        if self._comm.rank != 0 or now < self._shown_at + _LOOK_SECONDS:
+            return
+        self._shown_at = now
+        with device_work():
+            running = self._lanes.in_flight()
+        if running:
+            events = self._comm.size * sum(one.events for one in running)
+            self._progress.running(events, max(one.time for one in running))

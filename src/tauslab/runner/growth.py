@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
+from tauslab.runner.approximation import OF_SAMPLING
 from tauslab.runner.convergence import GROUP, Convergence, Until
 from tauslab.runner.job import Options, Portion, Record
 from tauslab.runner.mpi import Communicator
@@ -116,7 +117,7 @@ def _base(path: Path, options: Options) -> _Base:
             chosen["seed"] = result.seed
         if options.record is None:
             chosen["record"] = Record.parse(str(stored["record"]))
-        if options.method == "auto":
+        if options.method_left_open or options.method == "auto":
             chosen["method"] = result.method
             chosen["post_leap_check"] = "post_leap_check" in stored
         if "selector" in stored:
@@ -171,7 +172,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
-    if done and options.method == "auto":
+    if done and (options.method_left_open or options.method == "auto"):
         checked = options.post_leap_check and done.method == "tau"
         limited = replace(limited, method=done.method, post_leap_check=checked)
     limited = agree(comm, lambda: _refuse_varying(limited))
@@ -344,6 +345,10 @@ def _joined(
             stacklevel=2,
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
+    if "approximate" in attributes:
+        attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
+        if comm.rank == 0:
+            warnings.warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
     attributes["n_limit"] = options.n
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)

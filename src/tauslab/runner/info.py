@@ -17,7 +17,7 @@ from tauslab.runner.result import Result
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
-    "created", "n", "block", "record", "storage", "run", "sweep", "grid",
+    "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8
@@ -29,6 +29,7 @@ def describe(result: Result) -> list[str]:
     lines = [_file_line(result)]
     lines.append(_model_line(result))
     lines.append(f"method: {result.method}, seed {result.seed}")
+    lines += [f"approximate: {result.approximate}"] if result.approximate else []
     where = f" at each of {result.n_points} points" if result.swept else ""
     lines.append(f"trajectories: {result.n}{where} in blocks of {result.block}")
     lines += [_sweep_line(result)] if result.swept else []
@@ -49,6 +50,7 @@ def describe(result: Result) -> list[str]:
 def facts(result: Result) -> dict[str, Any]:
     """What `describe` says, for programs."""
     return {
+        "approximate": result.approximate or None,
         "path": None if result.path is None else str(result.path),
         "complete": result.complete,
         "trajectories": result.n,

@@ -26,8 +26,11 @@ FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_POINTS = 101
 MOST_POINTS = 10_000_000
-METHODS = ("auto", "ssa", "tau", "ode")
+METHODS = ("ssa", "tau", "auto", "ode")
+DEFAULT_METHOD = "ssa"  # exact: leaps are for those who ask for them
 DEFAULT_EPSILON = 0.03
+PYTHON_COMMAND = "tauslab.run"  # in place of a command line
+NO_LEAPS = "--epsilon is the error of leaps: use it with --method tau or auto"
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
 WRITERS = ("auto", "parts", "mpio")
@@ -138,7 +141,9 @@ class Options:
         What to keep; None decides by size.
     method
         ``ssa``, ``tau``, ``ode``, or ``auto``, which chooses ``ssa`` or ``tau`` by a pilot that
-        counts work.
+        counts work and judges the error of leaps.
+    method_left_open
+        Whether nobody chose `method`: a file that is completed or added to then keeps its own.
     epsilon
         Of ``tau``: bound on the expected relative change of every propensity in a leap.
     post_leap_check
@@ -187,7 +192,8 @@ class Options:
     times: FloatArray
     n: int = 1000
     seed: int | None = None
-    method: str = "auto"
+    method: str = DEFAULT_METHOD
+    method_left_open: bool = False
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None
@@ -246,6 +252,11 @@ class Options:
     def total(self) -> int:
         """Number of trajectories at all points together."""
         return self.n * (1 if self.sweep is None else self.sweep.points)
+
+    @property
+    def from_python(self) -> bool:
+        """Whether a program called, which shows no progress unless it is told to."""
+        return self.command == PYTHON_COMMAND
 
     def _check_append(self, number: int) -> None:
         _within("--append", number, 1, MOST_TRAJECTORIES)

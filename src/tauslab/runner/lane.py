@@ -16,13 +16,24 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
 from tauslab.kernels.engine import Engine
-from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, WORK, Launch, SampleBuffers
+from tauslab.kernels.ssa import (
+    CONTROL_WORDS,
+    LAUNCHES_IN_FLIGHT,
+    LEFT,
+    REACHED_TIME,
+    RUN_EVENTS,
+    STOP,
+    WORK,
+    Launch,
+    SampleBuffers,
+)
 from tauslab.kernels.statistics import Statistics
 from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
 
 LANES = LAUNCHES_IN_FLIGHT
+_OF_LAUNCH = ("work", "row_counter")  # buffers without a row for each trajectory
 _LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
 
 
@@ -81,17 +92,37 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     return max(1, rows // block) * block
 
 
+@dataclass(frozen=True)
+class InFlight:
+    """What trajectories tell on their way: events so far, and the latest time reached."""
+
+    events: int
+    time: float
+
+    @classmethod
+    def read(cls, words: npt.NDArray[np.uint64]) -> InFlight:
+        """From the control words of a launch."""
+        reached = words[REACHED_TIME : REACHED_TIME + 1].view(np.float64)
+        return cls(int(words[RUN_EVENTS]), float(reached[0]))
+
+
+NOTHING_TOLD = InFlight(0, 0.0)
+
+
 @dataclass
 class Delivery:
     """What a finished launch gives; `chunk` lies in buffers that the lane will use again.
 
-    `points` are the points of a sweep that the launch touched, the leading axis of `sums`.
+    `points` are the points of a sweep that the launch touched, the leading axis of `sums`. Of a
+    launch that was `stopped` nothing is of use.
     """
 
     chunk: Chunk
     sums: Accumulators
     points: slice
     work: npt.NDArray[np.uint64]
+    stopped: bool = False
+    told: InFlight = NOTHING_TOLD
 
 
 class Lane:
@@ -124,7 +155,7 @@ class Lane:
             if record.final
             else None,
             status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((1,), np.uint64),
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
             work=backend.empty((len(WORK),), np.uint64),
             scratch=engine.scratch(rows),
             drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
@@ -132,7 +163,7 @@ class Lane:
         points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
         wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "drawn", "status", "work"]
+        wanted += [*(["final"] if record.final else []), "drawn", "status", *_OF_LAUNCH]
         held = {name: getattr(self._buffers, name) for name in wanted}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
@@ -177,7 +208,7 @@ class Lane:
         copies.wait_for(computed)
         copying = copies.record()
         for name, (buffer, mirror) in self._copied.items():
-            backend.download(buffer, mirror, len(mirror) if name == "work" else rows, copies)
+            backend.download(buffer, mirror, len(mirror) if name in _OF_LAUNCH else rows, copies)
         touched = task.sums_of(first, end) if per_sum else slice(0, 1)
         for buffer, mirror in self._copied_sums.values():
             points = touched.stop - touched.start
@@ -193,17 +224,45 @@ class Lane:
         assert self._launch is not None
         self._marks[-1].wait()
         rows = self._launch.rows
-        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k != "work"}
+        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k not in _OF_LAUNCH}
         if self._task.system is not None:
             arrays = _divided(self._task, arrays)
         work = self._copied["work"][1].copy()
+        words = self._copied["row_counter"][1]
+        ending = bool(words[LEFT]), InFlight.read(words)
         chunk = Chunk(self._launch.first, arrays)
         held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
         if not self._task.per_sum:
-            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work)
+            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work, *ending)
         points = self._task.sums_of(chunk.start, chunk.start + rows)
         count = points.stop - points.start
-        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work)
+        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work, *ending)
+
+    def halt(self) -> bool:
+        """Ask the launch in flight to end soon, unfinished; False if there is none.
+
+        Ask again while it has not ended: a launch that has not begun forgets it when it does.
+        """
+        if not self._marks or self._marks[1].done():
+            return False
+        self._engine.backend.write_now(self._buffers.row_counter, STOP, 1)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._marks[-1].done()
+
+    @property
+    def begun(self) -> Event:
+        """When the last launch began."""
+        return self._marks[0]
+
+    def in_flight(self) -> InFlight | None:
+        """How far the launch in flight is; None if there is none."""
+        if not self._marks or not self._marks[0].done() or self._marks[1].done():
+            return None
+        return InFlight.read(self._engine.backend.read_now(self._buffers.row_counter))
 
     def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
         """When the last launch computed and copied, in seconds since `origin`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tauslab.kernels.engine import Engine
-from tauslab.runner.lane import LANES, Delivery, Lane, Reductions, lane_rows
+from tauslab.runner.lane import LANES, Delivery, InFlight, Lane, Reductions, lane_rows
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.layout import Layout
 from tauslab.runner.task import Task
@@ -52,6 +52,15 @@ class Lanes(Protocol):
 
     def intervals(self, lane: Any) -> tuple[Interval, Interval]:
         """When the last launch computed and copied, in seconds since the lanes were made."""
+
+    def halt(self) -> bool:
+        """Ask launches in flight to end soon, unfinished; False if there are none.
+
+        Ask again while there are: one that has not begun forgets it when it does.
+        """
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """How far launches in flight are, where that is known."""
 
     def poll(self) -> None:
         """Called again and again while the driver waits; raises if waiting has become vain."""
@@ -117,6 +126,15 @@ class DeviceLanes:
     def intervals(self, lane: Lane) -> tuple[Interval, Interval]:
         """From the device's own events."""
         return lane.intervals(self._origin)
+
+    def halt(self) -> bool:
+        """Through the control words of each launch."""
+        asked = [lane.halt() for lane in self._lanes]
+        return any(asked)
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """As the launches have told."""
+        return [found for lane in self._lanes if (found := lane.in_flight()) is not None]
 
     def poll(self) -> None:
         """Serve MPI: rank 0 hosts the counter."""

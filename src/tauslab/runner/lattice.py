@@ -24,6 +24,7 @@ from tauslab.runner.output.lattice_parts import Begun
 from tauslab.runner.output.lattice_writer import LatticeWriter
 from tauslab.runner.output.resume import require_place
 from tauslab.runner.run import open_backend
+from tauslab.runner.stopping import in_order
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 _MOST_COMPRESSING = 16
@@ -165,13 +166,14 @@ def _run(
         agree(comm, group.prepare)
         if grid.slabs > 1 and comm.rank == 0:
             tell(f"{task.model.name}: {group.describe()}")
-        if not resumes:
-            on_root(comm, writer.create)
-        try:
-            stopped = _replicas(group, comm, writer, begun, stop)
-        except BaseException as error:
-            end_all_ranks(comm, error)
-            raise
+        with in_order(stop):
+            if not resumes:
+                on_root(comm, writer.create)
+            try:
+                stopped = _replicas(group, comm, writer, begun, stop)
+            except BaseException as error:
+                end_all_ranks(comm, error)
+                raise
         if stopped is not None:
             raise stopped
     finally:

@@ -1,8 +1,10 @@
 """``--method auto``: exact events or leaps, from a pilot that counts work and never times it.
 
 A few trajectories are simulated with a limit on their steps; where leaps seem to pay, they are
-repeated by leaping, and both are compared as numbers of events. The choice is a function of model,
-options, n and seed: the pilot's numbers are the same on every device. Rank 0 makes it for all.
+repeated by leaping, and both are compared as numbers of events. Where they do, many more are
+simulated to judge the error of leaps (`leap_error`), and what that costs counts too. The choice is
+a function of model, options, n and seed: the pilot's numbers are the same on every device. Rank 0
+makes it for all.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ from tauslab.kernels.tau_leap import LARGEST_LEAPING
 from tauslab.model.check import refusing
 from tauslab.model.errors import TauslabError
 from tauslab.model.network import Network
+from tauslab.runner.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Delivery, Lane, Reductions
+from tauslab.runner.leap_error import FEW, FEWEST_EXACT, MANY, judge
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.resume import existing_text
+from tauslab.runner.pilots import pilot_seed
 from tauslab.runner.task import Task, prepare
 
 FloatArray = npt.NDArray[np.float64]
@@ -42,8 +47,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
 _GAIN_TO_TRY = 1.5  # by how much they must seem to be, for a pilot of their own
-_COMPILING = 1e4  # compiling a kernel for leaps takes as long as this many events x reactions^2
+_COMPILING = 1e4  # compiling a kernel for leaps takes as long as this many events x reactions^2,
+_COMPILING_LEAST = 1e7  # and at least as this many, a second or less;
 _COMPILING_TABLES = 1e6  # and one that reads tables as this many
+_PILOT_PART = 0.1  # of what leaps would save, that a larger or an exact pilot may cost
 _FEWEST_LEAPS = 16  # that a leaping trajectory of a pilot may take
 _TRAJECTORIES = 4
 _TRAJECTORIES_OF_MANY = 8  # where inputs vary from trajectory to trajectory or point to point
@@ -52,8 +59,8 @@ _EVENTS_OF_TABLES = 2**13
 _LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
 _WORTH_EVENTS = 10.0  # as in csrc/tau_leap.cc: a leap that spans fewer is not taken,
 _EXACT_EVENTS = 100  # but this many exact events
-_ABSORBED = 1  # the last good status
-_PILOT_TIMES = np.array([*(2.0**-k for k in range(12, 4, -1)), *(k / 16 for k in range(1, 17))])
+ABSORBED = 1  # the last good status
+_PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in range(1, 17))])
 
 
 @dataclass(frozen=True)
@@ -122,8 +129,44 @@ def choose_method(task: Task, backend: Backend) -> Choice:
             return Choice("ssa", reason)
     leaped = _leaping_pilot(task, backend)
     assert leaped.leaping is not None
-    method = "tau" if leaped.events > GAIN * leaped.leaping else "ssa"
-    return Choice(method, leaped.text())
+    if leaped.events <= GAIN * leaped.leaping:
+        return Choice("ssa", leaped.text())
+    return _judged(task, backend, leaped)
+
+
+def _judged(task: Task, backend: Backend, leaped: Counted) -> Choice:
+    """Leaps, if a pilot that the run is long enough for finds their error within tolerance."""
+    if not task.species:
+        return Choice("ssa", "no species is recorded by which the error of leaps could be judged")
+    total = task.options.total
+    exact = leaped.events / leaped.covered / leaped.trajectories  # of one trajectory, in events
+    leaps = (leaped.leaping or 0.0) / leaped.covered / leaped.trajectories
+    spare = total * (exact / GAIN - leaps)  # what the pilot may cost
+    # Half of epsilon, and twice the samples, make about twice the leaps.
+    n = next((n for n in (MANY, FEW) if 3 * n * leaps <= _PILOT_PART * spare), 0)
+    if not n and 3 * FEW * leaps <= spare:
+        n = FEW
+    if not n:
+        short = f"a run of {total} trajectories is too short for a pilot"
+        return Choice("ssa", f"{short} that judges the error of leaps")
+    few = min(n, int(_PILOT_PART * spare / exact)) if exact else 0
+    few = few if few >= FEWEST_EXACT else 0
+    found = judge(task, backend, n, few)
+    by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
+    if found.refused:
+        return Choice("ssa", f"by leaps {found.refused}, as {by} shows")
+    told = f"{leaped.text()}; {by} found no mean off by {100 * MEAN_TOLERANCE:g} %"
+    return Choice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
+
+
+def expected_gain(task: Task, backend: Backend) -> float | None:
+    """How many times as fast leaps may be; None where that is little or nobody knows."""
+    if _refusal(task) is not None:
+        return None
+    pilot = _exact_pilot(task, backend)
+    if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
+        return None
+    return pilot.events / pilot.leaping
 
 
 def outlook(network: Network) -> list[str]:
@@ -173,7 +216,7 @@ def _compiling(task: Task) -> float:
     """Compiling a kernel for leaps, in exact events."""
     if leaper_of(task.lowered) == "tables":
         return _COMPILING_TABLES
-    return _COMPILING * len(task.lowered.reactions) ** 2
+    return max(_COMPILING_LEAST, _COMPILING * len(task.lowered.reactions) ** 2)
 
 
 def _refusal(task: Task) -> str | None:
@@ -278,13 +321,19 @@ def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     cost = leap_cost(reactions)
     leaping = (work["leaps"] + work["halved"] + work["rejected"]) * cost
     leaping += work["exact_events"] * (1 + cost / _EXACT_EVENTS)
-    done = sum(int(d.chunk.arrays["status"][0] <= _ABSORBED) for d in deliveries)
+    done = sum(int(d.chunk.arrays["status"][0] <= ABSORBED) for d in deliveries)
     return Counted(float(work["events"]), leaping, len(flat), done / len(flat))
 
 
 def _pilot(task: Task, record: Record, steps: int, times: FloatArray) -> Task:
     options = task.options
-    limited = replace(options, times=times, max_steps=min(steps, options.max_steps))
+    assert options.seed is not None
+    limited = replace(
+        options,
+        times=times,
+        max_steps=min(steps, options.max_steps),
+        seed=pilot_seed(options.seed),
+    )
     return replace(task, options=limited, record=record)
 
 

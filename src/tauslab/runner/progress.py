@@ -25,22 +25,38 @@ class _State:
     def __init__(self, total: int, started_at: int, unit: str, work: str) -> None:
         self.total, self.started_at, self.unit, self.work = total, started_at, unit, work
         self.done, self.events, self.seconds = started_at, 0, 0.0
+        self.running, self.reached = 0, 0.0  # events in launches that run, latest time of these
+        self.expected, self.last_time = 0.0, 0.0  # events of the whole run, its last sample time
 
     def rates(self) -> str:
         """Units and events, if there are any, per second; a resumed run counts what it did."""
         if self.seconds <= 0:
             return "starting"
-        text = f"{_short((self.done - self.started_at) / self.seconds)} {self.unit}/s"
         if self.unit != "trajectories":
-            return text
-        return f"{text}, {_short(self.events / self.seconds)} {self.work}/s"
+            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s"
+        rate = f"{short_number(self._events() / self.seconds)} {self.work}/s"
+        if self._fresh() or not self.running:
+            return f"{short_number(self._fresh() / self.seconds)} {self.unit}/s, {rate}"
+        # Before the first trajectory has ended: how far those are that run.
+        so_far = f"{short_number(self._events())} {self.work}"
+        return f"{so_far}, at t = {self.reached:.3g} of {self.last_time:.6g}, {rate}"
+
+    def _fresh(self) -> int:
+        return self.done - self.started_at
+
+    def _events(self) -> int:
+        return self.events + self.running
 
     def time_left(self) -> str:
         """Seconds to the end at the present rate, as ``h:mm:ss``."""
-        fresh = self.done - self.started_at
-        if fresh <= 0 or self.seconds <= 0:
+        if self.seconds <= 0:
             return "?"
-        return _clock((self.total - self.done) * self.seconds / fresh)
+        if self._fresh() > 0:
+            return clock_time((self.total - self.done) * self.seconds / self._fresh())
+        left = self.expected - self._events()
+        return (
+            clock_time(left * self.seconds / self._events()) if self.running and left > 0 else "?"
+        )
 
     def percent(self) -> int:
         """Whole per cent, rounded down: 100 only when all is done."""
@@ -60,7 +76,7 @@ class _LogLines:
             self._line(state, f"{state.time_left()} left")
 
     def finish(self, state: _State) -> None:
-        self._line(state, f"after {_clock(state.seconds)}")
+        self._line(state, f"after {clock_time(state.seconds)}")
 
     def _line(self, state: _State, end: str) -> None:
         print(
@@ -94,7 +110,7 @@ class _Bar:
         self._draw(state, f"{state.time_left()} left")
 
     def finish(self, state: _State) -> None:
-        self._draw(state, f"after {_clock(state.seconds)}")
+        self._draw(state, f"after {clock_time(state.seconds)}")
         self._progress.stop()
 
     def _draw(self, state: _State, end: str) -> None:
@@ -155,7 +171,18 @@ class Progress:
 
     def update(self, done: int, events: int) -> None:
         """Say how many trajectories are done in all, and how many events this run has fired."""
-        self._state.done, self._state.events = done, events
+        self._state.done, self._state.events, self._state.running = done, events, 0
+        self._state.seconds = self._clock() - self._began
+        if self._display is not None:
+            self._display.show(self._state)
+
+    def expect(self, events: float, last_time: float) -> None:
+        """Say how many events the run may have (0: not known), and its last sample time."""
+        self._state.expected, self._state.last_time = events, last_time
+
+    def running(self, events: int, reached: float) -> None:
+        """Say how many events launches that run have fired, and the latest time they reached."""
+        self._state.running, self._state.reached = events, reached
         self._state.seconds = self._clock() - self._began
         if self._display is not None:
             self._display.show(self._state)
@@ -181,7 +208,7 @@ class Progress:
         self.close()
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
     """Three digits with a power of a thousand: 41.2M."""
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
@@ -189,7 +216,8 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
+    """Hours, minutes and seconds as ``h:mm:ss``."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}"

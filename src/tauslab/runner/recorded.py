@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner import columns
+from tauslab.runner.approximation import approximation
 from tauslab.runner.columns import BoolArray, Column, FloatArray
 from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.texts import some
@@ -61,6 +62,18 @@ class Recorded:
     def method(self) -> str:
         """Name of the method, for example ``ssa``."""
         return str(self.attributes["method"])
+
+    @property
+    def approximate(self) -> str:
+        """What is approximate in the numbers of the run; empty where they are exact.
+
+        Leaps err by more than sampling does, however many trajectories there are. (The error of
+        differential equations is that of their tolerances, see docs/ode.md.)
+        """
+        stored = self.attributes.get("approximate")
+        if stored is None and self.method == "tau":  # a file of an earlier version
+            return approximation(float(self.attributes["epsilon"]))
+        return str(stored or "")
 
     @property
     def continuous(self) -> bool:

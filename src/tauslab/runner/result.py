@@ -357,7 +357,7 @@ class Result(Recorded):
         state = "" if self.complete else ", unfinished"
         place = "in memory" if self.path is None else self.name
         return (
-            f"<Result {place}: {self.method}, {self.n} trajectories{where}, "
+            f"<Result {place}: {self._method_told()}, {self.n} trajectories{where}, "
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )
@@ -371,6 +371,13 @@ class Result(Recorded):
         return open_result, (self.path.absolute(),)
 
     # --- helpers ---
+
+    def _method_told(self) -> str:
+        """The method, and whether it is approximate."""
+        if not self.approximate:
+            return self.method
+        epsilon = self.attributes.get("epsilon")
+        return f"{self.method} (approximate, epsilon {epsilon:g})"
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         self._check(name)

@@ -29,6 +29,7 @@ from tauslab.kernels.selectors import Pilot
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
+from tauslab.runner.approximation import approximation
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions, build_reductions
@@ -37,6 +38,7 @@ from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
 from tauslab.runner.ode_layout import layout_row, tell_choice, with_measured
 from tauslab.runner.ode_task import ode_attributes, prepare_ode
+from tauslab.runner.outlook import tell_of_long_run
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
@@ -47,7 +49,7 @@ from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.settling import require_output, settled
-from tauslab.runner.stopping import stopped_early
+from tauslab.runner.stopping import in_order, stopped_early
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
@@ -125,7 +127,8 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
     def lanes(layout: Layout, blocks: int) -> Lanes:
         return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
 
-    return run_task(task, setup.scales, comm, lanes, lambda: setup.row, stop)
+    outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
+    return run_task(task, setup.scales, comm, lanes, lambda: setup.row, stop, outlook.events)
 
 
 def prepare_task(network: Network, options: Options) -> Task:
@@ -154,6 +157,7 @@ def run_task(
     open_lanes: Callable[[Layout, int], Lanes],
     describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
+    expected: float = 0.0,
 ) -> Result:
     """Run a task whose method is chosen, write it and open the result. Collective.
 
@@ -163,17 +167,20 @@ def run_task(
         Makes the lanes in which launches run, for so many storage blocks of the layout.
     describe
         Device and seconds of compiling of this rank, for its row of /profile.
+    expected
+        Events that the run may have, for the progress bar; 0 where that is not known.
     """
     options, layout = task.options, layout_of(task, comm, scales)
-    writer = open_writer(
-        options.output,
-        layout,
-        comm,
-        overwrite=options.overwrite,
-        resume=options.resume,
-        how=Storage(options.writer, options.hints, options.compress, options.portion.run),
-    )
-    _simulate(task, layout, open_lanes, comm, writer, describe, stop)
+    with in_order(stop):
+        writer = open_writer(
+            options.output,
+            layout,
+            comm,
+            overwrite=options.overwrite,
+            resume=options.resume,
+            how=Storage(options.writer, options.hints, options.compress, options.portion.run),
+        )
+        _simulate(task, layout, open_lanes, comm, writer, describe, stop, expected)
     if isinstance(writer, MemoryWriter):
         return Result(writer.result_arrays, writer.attributes)
     output = options.output
@@ -276,6 +283,7 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
         attributes |= ode_attributes(options)
     elif options.method == "tau":
         attributes["epsilon"] = options.epsilon
+        attributes["approximate"] = approximation(options.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
         if options.post_leap_check:
             attributes["post_leap_check"] = 1
@@ -324,6 +332,7 @@ def _simulate(
     writer: Writer,
     describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
+    expected: float,
 ) -> None:
     """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
     progress = Progress(
@@ -334,6 +343,7 @@ def _simulate(
         work="steps" if layout.amounts else "events",
         started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
     )
+    progress.expect(expected, float(task.options.times[-1]))
     stopped: StoppedEarly | None = None
     ensemble: Ensemble | None = None
     try:

@@ -52,6 +52,9 @@ def _with_check(options: Options, comm: Communicator) -> Options:
 def _with_choices(options: Options, comm: Communicator) -> Options:
     """The options with the choices of the run to resume, where they are not given."""
     output = options.output
+    if options.method_left_open and options.resume and output is not None:
+        stored = on_root(comm, lambda: existing_text(output, "method"))
+        options = replace(options, method=stored) if stored in ("ssa", "tau") else options
     if options.method == "auto" and options.selector is not None:
         options = replace(options, method="ssa")  # the only method that has selectors
     if options.method in ("tau", "ode") or not options.resume or output is None:

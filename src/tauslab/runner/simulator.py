@@ -18,7 +18,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.api import run_ensemble
 from tauslab.runner.api_values import known, names_of
-from tauslab.runner.job import seed_of
+from tauslab.runner.job import DEFAULT_EPSILON, seed_of
 from tauslab.runner.result import Result
 from tauslab.runner.summary import PREFIX, SummarySpec
 
@@ -52,7 +52,7 @@ class Simulator:
     ) -> None:
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
-        self._seed, self._options = seed, {"method": "ssa", **options}
+        self._seed, self._options = seed, options
         self._calls = self._copies = 0
         self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
         self._process = os.getpid()
@@ -102,8 +102,17 @@ class Simulator:
         names = "a function" if callable(self._summary) else ", ".join(self._summary or ("final",))
         return (
             f"<Simulator of {self._model.name}: theta [n, {len(self.parameters)}] "
-            f"({', '.join(self.parameters)}) to {names}, seed {self._seed}>"
+            f"({', '.join(self.parameters)}) to {names}, {self._method_told()}seed {self._seed}>"
         )
+
+    def _method_told(self) -> str:
+        """The method where its numbers are, or may be, approximate."""
+        method = self._options.get("method")
+        if method not in ("tau", "auto"):
+            return ""
+        epsilon = self._options.get("epsilon", DEFAULT_EPSILON)
+        how = "approximate" if method == "tau" else "approximate where it leaps"
+        return f"{method} ({how}, epsilon {epsilon:g}), "
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy begins with."""

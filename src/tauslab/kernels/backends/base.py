@@ -150,6 +150,12 @@ class Backend(Protocol):
     def upload_mirror(self, mirror: Array, buffer: Any, stream: Any) -> None:
         """Copy a mirror back to its buffer, in stream order."""
 
+    def write_now(self, buffer: Any, word: int, value: int) -> None:
+        """Write a word of a u64 buffer at once, beside kernels that run and may be reading it."""
+
+    def read_now(self, buffer: Any) -> Array:
+        """What a small u64 buffer holds at once, beside kernels that run and may be writing it."""
+
     def shareable(self, words: int) -> Any:
         """Zeroed device memory of 64-bit words that another process may open."""
 

@@ -239,6 +239,14 @@ class CpuBackend:
     def upload_mirror(self, mirror: Array, buffer: Array, stream: CpuStream) -> None:
         """Nothing to copy."""
 
+    def write_now(self, buffer: Array, word: int, value: int) -> None:
+        """Write it; kernels read it by an atomic load."""
+        buffer[word] = value
+
+    def read_now(self, buffer: Array) -> Array:
+        """A copy."""
+        return buffer.copy()
+
     def shareable(self, words: int) -> Array:
         """Memory of this process alone."""
         return np.zeros(words, np.uint64)
@@ -284,8 +292,8 @@ class CpuBackend:
     def close(self) -> None:
         """End the threads.
 
-        Of a run that was broken off nothing more starts. A kernel cannot be stopped: one that runs
-        still does so beside the caller and ends by itself, and its threads with it.
+        Of a run that was broken off nothing more starts. A kernel that was not asked to stop, or
+        cannot, still runs beside the caller and ends by itself, and its threads with it.
         """
         self.closed = True
         given = [stream.last for stream in self._streams if stream.last is not None]

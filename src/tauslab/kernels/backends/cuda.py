@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ _CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
 _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
+_TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
 
 
 class CudaEvent:
@@ -136,6 +138,46 @@ class CudaProgram:
         return int(blocks) * self._processors
 
 
+class _Beside:
+    """Copies of a few words while kernels run, which must not wait for any of them.
+
+    So the stream is not blocking, and urgent: streams of one priority may share a hardware queue,
+    in which the copy would stand behind a kernel. A copy of pinned memory is the copy engine's
+    work; a `memset` would be a kernel, and find no room on a full device. Stream and memory are
+    made before there are kernels to wait for.
+    """
+
+    _WORDS = 64
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._stream = cupy.cuda.Stream(non_blocking=True, priority=_URGENT)
+        memory = cupy.cuda.alloc_pinned_memory(8 * self._WORDS)
+        self._pinned = np.frombuffer(memory, np.uint64, self._WORDS)
+        self._lock = threading.Lock()
+
+    def write(self, buffer: Any, word: int, value: int) -> None:
+        """Write a word of a u64 buffer."""
+        from cupy.cuda import runtime
+
+        with self._lock:
+            self._pinned[0] = value
+            source, target = self._pinned.ctypes.data, buffer.data.ptr + 8 * word
+            runtime.memcpyAsync(target, source, 8, _TO_DEVICE, self._stream.ptr)
+            self._stream.synchronize()
+
+    def read(self, buffer: Any) -> Array:
+        """Read a u64 buffer of at most so many words."""
+        from cupy.cuda import runtime
+
+        with self._lock:
+            source, target = buffer.data.ptr, self._pinned.ctypes.data
+            runtime.memcpyAsync(target, source, buffer.nbytes, _TO_HOST, self._stream.ptr)
+            self._stream.synchronize()
+            return self._pinned[: buffer.size].copy()
+
+
 class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
@@ -162,6 +204,7 @@ class CudaBackend:
         # A block takes a KiB for the system; what one may take is what all may, less that.
         self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
         self.clock = 1e3 * cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, options.index)
+        self._beside = _Beside()
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):
             raise DeviceError(
@@ -251,6 +294,16 @@ class CudaBackend:
     def upload_mirror(self, mirror: Array, buffer: Any, stream: CudaStream) -> None:
         """Copy back in stream order."""
         buffer.data.copy_from_host_async(mirror.ctypes.data, mirror.nbytes, stream.stream)
+
+    def write_now(self, buffer: Any, word: int, value: int) -> None:
+        """Copy it from pinned memory on a stream of its own."""
+        self._device.use()
+        self._beside.write(buffer, word, value)
+
+    def read_now(self, buffer: Any) -> Array:
+        """Copy it to pinned memory on a stream of its own."""
+        self._device.use()
+        return self._beside.read(buffer)
 
     def shareable(self, words: int) -> Any:
         """An allocation of its own: a handle names a whole allocation, never part of a pool."""

@@ -185,6 +185,19 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 
+// A cell that the host may write while the kernel runs.
+DEVICE u64 read_now(const u64 *cell) {
+    return __atomic_load_n(cell, __ATOMIC_RELAXED);
+}
+
+// The cell becomes `value` where that is larger.
+DEVICE void atomic_largest(u64 *cell, u64 value) {
+    u64 found = read_now(cell);
+    while (found < value && !__atomic_compare_exchange_n(cell, &found, value, true,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
 // Adds 1 to the cell of each lane that has one.
 DEVICE void add_together(u64 *cell) {
     if (cell) atomic_add(cell, 1);

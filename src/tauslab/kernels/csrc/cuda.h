@@ -197,6 +197,16 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
 
+// A cell that the host may write while the kernel runs.
+DEVICE u64 read_now(const u64 *cell) {
+    return *(const volatile u64 *)cell;
+}
+
+// The cell becomes `value` where that is larger.
+DEVICE void atomic_largest(u64 *cell, u64 value) {
+    if (value > read_now(cell)) atomicMax(cell, value);
+}
+
 // Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
 DEVICE void add_together(u64 *cell) {
     const u32 same = __match_any_sync(0xffffffffu, (u64)cell);

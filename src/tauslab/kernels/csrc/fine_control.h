@@ -1,6 +1,7 @@
 // What a crew knows of its trajectory, and the choice of the next step, as in tau_leap.cc.
 #pragma once
 
+#include "control.h"
 #include "fine_network.h"
 #include "poisson.h"
 #include "portable_math.h"
@@ -8,6 +9,7 @@
 #include "streams.h"
 
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr u64 LOOK_EVERY_STEPS = 4;    // between looks at the control words
 constexpr u64 NO_LIMIT = 0x7ff0000000000000ull;
 
 enum Next : i32 { SCAN, LEAP, EXACT, FINISH, QUIT };
@@ -39,7 +41,7 @@ struct Job {
 // The next trajectory of the launch.
 DEVICE void begin(Control &s, const Job &job) {
     i64 row = 0;
-    if (first_lane()) row = (i64)atomic_add(job.next_row, 1);
+    if (first_lane()) row = take_row(job.next_row, job.rows);
     row = lanes_whole_sum(row);
     s.next = row < job.rows ? SCAN : QUIT;
     if (s.next == QUIT) return;
@@ -58,6 +60,12 @@ DEVICE i32 state_of(const Control &s, double a0, const Job &job) {
     if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
     if (a0 == 0) return ABSORBED;
     return s.steps >= job.max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
+}
+
+// Whether a trajectory shall be left unfinished; looks at the control words every few steps.
+DEVICE bool leaves(const Control &s, const Job &job) {
+    if (s.steps % LOOK_EVERY_STEPS != LOOK_EVERY_STEPS - 1) return false;
+    return lanes_whole_sum(first_lane() && must_leave(job.next_row, LOOK_EVERY_STEPS, s.t)) != 0;
 }
 
 // An attempt at a leap: it ends at its limit, at the critical event or at the sample, whichever is
@@ -80,6 +88,7 @@ DEVICE void decide(const Tables &tables, const Flight &flight, Control &s, const
     s.a0 = root(tables, flight, ALL);
     s.limit = from_bits(s.least), s.least = NO_LIMIT;
     s.ended = state_of(s, s.a0, job), s.sampled = s.k;
+    if (s.ended == DONE && leaves(s, job)) s.ended = STEP_LIMIT;
     // The state at a sample is that after the last event at or before it.
     if (s.ended <= ABSORBED || s.ended == STEP_LIMIT)
         while (s.k < job.n_times && job.times[s.k] <= s.t) ++s.k;

@@ -1,6 +1,7 @@
 // A trajectory that leaps: its start, exact events between leaps, its end.
 #pragma once
 
+#include "control.h"
 #include "leaps.h"
 #include "model.h"
 #include "poisson.h"
@@ -11,6 +12,7 @@
 
 constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr u32 LOOK_EVERY_TURNS = 64;   // of a kernel's loop, between looks at the control words
 
 struct Counts {
     i32 *x;
@@ -90,9 +92,25 @@ struct Rows {
     u64 *next;
 };
 
+// When a thread looked at the control words last.
+struct Looks {
+    u64 told;   // of the work that the control words know
+    u32 turns;  // of the kernel's loop
+
+    // One turn of the loop; whether the next look is due.
+    DEVICE_MEMBER bool due() { return ++turns % LOOK_EVERY_TURNS == 0; }
+
+    // As `must_leave`; of a trajectory that has reached `t`, or none of the thread for t < 0.
+    DEVICE_MEMBER bool leave(u64 *control, const Work &work, double t) {
+        const u64 more = work.firings - told;
+        told = work.firings;
+        return must_leave(control, more, t);
+    }
+};
+
 // Takes the next row; false if there is none.
 DEVICE bool begin(Trajectory &s, const Rows &from) {
-    const i64 row = (i64)atomic_add(from.next, 1);
+    const i64 row = take_row(from.next, from.rows);
     if (row >= from.rows) return false;
     const Place place = place_of(from.first, row, from.per_point, from.before);
     for (int i = 0; i < N_SPECIES; ++i)

@@ -4,6 +4,7 @@
 // then an event may happen, then a sample may be taken.
 #pragma once
 
+#include "control.h"
 #include "model.h"
 #include "ode_sample.h"
 #include "prelude.h"
@@ -128,6 +129,8 @@ DEVICE void miss_samples(const OdeJob &job, i64 row, i64 span) {
     }
 }
 
+constexpr i64 LOOK_EVERY_SPANS = 64;  // between looks at the control words
+
 // A trajectory from start to end. `advance(method, x, c, from, to)` integrates and gives a status.
 template <class Method, class State, class Constants>
 DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x, Constants &c) {
@@ -137,6 +140,8 @@ DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x,
     i64 span = 0;
     for (; span < job.n_spans; ++span) {
         const double from = job.begin[span], to = job.end[span];
+        if (span % LOOK_EVERY_SPANS == 0 && must_leave(job.next_row, 0, from)) ended = ODE_STEP_LIMIT;
+        if (ended != ODE_DONE) break;
         if (to > from) ended = advance(method, x, c, from, to);
         if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
         if (ended != ODE_DONE) break;

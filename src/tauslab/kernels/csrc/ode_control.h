@@ -3,6 +3,8 @@
 
 #include "ode.h"
 
+constexpr u64 LOOK_EVERY_STEPS = 256;  // between looks at the control words
+
 struct Tolerance {
     double relative, absolute;
 };
@@ -49,6 +51,9 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
         const bool last = !(method.step < 0.999999 * left);
         const double h = last ? left : method.step;
         if (method.made + method.rejected - method.before >= method.most) return ODE_STEP_LIMIT;
+        const bool looks =
+            (method.made + method.rejected) % LOOK_EVERY_STEPS == LOOK_EVERY_STEPS - 1;
+        if (looks && must_leave(method.control, LOOK_EVERY_STEPS, t)) return ODE_STEP_LIMIT;
         const double error = method.attempt(x, c, t, h, t + h);
         const bool good = error <= 1.0;
         if (good)
@@ -68,8 +73,9 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
 template <class Method>
 DEVICE void take_turns(const OdeJob &job, Method &method) {
     Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
+    method.control = job.next_row;
     for (;;) {
-        const i64 row = (i64)atomic_add(job.next_row, 1);
+        const i64 row = take_row(job.next_row, job.rows);
         if (row >= job.rows) break;
         run_trajectory(job, row, method, x, c);
     }

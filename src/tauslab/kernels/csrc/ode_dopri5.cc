@@ -22,6 +22,7 @@ struct DormandPrince {
     double step;
     bool fresh;  // whether d[0] is not known
     Real d[STAGES][N_VARIABLES + 1];
+    u64 *control = nullptr;
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }

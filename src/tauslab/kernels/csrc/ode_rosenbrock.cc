@@ -101,6 +101,7 @@ struct Rosenbrock {
     bool fresh;  // whether derivatives are not known
     Real slopes[N_VARIABLES + 1];
     Real u[STAGES][N_VARIABLES + 1];
+    u64 *control = nullptr;
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }

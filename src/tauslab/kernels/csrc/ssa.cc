@@ -4,6 +4,7 @@
 //
 // Draw number `step` of the trajectory's stream gives the step's 128 random bits: words 0 and 1
 // the waiting time, words 2 and 3 the reaction.
+#include "control.h"
 #include "model.h"
 #include "portable_math.h"
 #include "prelude.h"
@@ -37,10 +38,12 @@ DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
     UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
 }
 
-// The loop counts with the low half of the draw's number. It pauses at the value returned here: the
-// last draw before the high half grows, or the draw that `max_steps` forbids.
+// The loop counts with the low half of the draw's number. It pauses at the value returned here, to
+// look at the control words: at the last of every LOOK_EVERY draws, which is also the last before the
+// high half grows, or at the draw that `max_steps` forbids.
 DEVICE u32 next_pause(u64 step, u64 max_steps) {
-    return step >> 32 == max_steps >> 32 ? (u32)max_steps : 0xffffffffu;
+    const u64 look = step | (LOOK_EVERY - 1);
+    return (u32)(max_steps < look ? max_steps : look);
 }
 
 // Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
@@ -99,10 +102,13 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
                 if (number >= max_steps) {
                     ended = STEP_LIMIT, valid = false;
                 } else {
-                    ++era;
-                    const Place place = place_of(first, row, per_point, before);
-                    series =
-                        draw_series(keys, STREAM_SSA, place.trajectory, place.point, number + 1);
+                    if (must_leave(next_row, LOOK_EVERY, t)) break;
+                    if (step == 0xffffffffu) {
+                        ++era;
+                        const Place place = place_of(first, row, per_point, before);
+                        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
+                                             number + 1);
+                    }
                     pause = next_pause(number + 1, max_steps);
                 }
             }
@@ -114,7 +120,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
                     record_end(out, row, ended, valid, state);
                     fired += (u64)era << 32 | step;
                 }
-                row = (i64)atomic_add(next_row, 1);
+                row = take_row(next_row, rows);
                 if (row >= rows) break;
                 const Place place = place_of(first, row, per_point, before);
                 series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);

@@ -2,6 +2,7 @@
 // are large (rejection.h): the network is read from tables, and a team of threads runs one
 // trajectory (team.h). A pilot, which counts how often each reaction fires, candidates and bounds
 // made, has a stream of its own.
+#include "control.h"
 #include "model.h"
 #include "prelude.h"
 #include "rejection_walk.h"
@@ -37,6 +38,12 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         u64 number = 0;
         u8 ended = DONE;
         while (!samples.done() && course.goes_on()) {
+            // Candidates are told of as if all were events: most are.
+            const bool looks = number % LOOK_EVERY_TEAM == 0;
+            if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, course.origin)) {
+                ended = STEP_LIMIT;
+                break;
+            }
             batch.make(*keys, place, number);
             number += LANES;
             if (!take(course, batch, samples, ended)) break;

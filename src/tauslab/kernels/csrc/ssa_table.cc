@@ -3,6 +3,7 @@
 // reaction is found, and by which random numbers: sum_search.h and composition.h; what it changes:
 // event.h, or dense.h for both. A pilot, which counts how often each reaction fires, has a stream of
 // its own.
+#include "control.h"
 #include "event.h"
 #include "model.h"
 #include "portable_math.h"
@@ -50,7 +51,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
     u64 fired = 0;
 
     for (;;) {
-        const i64 row = team_same(team_leader() ? (i64)atomic_add(next_row, 1) : 0);
+        const i64 row = team_same(team_leader() ? take_row(next_row, rows) : 0);
         if (row >= rows) break;
         const Place place = place_of(first, row, per_point, before);
         s.c = constants + place.input * constants_stride;
@@ -75,7 +76,8 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                     record_state(tables, out, row, k, s);
                 if (k == n_times) break;
             }
-            if (step >= max_steps) {
+            const bool looks = step % LOOK_EVERY_TEAM == LOOK_EVERY_TEAM - 1;
+            if (step >= max_steps || (looks && team_leaves(next_row, LOOK_EVERY_TEAM, t))) {
                 ended = STEP_LIMIT;
                 break;
             }

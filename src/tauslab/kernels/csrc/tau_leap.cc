@@ -128,7 +128,10 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 b
     Work work = {};
     Turns<Trajectory> turns(parked, (int)per_lane);
     turns.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
+    Looks looks = {};
     while (turns.next(s)) {
+        // All lanes of a warp leave, or none: they wait for each other.
+        if (looks.due() && any_lane(looks.leave(next_row, work, turns.here ? s.t : -1.0))) break;
         if (turns.phase == EXACT) {
             if (turns.here) exact_events(s, cells, seed, out, times, max_steps, work);
             turns.next_phase = LEAPS;

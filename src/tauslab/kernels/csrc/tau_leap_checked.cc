@@ -264,7 +264,9 @@ KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_poin
     Work work = {};
     bool here = begin(s, from);
     ahead.clear();
+    Looks looks = {};
     while (here) {
+        if (looks.due() && looks.leave(next_row, work, s.t)) break;
         step(s, ahead, cells, keys, seed, out, times, max_steps, tolerance, work);
         if (s.row >= 0) continue;
         here = begin(s, from);

@@ -1,8 +1,17 @@
 // Sample records of a team, from tables: no text of the size of the network.
 #pragma once
 
+#include "control.h"
 #include "propensities.h"
 #include "sampling.h"
+
+// As LOOK_EVERY, for trajectories of large networks, whose events take longer.
+constexpr u32 LOOK_EVERY_TEAM = 1024;
+
+// As `must_leave`, with one answer for all threads of the team.
+DEVICE bool team_leaves(u64 *control, u64 events, double t) {
+    return team_same(team_leader() ? (i64)must_leave(control, events, t) : 0) != 0;
+}
 
 DEVICE void record_all(const Tables &tables, i32 *cell, const State &s) {
     team_each(0, N_RECORDED, [&](i64 i) { cell[i] = s.x[tables.at(AT_RECORDED, i)]; });
