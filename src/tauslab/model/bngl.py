@@ -312,8 +312,9 @@ class _Reader:
                     return named_law(written.kind, factor, constants, order)
             self._rates[text] = self._parse(written.rate, number, where)
         rate, reactants = self._rates[text], Counter(order)
-        limit = power_product(rate, reactants) if len(reactants) < len(order) else None
-        return falling_product(rate, reactants), limit
+        with _located(number, where):
+            limit = power_product(rate, reactants) if len(reactants) < len(order) else None
+            return falling_product(rate, reactants), limit
 
 
 @contextlib.contextmanager
