@@ -146,8 +146,8 @@ CASES = {
 
 def digests(names: list[str], folder: Path) -> Iterator[tuple[str, str]]:
     """Name and digest of each case."""
-    (folder / "functions.toml").write_text(FUNCTIONS)
-    (folder / "crowded.toml").write_text(CROWDED)
+    (folder / "functions.toml").write_text(FUNCTIONS, encoding="utf-8")
+    (folder / "crowded.toml").write_text(CROWDED, encoding="utf-8")
     for name in names:
         output = folder / "out.h5"
         arguments = [*_absolute(CASES[name], folder), "--seed", "11", "-o", str(output)]
