@@ -194,7 +194,7 @@ def write_sources(folder: Path, header: str, replacement: tuple[str, str] | None
             raise SystemExit(f"ssa.cc has no call of {replacement[0]}...): mend this script")
         texts["ssa.cc"] = texts["ssa.cc"].replace(*replacement)
     for name, text in texts.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -251,11 +251,11 @@ def main() -> int:
         table = _contract_table(cases, options)
     else:
         table, deviating = _peer_table(cases, options)
-    with options.output.open("w", newline="") as file:
+    with options.output.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(table)
     title = "What equal bits cost" if options.bit_contract else "One CPU core against other tools"
     text = _markdown(title, table, options, core)
-    options.output.with_suffix(".md").write_text(text)
+    options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
     print(*deviating, sep="\n")
     return 1 if deviating else 0
@@ -318,7 +318,7 @@ def _markdown(title: str, table: Table, options: argparse.Namespace, core: int) 
 
 
 def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "a CPU")
 
 

@@ -200,14 +200,14 @@ def main() -> int:
 def _write(path: Path, rows: list[Row], even: float | None) -> None:
     if path.suffix == ".json":
         found = {"rows": [asdict(row) for row in rows], "break_even_reactions": even}
-        path.write_text(json.dumps(found, indent=1) + "\n")
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return
     flat = []
     for row in rows:
         values = asdict(row)
         shares = values.pop("shares")
         flat.append(values | {f"share_{part}": share for part, share in shares.items()})
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, flat[0])
         writer.writeheader()
         writer.writerows(flat)

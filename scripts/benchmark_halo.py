@@ -259,7 +259,7 @@ def main() -> None:
     if bench.world.rank == 0:
         text = json.dumps({"device": bench.backend.describe(), "ranks": bench.world.size,
                            "rows": bench.rows}, indent=1)  # fmt: skip
-        options.output.write_text(text + "\n")
+        options.output.write_text(text + "\n", encoding="utf-8")
     bench.backend.close()
 
 
@@ -297,7 +297,7 @@ def draw(path: Path) -> None:
     """Figures beside the file: messages, steps, and what a step does when."""
     from plot_halo import draw_links, draw_scaling, draw_timeline
 
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     draw_links(found, path.with_name(f"{path.stem}-links.png"))
     draw_scaling(found, path.with_name(f"{path.stem}-scaling.png"))
     for transport in TRANSPORTS:

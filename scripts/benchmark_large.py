@@ -275,9 +275,9 @@ def main() -> int:
 def write(rows: list[dict[str, object]], path: Path) -> None:
     """Everything so far, so that a run that is cut off leaves what it measured."""
     if path.suffix == ".json":
-        path.write_text(json.dumps(rows, indent=1) + "\n")
+        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         return
-    with path.open("w", newline="") as stream:
+    with path.open("w", newline="", encoding="utf-8") as stream:
         table = csv.DictWriter(stream, [field.name for field in fields(Row)])
         table.writeheader()
         table.writerows(rows)

@@ -73,8 +73,8 @@ def main() -> None:
     lines = table(found)
     print("\n".join(lines))
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(found, indent=1) + "\n")
-        arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        arguments.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     sys.exit(len({row["digest"] for row in found["launches"]}) > 1)
 
 
@@ -99,7 +99,8 @@ def files_of_a_rank(folder: Path) -> list[Row]:
         log = folder / "strace.txt"
         command = ["strace", "-f", "-qq", "-c", "-e", "trace=%file", "-o", str(log)]
         subprocess.run([*command, sys.executable, *words], check=True)
-        calls = {line.split()[-1]: int(line.split()[3]) for line in log.read_text().splitlines()
+        counted = log.read_text(encoding="utf-8").splitlines()
+        calls = {line.split()[-1]: int(line.split()[3]) for line in counted
                  if re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+\d+\s", line)}  # fmt: skip
         rows.append({"what": name, "opened": sum(calls.get(c, 0) for c in OPENED),
                      "looked_for": sum(calls.get(c, 0) for c in LOOKED)})  # fmt: skip
@@ -123,7 +124,7 @@ def memory_of_imports() -> list[Row]:
 
 def own_mb() -> float:
     """Memory that this process shares with no other."""
-    text = Path("/proc/self/smaps_rollup").read_text()
+    text = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
     return sum(map(int, re.findall(PRIVATE, text))) / 1024
 
 

@@ -215,7 +215,7 @@ def main() -> None:
         print(" ".join(f"{k}={v}" for k, v in row.items()), file=sys.stderr, flush=True)
     text = json.dumps(rows, indent=2)
     if options.output:
-        options.output.write_text(text + "\n")
+        options.output.write_text(text + "\n", encoding="utf-8")
     else:
         print(text)
 

@@ -65,8 +65,10 @@ def main() -> None:
     lines = table(rows)
     print("\n".join(lines))
     if arguments.output is not None:
-        arguments.output.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        arguments.output.write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
+        arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     sys.exit(len({(row["record"], row["digest"]) for row in rows}) > len(RECORDS))
 
 

@@ -199,7 +199,7 @@ def ensembles(folder: Path, n: int) -> list[tuple[Any, ...]]:
 
 def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     """The table, and the same in Markdown."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
@@ -207,8 +207,8 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     lines += [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(map(str, cells))} |" for cells in rows]
     page = path.with_suffix(".md")
-    notes = page.read_text().rpartition("|\n")[2] if page.exists() else ""
-    page.write_text("\n".join([*lines, notes]))
+    notes = page.read_text(encoding="utf-8").rpartition("|\n")[2] if page.exists() else ""
+    page.write_text("\n".join([*lines, notes]), encoding="utf-8")
 
 
 if __name__ == "__main__":

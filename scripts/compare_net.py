@@ -74,7 +74,7 @@ def main() -> int:
             rows.append(_compare(path, kind, arguments))
             print(_line(rows[-1]), flush=True)
     if arguments.output:
-        with arguments.output.open("w", newline="") as file:
+        with arguments.output.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(Row.__dataclass_fields__)
             writer.writerows([getattr(r, f) for f in Row.__dataclass_fields__] for r in rows)
@@ -150,7 +150,7 @@ def _ssa(
     begin, runs = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder, path.name)
-        safe.write_text(_without_edges(path.read_text(), network))
+        safe.write_text(_without_edges(path.read_text(encoding="utf-8"), network), encoding="utf-8")
         for seed in range(1, arguments.theirs + 1):
             left = arguments.limit - (time.monotonic() - begin)
             runs.append(

@@ -156,7 +156,7 @@ def others(table: Path, only: str) -> list[tuple[Any, ...]]:
     if not table.exists():
         return []
     mine = {job.label for job in jobs() if only in job.label}
-    with table.open(newline="") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         known = [row for row in csv.reader(file) if row != list(HEADER) and row[0] not in mine]
     numbers = {HEADER.index(name) for name in ("ranks", "killed_rank", "change", "wrong_on_disk")}
     return [tuple(int(v) if i in numbers else v for i, v in enumerate(row)) for row in known]
@@ -164,13 +164,13 @@ def others(table: Path, only: str) -> list[tuple[Any, ...]]:
 
 def kills(most: int | None, only: str) -> Iterator[tuple[Any, ...]]:
     """Count, then kill at every change and moment, or at `most` of these; a row for each."""
-    Path("model.toml").write_text(MODEL)
-    Path("box.toml").write_text(LATTICE)
+    Path("model.toml").write_text(MODEL, encoding="utf-8")
+    Path("box.toml").write_text(LATTICE, encoding="utf-8")
     forked((*ENSEMBLE, "-n", "600", "--record", "trajectories,statistics", "-o", str(BASE)))
     planned: list[tuple[Job, str, Any, int, str, str]] = []
     for job in (job for job in jobs() if only in job.label):
         wanted, rows = unbroken(job)
-        letters = COUNTED.read_text()
+        letters = COUNTED.read_text(encoding="utf-8")
         planned += [
             (job, wanted, rows, number, kind, moment)
             for number, kind in enumerate(letters)
@@ -292,7 +292,7 @@ def clean() -> None:
 
 def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     """The table, and its summary in Markdown."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
@@ -316,7 +316,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
         lines.append(f"| {' | '.join(map(str, cells))} | {same} of {len(group)} same |")
     failed = sum(row[-1] != "pass" for row in rows)
     lines += ["", f"{failed} of {len(rows)} failed.", ""]
-    path.with_suffix(".md").write_text("\n".join(lines))
+    path.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def main() -> None:
     name_whole_paths()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        Path("model.toml").write_text(MODEL)
-        Path("box.toml").write_text(LATTICE)
+        Path("model.toml").write_text(MODEL, encoding="utf-8")
+        Path("box.toml").write_text(LATTICE, encoding="utf-8")
         wanted = references()
         rows = []
         for number, case in enumerate(cases(arguments.cases, draws(arguments.seed))):
@@ -289,7 +289,9 @@ def ranks_of(launcher: int) -> list[int]:
         parent = todo.pop()
         for thread in Path(f"/proc/{parent}/task").glob("*"):
             try:
-                children = [int(word) for word in (thread / "children").read_text().split()]
+                children = [
+                    int(word) for word in (thread / "children").read_text(encoding="utf-8").split()
+                ]
             except OSError:
                 continue
             for pid in children:
@@ -358,7 +360,7 @@ def clean_up() -> None:
 
 def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     """The table, and its summary in Markdown."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(rows)
@@ -385,7 +387,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
         lines.append(f"| {' | '.join(map(str, cells))} | {same} of {len(group)} same |")
     failed = sum(row[-1] != "pass" for row in rows)
     lines += ["", f"{failed} of {len(rows)} failed.", ""]
-    path.with_suffix(".md").write_text("\n".join(lines))
+    path.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def draw(case: str, folder: Path) -> None:
 
 def chapter(path: Path) -> list[str]:
     """What a case found, as Markdown."""
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     each = 1e3 * found["lattice_seconds"] / found["steps"]
     took = (
         f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
@@ -144,7 +144,7 @@ def table(folder: Path) -> None:
     for case in CASES:
         path = folder / f"lattice-{case}.json"
         lines += chapter(path) if path.exists() else []
-    (folder / "lattice.md").write_text("\n".join(lines))
+    (folder / "lattice.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 def keep(outcome: Outcome, folder: Path) -> None:
@@ -152,7 +152,9 @@ def keep(outcome: Outcome, folder: Path) -> None:
     np.savez_compressed(folder / f"lattice-{outcome.case}.npz", **outcome.arrays)  # type: ignore[arg-type]
     fields = {name: value for name, value in vars(outcome).items() if name != "arrays"}
     fields["rows"] = [asdict(row) for row in outcome.rows]
-    (folder / f"lattice-{outcome.case}.json").write_text(json.dumps(fields, indent=1) + "\n")
+    (folder / f"lattice-{outcome.case}.json").write_text(
+        json.dumps(fields, indent=1) + "\n", encoding="utf-8"
+    )
     print(f"{outcome.case}: {outcome.steps} steps in {outcome.lattice_seconds:.1f} s, "
           f"{outcome.seconds:.1f} s in all", flush=True)  # fmt: skip
     for row in outcome.rows:

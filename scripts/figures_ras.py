@@ -94,7 +94,9 @@ def draw_13(values: Any, rows: list[dict[str, Any]], title: str, folder: Path) -
 def write(folder: Path, figure: int, found: dict[str, Any]) -> None:
     """Where the seconds go, on the first rank."""
     if ranks().rank == 0:
-        (folder / f"ras-fig{figure}.json").write_text(json.dumps(found, indent=2) + "\n")
+        (folder / f"ras-fig{figure}.json").write_text(
+            json.dumps(found, indent=2) + "\n", encoding="utf-8"
+        )
         print(f"figure {figure}: {np.sum(found['wall']):.2f} s of runs, without pictures")
 
 

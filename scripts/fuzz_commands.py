@@ -67,7 +67,7 @@ rate = 10
 
 def make_results(folder: Path) -> list[Path]:
     """A small result of every kind."""
-    (folder / "box.toml").write_text(BOX)
+    (folder / "box.toml").write_text(BOX, encoding="utf-8")
     schlogl, telegraph, enzyme = (
         str(EXAMPLES / f"{name}.toml") for name in ("schlogl", "telegraph", "enzyme")
     )
@@ -102,8 +102,8 @@ def damaged_file(kind: str, dice: random.Random, results: list[Path], folder: Pa
     source = dice.choice(sources(kind, results))
     damaged = folder / ("x.dbn.h5" if source.name.endswith(".dbn.h5") else f"x{source.suffix}")
     if kind in TEXTS:
-        text = damaged_text(source.read_text(), dice)
-        damaged.write_text(text, errors="surrogatepass", newline="")
+        text = damaged_text(source.read_text(encoding="utf-8"), dice)
+        damaged.write_text(text, errors="surrogatepass", newline="", encoding="utf-8")
         return ["check", str(damaged)]
     damaged.write_bytes(damaged_bytes(source.read_bytes(), dice))
     command = dice.choice(list(ON_RESULTS)) if kind == "results" else "check"

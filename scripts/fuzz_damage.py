@@ -182,27 +182,30 @@ def answer_of_child(arguments: Sequence[str], folder: Path) -> Answer:
     found.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        with stack.open("w") as file:
+        with stack.open("w", encoding="utf-8") as file:
             _answer_and_exit(arguments, folder, found, file)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return Answer(signal.Signals(os.WTERMSIG(status)).name, "")
     if not found.exists():
-        said = stack.read_text()
+        said = stack.read_text(encoding="utf-8")
         innermost = next((line for line in said.splitlines() if "File" in line), "")
         return Answer(NO_END_OF_HDF5 if "/h5py/" in innermost else "without end", said)
-    ended, _, said = found.read_text().partition("\n")
+    ended, _, said = found.read_text(encoding="utf-8").partition("\n")
     return Answer(ended, said)
 
 
 def _answer_and_exit(arguments: Sequence[str], folder: Path, found: Path, stack: IO[str]) -> None:
     try:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = (
+            int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+            * resource.getpagesize()
+        )
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.dump_traceback_later(SECONDS, exit=True, file=stack)
         os.chdir(folder)
         got = answer(arguments)
-        found.write_text(f"{got.ended}\n{got.said}", errors="backslashreplace")
+        found.write_text(f"{got.ended}\n{got.said}", errors="backslashreplace", encoding="utf-8")
     finally:
         os._exit(0)

@@ -51,12 +51,12 @@ def minde_runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def swing(options: argparse.Namespace) -> None:
     """A run of the Min proteins with another number of MinE, and its period."""
-    text = (EXAMPLES / "minde.toml").read_text()
+    text = (EXAMPLES / "minde.toml").read_text(encoding="utf-8")
     given = "minE = {count = 914,"
     assert given in text
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "minde.toml"
-        path.write_text(text.replace(given, f"minE = {{count = {options.min_e},"))
+        path.write_text(text.replace(given, f"minE = {{count = {options.min_e},"), encoding="utf-8")
         model = ts.read(path)
         assert isinstance(model, Lattice)
         every = round(1 / length_of_step(model))

@@ -91,7 +91,9 @@ class CudaProbe:
         self.cupy = cupy
         flags = nvrtc_flags("sm_90", 128)
         options = tuple(f for f in flags if not f.startswith(("--gpu-arch", "--ptxas")))
-        self.module = cupy.RawModule(code=PROBE.read_text(), options=(*options, f"-I{CSRC}"))
+        self.module = cupy.RawModule(
+            code=PROBE.read_text(encoding="utf-8"), options=(*options, f"-I{CSRC}")
+        )
 
     def values(self, name: str, x: FloatArray, y: FloatArray | None = None) -> FloatArray:
         """See `Probe`."""

@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("table", type=Path, help="CSV of benchmark_large.py")
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/figures"))
     options = parser.parse_args(argv)
-    with options.table.open(newline="") as stream:
+    with options.table.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     options.output.mkdir(parents=True, exist_ok=True)
     made = figures(rows, options.output)

@@ -167,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     machine = Machine()
     if options.measured:
-        found = json.loads(options.measured.read_text())
+        found = json.loads(options.measured.read_text(encoding="utf-8"))
         machine, ways = fitted(found, machine)
         print(machine, *(f"{name}: {way}" for name, way in ways.items()), sep="\n")
         compare(found, machine, ways)

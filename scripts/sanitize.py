@@ -69,7 +69,7 @@ def checks(folder: Path) -> dict[str, Check]:
     """Every check by name; reports go to `folder`."""
     log = f"log_path={folder / 'report'}"
     harmless = folder / "harmless"
-    harmless.write_text(_HARMLESS)
+    harmless.write_text(_HARMLESS, encoding="utf-8")
     return {
         "address": Check(
             f"{_SIZED} -fsanitize=address,{_UNDEFINED} -fsanitize-recover=address,{_UNDEFINED}",
@@ -124,7 +124,7 @@ def reports(folder: Path) -> Counter[str]:
     """What was reported, by place, and how often."""
     found: Counter[str] = Counter()
     for path in folder.glob("report*"):
-        lines = path.read_text(errors="replace").splitlines()
+        lines = path.read_text(errors="replace", encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
             if any(word in line for word in WORD):
                 where = [x for x in lines[number + 1 : number + 8] if ".h:" in x or ".cc:" in x]

@@ -106,7 +106,7 @@ PROBLEMS = (
 
 def exact_distribution(problem: str, species: str) -> tuple[FloatArray, FloatArray]:
     """Times ``[time]`` and P(count) ``[time, count]``, counts from 0."""
-    with (DATA / "exact" / f"{problem}.dist_{species}.csv").open() as file:
+    with (DATA / "exact" / f"{problem}.dist_{species}.csv").open(encoding="utf-8") as file:
         header, *rows = list(csv.reader(file))
     times = np.array([float(name.removeprefix("t=")) for name in header[1:]])
     table = np.array(rows, np.float64)
@@ -214,11 +214,13 @@ def main() -> int:
     seconds = time.perf_counter() - begin
     level = smallest_p(len(tests))
     lines = [_line(test, level) for test in tests]
-    with options.output.open("w", newline="") as file:
+    with options.output.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows(lines)
-    options.output.with_suffix(".md").write_text(_summary(options, device, seconds, lines, level))
+    options.output.with_suffix(".md").write_text(
+        _summary(options, device, seconds, lines, level), encoding="utf-8"
+    )
     failed = [test for test in tests if test.p_value < level]
     print(f"{len(tests)} tests, p >= {level:.2g} wanted, {len(failed)} failed; {seconds:.0f} s")
     return 1 if failed else 0

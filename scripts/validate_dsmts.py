@@ -100,7 +100,7 @@ class Validation(NamedTuple):
 
 def settings_of(folder: Path) -> dict[str, str]:
     """Lines ``key: value`` of a case's settings."""
-    lines = (folder / f"{folder.name}-settings.txt").read_text().splitlines()
+    lines = (folder / f"{folder.name}-settings.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.partition(":") for line in lines if ":" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
@@ -125,7 +125,7 @@ def model_of(folder: Path) -> Path:
 def read_case(folder: Path) -> Case:
     """Read settings and published moments of a case."""
     settings = settings_of(folder)
-    with (folder / f"{folder.name}-results.csv").open() as file:
+    with (folder / f"{folder.name}-results.csv").open(encoding="utf-8") as file:
         header, *rows = [row for row in csv.reader(file) if row]
     table = dict(zip(map(str.strip, header), np.array(rows, np.float64).T, strict=True))
     start, duration = float(settings["start"]), float(settings["duration"])
@@ -264,7 +264,7 @@ def main() -> int:
     seconds = time.perf_counter() - begin
     _write_csv(options.output, lines)
     text = _summary(options, device, seconds, lines, verdicts, excluded)
-    options.output.with_suffix(".md").write_text(text)
+    options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     failed = [name for name, passed in verdicts.items() if not passed]
     print(f"{len(verdicts)} cases, failed: {', '.join(failed) or 'none'}; {seconds:.0f} s")
     return 1 if failed else 0
@@ -283,7 +283,7 @@ def _line(case: Case, c: Comparison, by_leaps: float, passed: bool) -> list[str]
 
 
 def _write_csv(path: Path, lines: Iterable[Sequence[str]]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows(lines)
@@ -324,7 +324,7 @@ def _method(options: argparse.Namespace) -> str:
 
 def _known_exclusions() -> dict[str, str]:
     """Cases of the suite that exact SSA refuses; most have no copy here."""
-    with (CASES / "excluded.csv").open() as file:
+    with (CASES / "excluded.csv").open(encoding="utf-8") as file:
         return {row["case"]: f"needs {row['needs']}" for row in csv.DictReader(file)}
 
 

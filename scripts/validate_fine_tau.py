@@ -91,7 +91,7 @@ def main() -> None:
         print(json.dumps(row), flush=True)
         found[name] = row
     if args.output:
-        args.output.write_text(json.dumps(found, indent=1) + "\n")
+        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

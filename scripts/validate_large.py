@@ -115,7 +115,7 @@ def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
     """Times ``[time]``, names of groups, and their course ``[group, time]``."""
     path = NETS / case.course
     split = (lambda line: line.split(",")) if path.suffix == ".csv" else str.split
-    header, *lines = path.read_text().splitlines()
+    header, *lines = path.read_text(encoding="utf-8").splitlines()
     table = np.array([split(line) for line in lines], np.float64)
     table = table[table[:, 0] <= case.until]
     kept = np.unique(np.linspace(0, len(table) - 1, TIMES + 1).round().astype(int))[1:]
@@ -126,7 +126,7 @@ def start_of(case: Case) -> dict[str, float]:
     """Initial molecules that differ from the network's own."""
     if case.start is None:
         return {}
-    with (NETS / case.start).open() as file:
+    with (NETS / case.start).open(encoding="utf-8") as file:
         return {row["species"]: float(row["molecules"]) for row in csv.DictReader(file)}
 
 
@@ -246,7 +246,7 @@ def has_rebop(options: argparse.Namespace) -> bool:
 def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments:
     """Moments of rebop ``[species, time]``, from its file or by running it."""
     if options.peer and options.peer.exists():
-        answer = options.peer.read_text()
+        answer = options.peer.read_text(encoding="utf-8")
     else:
         asked = json.dumps(request(network, options.peer_n, options.seed))
         answer = subprocess.run(
@@ -254,7 +254,7 @@ def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments:
             check=True,
         ).stdout  # fmt: skip
         if options.peer:
-            options.peer.write_text(answer)
+            options.peer.write_text(answer, encoding="utf-8")
     found = json.loads(answer)
     n = int(found["trajectories"])
     total, squares = (np.array(found[key], np.float64).T for key in ("sum", "squares"))
@@ -313,11 +313,13 @@ def main() -> int:
         rows += validate_random(options)
     seconds = time.perf_counter() - begin
     lines = [_line(row) for row in rows]
-    with options.output.open("w", newline="") as file:
+    with options.output.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows(lines)
-    options.output.with_suffix(".md").write_text(_summary(options, seconds, lines, tests))
+    options.output.with_suffix(".md").write_text(
+        _summary(options, seconds, lines, tests), encoding="utf-8"
+    )
     failed = sum(row.verdict != "pass" for row in rows)
     print(f"{len(rows)} comparisons, {failed} failed; {seconds:.0f} s")
     return 1 if failed else 0

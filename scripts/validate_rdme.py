@@ -125,7 +125,7 @@ def cells(row: Row) -> list[str]:
 
 def merged(paths: list[Path], rows: list[list[str]]) -> list[list[str]]:
     """Rows of other tables and these, in the order of tests; of a test, the last table's."""
-    tables = [list(csv.reader(path.read_text().splitlines()))[1:] for path in paths]
+    tables = [list(csv.reader(path.read_text(encoding="utf-8").splitlines()))[1:] for path in paths]
     found: dict[str, list[list[str]]] = {}
     for table in [*tables, rows]:
         found |= {name: [row for row in table if row[0] == name] for name in {r[0] for r in table}}
@@ -134,7 +134,7 @@ def merged(paths: list[Path], rows: list[list[str]]) -> list[list[str]]:
 
 def write(rows: list[list[str]], path: Path) -> None:
     """The table as CSV, and with verdicts as Markdown."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
     heads = sorted({row[-1] for row in rows})
     lines = [
@@ -143,7 +143,7 @@ def write(rows: list[list[str]], path: Path) -> None:
         f"| {' | '.join((*HEADER[:-1], 'verdict'))} |", f"|{'---|' * len(HEADER)}",
     ]  # fmt: skip
     lines += [f"| {' | '.join(row[:-1])} | {'FAIL' if off(row) else 'pass'} |" for row in rows]
-    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def off(row: list[str]) -> bool:
@@ -153,7 +153,9 @@ def off(row: list[str]) -> bool:
 
 def made_by(minde: Path) -> str:
     """The device of a stored run of the Min proteins."""
-    return f"{json.loads(minde.with_suffix('.json').read_text())['device']}, scale 1"
+    return (
+        f"{json.loads(minde.with_suffix('.json').read_text(encoding='utf-8'))['device']}, scale 1"
+    )
 
 
 def chosen(options: argparse.Namespace) -> list[str]:

@@ -128,7 +128,7 @@ def main() -> int:
         rows += against_ssa(name, 0.03, n, arguments.device, arguments.seed)
     rows += [below_zero(name, 0.03, arguments.n, arguments.device, arguments.seed)
              for name in COUNTED]  # fmt: skip
-    with arguments.output.open("w", newline="") as file:
+    with arguments.output.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
     lines = [
         "# Tau-leaping",
@@ -140,7 +140,7 @@ def main() -> int:
     for row in rows:
         cells = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
         lines.append(f"| {' | '.join(cells)} |")
-    arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines[4:]))
     return int(any(row[-1] == "FAIL" for row in rows))
 

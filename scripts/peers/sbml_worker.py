@@ -76,7 +76,7 @@ def sample(model: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer until the input ends."""
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the library prints must not mix with answers
     roadrunner.Logger.setLevel(roadrunner.Logger.LOG_FATAL)
     for line in sys.stdin:

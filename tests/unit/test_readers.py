@@ -140,5 +140,6 @@ def test_nesting_in_sbml_is_refused_by_its_limit(data: Path, tmp_path: Path) -> 
         if depth == 150:
             read(path)
             continue
-        with pytest.raises(ModelError, match="nested more than 200 deep"):
+        limit = 200 if depth == 300 else 2000  # of operations, of elements
+        with pytest.raises(ModelError, match=f"nested more than {limit} deep"):
             read(path)

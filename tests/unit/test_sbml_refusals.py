@@ -165,9 +165,9 @@ def test_missing_file(tmp_path: Path) -> None:
     [
         ("", "line 1: "),
         ("reactions: none", "not well-formed"),
-        ("<sbml", "line 1: Unclosed XML token."),
+        ("<sbml", "line 1: is not well-formed XML: unclosed token"),
         ("<?xml version='1.0'?>\n<!-- <sbml> --><Model/>", "its first element is <Model>"),
-        (_one().replace("</reaction>", ""), "Element tag mismatch or missing tag."),
+        (_one().replace("</reaction>", ""), "mismatched tag"),
         (_one().replace(' compartment="c"', "", 1), "'compartment'"),
         (_one().replace("<ci> k </ci>", "<ci> unknown </ci>"), "unknown"),
         (model(species=species("X"), reactions=reaction("R", "X", "X", "Q")), "'Q'"),

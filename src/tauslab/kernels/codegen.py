@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +21,11 @@ from tauslab.kernels.lowering import (
     LoweredNetwork,
     LoweredReaction,
     Operation,
+    arguments_of,
+    operations_first,
 )
-from tauslab.model.expression import Number
+from tauslab.model.errors import ModelError
+from tauslab.model.expression import Number, parts_first
 
 _HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
 _INCLUDES = '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n'
@@ -30,6 +34,8 @@ _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
+_WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
+_MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,12 @@ class Style:
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for the unrolled kernels."""
+    writer = _LawWriter("x")
     parts = [_HEADER, _INCLUDES, _sizes(network)]
-    parts += [_propensity(j, reaction) for j, reaction in enumerate(network.reactions)]
+    parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
     parts += [_check_constants(network), _all_propensities(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
-    parts.append(_records(network))
+    parts.append(_records(network, writer))
     return "\n".join(parts)
 
 
@@ -68,21 +75,22 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         Count how often each reaction fires, with random numbers of the pilot's own.
     """
     names: dict[int, str] = {}
+    writer = _LawWriter("x", names)
     functions = []
     rows = itertools.count(len(network.observables))
     for k, law in enumerate(network.shared):
         if weighted_sum(law) is not None:
             names[id(law)] = f"weighted(tables, {next(rows)}, x)"
-        else:
+        elif not writer.repeats(law):  # what repeats becomes parts of the laws that use it
             functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
             names[id(law)] = f"shared_{k}(x, c, tables)"
     laws = [
-        f"        case {j}: return {_guarded(reaction, 'x', names)};\n"
+        _case(j, *_guarded(reaction, writer))
         for j, reaction in enumerate(network.reactions)
         if reaction.law is not None
     ]
     observables = [
-        f"        case {k}: return {law_text(law, 'x', names)};\n"
+        _case(k, *writer.read(law))
         for k, (_, law) in enumerate(network.observables)
         if weighted_sum(law) is None
     ]
@@ -119,6 +127,12 @@ def _function(head: str, value: str) -> str:
     )
 
 
+def _case(number: int, statements: str, value: str) -> str:
+    if not statements:
+        return f"        case {number}: return {value};\n"
+    return f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
+
+
 def _switch(name: str, cases: list[str]) -> str:
     """A function that picks one of many laws at run time."""
     return (
@@ -136,21 +150,97 @@ def weighted_sum(law: Law) -> dict[int, float] | None:
     Weights are whole and so small that no sum of 31-bit counts passes 2^53.
     """
     weights: dict[int, float] = {}
-    stack = [law]
-    while stack:
-        term, weight = stack.pop(), 1.0
+    times = {id(law): 1}  # how often a part is added
+    for term in reversed(parts_first(law, _summands)):
+        occurs, weight = times[id(term)], 1.0
         if isinstance(term, Operation) and term.function == "add":
-            stack.extend(term.arguments)
+            for part in term.arguments:
+                times[id(part)] = times.get(id(part), 0) + occurs
             continue
+        counted = term
         if isinstance(term, Operation) and term.function == "mul":
             factor, counted = term.arguments
             if not isinstance(factor, Number):
                 return None
-            weight, term = factor.value, counted
-        if not isinstance(term, Count) or weight != weight // 1 or weight < 0:
+            weight = factor.value
+        if not isinstance(counted, Count) or weight != weight // 1 or weight < 0:
             return None
-        weights[term.index] = weights.get(term.index, 0.0) + weight
+        if occurs > _LARGEST_WEIGHT:
+            return None
+        weights[counted.index] = weights.get(counted.index, 0.0) + weight * occurs
     return weights if sum(weights.values()) <= _LARGEST_WEIGHT else None
+
+
+def _summands(law: Law) -> tuple[Law, ...]:
+    return law.arguments if isinstance(law, Operation) and law.function == "add" else ()
+
+
+class _LawWriter:
+    """C++ of lowered laws, in which a part that occurs many times is computed once.
+
+    A law is one expression, with every part written where it occurs, unless that is much longer
+    than its parts: then each of those that occur more than once becomes a constant before it. The
+    numbers are the same.
+
+    Parameters
+    ----------
+    state
+        The expression that is indexed by species number.
+    names
+        Calls that stand for parts which laws share, by identity; may grow.
+    """
+
+    def __init__(self, state: str, names: Mapping[int, str] | None = None) -> None:
+        self.state = state
+        self._names: Mapping[int, str] = {} if names is None else names
+        self._sizes: dict[int, int] = {}  # operations, a call as many as what it calls
+        self._parts = 0
+
+    def repeats(self, law: Law) -> bool:
+        """Whether computing each part as often as it occurs takes much longer than once."""
+        for part in operations_first(law, self._sizes):
+            self._sizes[id(part)] = 1 + sum(self._sizes[id(a)] for a in self._arguments(part))
+        written = self._sizes[id(law)]
+        if written <= _WRITTEN_OUT:
+            return False
+        parts = self._distinct(law)
+        once = sum(self._sizes[id(p)] if id(p) in self._names else 1 for p in parts)
+        return written > 4 * once
+
+    def read(self, law: Law) -> tuple[str, str]:
+        """Statements, and the expression that uses what they define.
+
+        Raises
+        ------
+        ModelError
+            Laws become more parts than any compiler takes.
+        """
+        if id(law) in self._names or not self.repeats(law):
+            return "", law_text(law, self.state, self._names)
+        order = self._distinct(law)
+        self._parts += len(order)
+        if self._parts > _MOST_PARTS:
+            raise ModelError(
+                f"laws that share parts are more than {_MOST_PARTS} operations together, "
+                "which is the limit"
+            )
+        uses = Counter(id(part) for node in order for part in self._arguments(node))
+        names = dict(self._names)
+        lines: list[str] = []
+        for node in order:
+            called = id(node) in self._names or isinstance(node, Operation)
+            if uses[id(node)] > 1 and called:
+                name = f"part_{len(lines)}"
+                text = law_text(node, self.state, names)
+                lines.append(f"            const double {name} = {text};\n")
+                names[id(node)] = name
+        return "".join(lines), law_text(law, self.state, names)
+
+    def _arguments(self, law: Law) -> tuple[Law, ...]:
+        return () if id(law) in self._names else arguments_of(law)
+
+    def _distinct(self, law: Law) -> list[Law]:
+        return parts_first(law, self._arguments)
 
 
 def literal(value: float) -> str:
@@ -183,7 +273,7 @@ def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> s
     name = law.function
     if name == "pow" and isinstance(law.arguments[1], Number):
         power = law.arguments[1].value
-        if power == int(power) and abs(power) <= _LARGEST_UNROLLED_POWER:
+        if abs(power) <= _LARGEST_UNROLLED_POWER and power == int(power):
             return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state, names)})"
     if name == "if":
         condition, yes, no = law.arguments
@@ -202,7 +292,7 @@ def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> s
 
 
 def _condition(law: Law, state: str, names: Mapping[int, str] | None) -> str:
-    if isinstance(law, Operation):
+    if isinstance(law, Operation) and not (names and id(law) in names):
         if law.function in _COMPARE:
             left, right = (law_text(a, state, names) for a in law.arguments)
             return f"({left} {_COMPARE[law.function]} {right})"
@@ -235,25 +325,31 @@ def _mass_action(reaction: LoweredReaction, state: str) -> str:
     return f"{constant} * ({' * '.join(factors)})" if factors else constant
 
 
-def _guarded(reaction: LoweredReaction, state: str, names: Mapping[int, str] | None = None) -> str:
-    """The propensity; where it may be negative, it turns into NaN, which ends the trajectory."""
+def _guarded(reaction: LoweredReaction, writer: _LawWriter) -> tuple[str, str]:
+    """Statements and the propensity; one that may be negative turns into NaN.
+
+    That ends the trajectory.
+    """
+    statements = ""
     if reaction.law is None:
-        text = _mass_action(reaction, state)
+        text = _mass_action(reaction, writer.state)
     else:
-        text = law_text(reaction.law, state, names)
+        statements, text = writer.read(reaction.law)
     constant = reaction.constant
     if reaction.law is not None or (isinstance(constant, Number) and constant.value < 0):
         text = f"not_negative({text})"
     if reaction.needs:
+        state = writer.state
         enough = " && ".join(f"{state}[{index}] >= {count}" for index, count in reaction.needs)
-        return f"({enough} ? {text} : 0.0)"
-    return text
+        text = f"({enough} ? {text} : 0.0)"
+    return statements, text
 
 
-def _propensity(j: int, reaction: LoweredReaction) -> str:
+def _propensity(j: int, reaction: LoweredReaction, writer: _LawWriter) -> str:
+    statements, value = _guarded(reaction, writer)
     return (
         f"DEVICE double propensity_{j}([[maybe_unused]] const i32 *x, "
-        f"[[maybe_unused]] const double *c) {{\n    return {_guarded(reaction, 'x')};\n}}\n"
+        f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
     )
 
 
@@ -331,11 +427,13 @@ def _fire_branches(network: LoweredNetwork) -> str:
     )
 
 
-def _records(network: LoweredNetwork) -> str:
+def _records(network: LoweredNetwork, writer: _LawWriter) -> str:
     counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
-    values = "".join(
-        f"    out[{k}] = {law_text(law, 'x')};\n" for k, (_, law) in enumerate(network.observables)
-    )
+    values = ""
+    for k, (_, law) in enumerate(network.observables):
+        statements, value = writer.read(law)
+        line = f"    out[{k}] = {value};\n"
+        values += f"    {{\n{statements}{line}    }}\n" if statements else line
     return (
         "template <class State>\n"
         "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"

@@ -20,6 +20,7 @@ from tauslab.kernels.lowering import (
     Law,
     LoweredNetwork,
     counts_in,
+    operations_first,
 )
 from tauslab.kernels.tables import Pairs
 from tauslab.model.array_math import apply
@@ -211,9 +212,13 @@ def _larger(a: FloatArray, b: FloatArray | float) -> FloatArray:
 
 
 def _law(law: Law, x: FloatArray, c: FloatArray) -> FloatArray:
-    if isinstance(law, Number):
-        return np.full(x.shape[1], law.value)
-    if isinstance(law, Count | Constant):
-        column: FloatArray = (x if isinstance(law, Count) else c)[law.index]
-        return column
-    return apply(law.function, *(_law(argument, x, c) for argument in law.arguments))
+    found: dict[int, FloatArray] = {}
+    for part in operations_first(law):
+        if isinstance(part, Number):
+            value = np.full(x.shape[1], part.value)
+        elif isinstance(part, Count | Constant):
+            value = (x if isinstance(part, Count) else c)[part.index]
+        else:
+            value = apply(part.function, *(found[id(inside)] for inside in part.arguments))
+        found[id(part)] = value
+    return found[id(law)]

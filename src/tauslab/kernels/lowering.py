@@ -7,7 +7,9 @@ launch where they vary from trajectory to trajectory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Call, Expression, Number, Symbol, substitute, symbols, walk
+from tauslab.model.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    parts_first,
+    substitute,
+    symbols,
+    written_sizes,
+)
 from tauslab.model.host_math import evaluate
 from tauslab.model.mass_action import recognise
 from tauslab.model.network import Network, Reaction
@@ -50,6 +62,9 @@ class Operation:
     @cached_property
     def reads(self) -> frozenset[int]:
         """Numbers of the species it reads; a part that laws share is walked once."""
+        for argument in self.arguments:
+            for part in parts_first(argument, _arguments_not_read):
+                counts_in(part)  # that of its arguments is known: no deep recursion
         return frozenset().union(*(counts_in(argument) for argument in self.arguments))
 
 
@@ -157,10 +172,11 @@ class _Lowering:
         self.moving = {name for name, s in network.species.items() if not s.fixed}
         self.rules = network.rule_expressions()
         # Long rules of counts are lowered once and shared, not repeated in every law.
+        sizes = written_sizes(self.rules.values())
         self.long = {
             name
             for name, tree in self.rules.items()
-            if len(list(walk(tree))) > _LONGEST_REPEATED and symbols(tree) & self.moving
+            if sizes[id(tree)] > _LONGEST_REPEATED and symbols(tree) & self.moving
         }
         self.counted = self.moving | self.long
         self.short = {n: tree for n, tree in self.rules.items() if n not in self.long}
@@ -177,7 +193,7 @@ class _Lowering:
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
         observables = tuple(
-            (rule.name, self.law(Symbol(rule.name)))
+            (rule.name, self.observable(rule.name))
             for rule in self.network.rules.values()
             if rule.recorded
         )
@@ -191,6 +207,10 @@ class _Lowering:
         )
 
     def reaction(self, reaction: Reaction) -> LoweredReaction:
+        with _naming(f"reaction {reaction.name}"):
+            return self.named_reaction(reaction)
+
+    def named_reaction(self, reaction: Reaction) -> LoweredReaction:
         law = substitute(reaction.law, self.short)
         change = {
             self.number[name]: by
@@ -213,6 +233,10 @@ class _Lowering:
         moves = tuple(sorted(change.items()))
         return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs)
 
+    def observable(self, name: str) -> Law:
+        with _naming(f"rule for {name}"):
+            return self.law(Symbol(name))
+
     def constant(self, expression: Expression) -> Number | Constant:
         """A part that no reaction changes: a number, or a constant of the row."""
         if expression not in self.folded:
@@ -229,19 +253,48 @@ class _Lowering:
         return Constant(self.constants.setdefault(whole, len(self.constants)))
 
     def law(self, expression: Expression) -> Law:
-        """Lower a law; parts without moving species collapse into one constant."""
-        names = symbols(expression)
-        if not names & self.moving and not names & self.rules.keys():
-            return self.constant(expression)
-        if isinstance(expression, Symbol):
-            if expression.name in self.long:
-                return self.rule(expression.name)
-            if expression.name in self.rules:
-                return self.law(self.rules[expression.name])
-            return Count(self.number[expression.name])
-        if isinstance(expression, Call):
-            return Operation(expression.function, tuple(self.law(a) for a in expression.arguments))
-        raise ModelError(f"cannot lower {expression}")
+        """Lower a law; parts without moving species collapse into one constant.
+
+        What occurs twice in the law is one object in what it becomes.
+        """
+        order = arguments_first(expression)
+        moving = self.moving_parts(order)
+        outer = {id(expression)}  # what no constant has inside
+        for node in reversed(order):
+            if isinstance(node, Call) and id(node) in outer and id(node) in moving:
+                outer.update(id(part) for part in node.arguments)
+        built: dict[int, Law] = {}
+        for node in order:
+            if id(node) not in outer:
+                continue
+            if id(node) not in moving:
+                built[id(node)] = self.constant(node)
+            elif isinstance(node, Symbol):
+                built[id(node)] = self.count(node.name)
+            elif isinstance(node, Call):
+                arguments = tuple(built[id(part)] for part in node.arguments)
+                built[id(node)] = _operation(node.function, arguments)
+        return built[id(expression)]
+
+    def moving_parts(self, order: Collection[Expression]) -> set[int]:
+        """Which parts, by identity and listed arguments first, hold a moving species or a rule."""
+        found: set[int] = set()
+        for node in order:
+            if isinstance(node, Symbol):
+                moves = node.name in self.moving or node.name in self.rules
+            else:
+                moves = isinstance(node, Call) and any(id(a) in found for a in node.arguments)
+            if moves:
+                found.add(id(node))
+        return found
+
+    def count(self, name: str) -> Law:
+        """What a species or a rule that moves becomes."""
+        if name in self.long:
+            return self.rule(name)
+        if name in self.rules:
+            return self.law(self.rules[name])
+        return Count(self.number[name])
 
     def rule(self, name: str) -> Law:
         """A long rule, lowered once."""
@@ -249,6 +302,23 @@ class _Lowering:
             tree = substitute(self.network.rules[name].expression, self.short)
             self.shared[name] = self.law(tree)
         return self.shared[name]
+
+
+def _operation(function: str, arguments: tuple[Law, ...]) -> Operation:
+    """An operation; a power that no count can have a value for is an error of the model."""
+    power = arguments[-1]
+    if function == "pow" and isinstance(power, Number) and not math.isfinite(power.value):
+        raise ModelError(f"an exponent is {power.value:g}; exponents must be finite")
+    return Operation(function, arguments)
+
+
+@contextmanager
+def _naming(element: str) -> Iterator[None]:
+    """Put the element before the message of an error."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{element}: {error}") from None
 
 
 def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expression]:
@@ -261,6 +331,23 @@ def _varying_parameters(network: Network, varying: set[str]) -> dict[str, Expres
             return unfold(found, "parameter")
         found |= more
         left = {n: t for n, t in left.items() if n not in more}
+
+
+def operations_first(law: Law, known: Container[int] = ()) -> list[Law]:
+    """Every part of a lowered law once, after the parts that it is made of.
+
+    Parts whose identity is in `known` are left out, with what they alone are made of.
+    """
+    return parts_first(law, arguments_of, known)
+
+
+def arguments_of(law: Law) -> tuple[Law, ...]:
+    """What a lowered law is applied to; nothing for a number, a count or a constant."""
+    return law.arguments if isinstance(law, Operation) else ()
+
+
+def _arguments_not_read(law: Law) -> tuple[Law, ...]:
+    return law.arguments if isinstance(law, Operation) and "reads" not in vars(law) else ()
 
 
 def counts_in(law: Law) -> frozenset[int]:

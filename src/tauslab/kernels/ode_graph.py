@@ -163,7 +163,7 @@ class Graph:
         power = self.value_of(b)
         if power == 0.5:
             return self._plain("sqrt", a)
-        if power is None or power != int(power) or abs(power) > _LARGEST_UNROLLED_POWER:
+        if power is None or not abs(power) <= _LARGEST_UNROLLED_POWER or power != int(power):
             return self._plain("pow", a, b)
         whole = self._whole_power(a, abs(int(power)))
         return whole if power >= 0 else self.apply("div", self.number(1.0), whole)

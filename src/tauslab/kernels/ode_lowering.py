@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode_graph import Graph
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Call, Expression, Number, Symbol, symbols
+from tauslab.model.expression import Expression, Number, Symbol, arguments_first, symbols
 from tauslab.model.host_math import evaluate
 from tauslab.model.network import Network
 
@@ -94,9 +94,8 @@ class _Lowering:
             if name in network.rates or name in assigned or (name in changed and not species.fixed)
         )
         self.number = {name: i for i, name in enumerate(self.variables)}
-        # Nodes of names and of trees, apart for the start and for later.
+        # Nodes of names, apart for the start and for later.
         self.named: dict[tuple[str, bool], int] = {}
-        self.built: dict[tuple[int, bool], int] = {}
 
     def run(self, recorded: Collection[str] | None) -> OdeSystem:
         network = self.network
@@ -167,17 +166,19 @@ class _Lowering:
         raise ModelError(f"{name!r} is not defined in {network.name}")
 
     def tree(self, tree: Expression, *, start: bool = False) -> int:
-        """Node of an expression."""
+        """Node of an expression; of a part that occurs often, one."""
+        found: dict[int, int] = {}
+        for node in arguments_first(tree):
+            found[id(node)] = self.part(node, found, start=start)
+        return found[id(tree)]
+
+    def part(self, tree: Expression, found: Mapping[int, int], *, start: bool) -> int:
+        """The same of a part, where those of its arguments are known."""
         if isinstance(tree, Number):
             return self.graph.number(tree.value)
         if isinstance(tree, Symbol):
             return self.name(tree.name, start=start)
-        assert isinstance(tree, Call)
-        key = (id(tree), start)  # trees may share parts
-        if key not in self.built:
-            arguments = (self.tree(a, start=start) for a in tree.arguments)
-            self.built[key] = self.graph.apply(tree.function, *arguments)
-        return self.built[key]
+        return self.graph.apply(tree.function, *(found[id(part)] for part in tree.arguments))
 
 
 def _depending(network: Network, varying: set[str]) -> set[str]:

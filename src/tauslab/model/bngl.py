@@ -207,29 +207,34 @@ class _Reader:
                 plain[name] = words[0]
         for name, index in plain.items():
             self._species[index] = name
-        group_names = {line.split()[1] for _, line in self._blocks["groups"] if " " in line}
-        used = taken | plain.keys() | group_names
+        used = taken | plain.keys() | self._group_names()
         for index, name in self._species.items():
             if index != "0" and not name:
                 self._species[index] = _free(f"S{index}", "_", used)
 
+    def _group_names(self) -> set[str]:
+        lines = (line.split(None, 2) for _, line in self._blocks["groups"])
+        return {words[1] for words in lines if len(words) > 1}
+
     def _name_groups(self, taken: set[str]) -> dict[str, tuple[int, str]]:
         groups: dict[str, tuple[int, str]] = {}
-        species, seen = set(self._species.values()), set()
+        species, seen = set(self._species.values()), set[str]()
+        group_names = self._group_names()
         for number, line in self._blocks["groups"]:
             words = line.split(None, 2)
             if len(words) < 2 or not _GROUP.match(words[1]):
                 raise ModelError(f"line {number}: {line!r} is not: index, name, members")
             name = words[1]
-            if name in taken or name in seen:
+            if name in seen:
                 raise ModelError(f"line {number}: {name!r} is defined twice")
             seen.add(name)
-            if name in species:
-                name = _free(f"{name}_group", "_", taken | species | seen)
-                self._renamed[words[1]] = Symbol(name)
-                self._network.notes.append(
-                    f"group {words[1]} is called {name}: {words[1]} is a species"
-                )
+            if name in species or name in taken:
+                name = _free(f"{name}_group", "_", taken | species | group_names | seen)
+                why = f"{words[1]} is a parameter or a function, and means that in expressions"
+                if words[1] not in taken:  # no expression names a species
+                    self._renamed[words[1]] = Symbol(name)
+                    why = f"{words[1]} is a species"
+                self._network.notes.append(f"group {words[1]} is called {name}: {why}")
                 seen.add(name)
             groups[name] = number, words[2] if len(words) > 2 else ""
         return groups
@@ -312,8 +317,9 @@ class _Reader:
                     return named_law(written.kind, factor, constants, order)
             self._rates[text] = self._parse(written.rate, number, where)
         rate, reactants = self._rates[text], Counter(order)
-        limit = power_product(rate, reactants) if len(reactants) < len(order) else None
-        return falling_product(rate, reactants), limit
+        with _located(number, where):
+            limit = power_product(rate, reactants) if len(reactants) < len(order) else None
+            return falling_product(rate, reactants), limit
 
 
 @contextlib.contextmanager

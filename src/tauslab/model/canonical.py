@@ -15,9 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
-from tauslab.model.expression import Expression, Number, to_text
+from tauslab.model.expression import Expression, Number, to_text, written_sizes
+from tauslab.model.named_parts import with_named_parts
 from tauslab.model.network import Network
 
+# Numbers, names and operations in a normal form. Expressions that use parts many times over may be
+# more than any file holds: then these parts get names.
+_MOST_WRITTEN = 4_000_000
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -61,6 +65,10 @@ def model_sha256(network: Network) -> str:
 
 
 def _lines(network: Network, *, limits: bool) -> Iterator[str]:
+    trees = list(_expressions(network, limits=limits))
+    sizes = written_sizes(trees)
+    if sum(sizes[id(tree)] for tree in trees) > _MOST_WRITTEN:
+        network = with_named_parts(network, trees)
     if network.t_end is not None:
         yield f"t_end = {float(network.t_end)!r}"
     if network.features:
@@ -95,6 +103,21 @@ def _lines(network: Network, *, limits: bool) -> Iterator[str]:
         yield f"kind = {quoted(feature.kind)}"
         yield f"element = {quoted(feature.element)}"
         yield f"message = {quoted(feature.message)}"
+
+
+def _expressions(network: Network, *, limits: bool) -> Iterator[Expression]:
+    """Every expression of a network."""
+    yield from network.parameters.values()
+    yield from (species.initial for species in network.species.values())
+    yield from (rule.expression for rule in network.rules.values())
+    yield from network.rates.values()
+    for reaction in network.reactions:
+        yield reaction.law
+        if limits and reaction.limit is not None:
+            yield reaction.limit
+    for event in network.events:
+        yield event.time
+        yield from event.assignments.values()
 
 
 def _species(network: Network, name: str) -> str:

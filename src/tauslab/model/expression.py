@@ -19,12 +19,17 @@ from tauslab.model.trees import (
     Expression,
     Number,
     Symbol,
+    arguments_first,
     call,
     check_depth,
+    check_exponents,
     depth,
+    parts_first,
     substitute,
     symbols,
     walk,
+    written_size,
+    written_sizes,
 )
 
 __all__ = [
@@ -36,15 +41,20 @@ __all__ = [
     "Expression",
     "Number",
     "Symbol",
+    "arguments_first",
     "as_expression",
     "call",
     "check_depth",
+    "check_exponents",
     "depth",
     "parse",
+    "parts_first",
     "substitute",
     "symbols",
     "to_text",
     "walk",
+    "written_size",
+    "written_sizes",
 ]
 
 
@@ -78,18 +88,20 @@ class _Text:
 def to_text(expression: Expression) -> str:
     """Infix text that `parse` reads back to the same tree.
 
+    A part is written as often as it occurs: ask `written_size` before, if there may be many.
     Every operation inside another is bracketed, except the left side of a sum in a sum and of a
     product in a product, where brackets would only repeat how `parse` associates.
     """
-    stack: list[_Text] = []
-    for node in reversed(list(walk(expression))):  # arguments first, the last one deepest
+    texts: dict[int, _Text] = {}
+    for node in arguments_first(expression):
         if isinstance(node, Number):
-            stack.append(_Text(_number_text(node.value)))
+            text = _Text(_number_text(node.value))
         elif isinstance(node, Symbol):
-            stack.append(_Text(node.name))
+            text = _Text(node.name)
         else:
-            stack.append(_call_text(node, [stack.pop() for _ in node.arguments]))
-    return stack[0].text
+            text = _call_text(node, [texts[id(part)] for part in node.arguments])
+        texts[id(node)] = text
+    return texts[id(expression)].text
 
 
 def _number_text(value: float) -> str:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Expression, Number, Symbol, walk
+from tauslab.model.expression import Expression, Number, Symbol, arguments_first
 
 _DIGITS = 60  # a double has 17; what is left makes a wrong rounding as unlikely as 1e-40
 _LARGEST_EXACT_POWER = 64
@@ -33,21 +33,22 @@ def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
     ModelError
         A name has no value.
     """
-    # Backwards through the tree, children stand on the stack before their parent: no recursion,
-    # so that sums of thousands of terms are as good as any.
-    stack: list[float] = []
-    for node in reversed(list(walk(expression))):
+    # Every part once, without recursion: sums of thousands of terms, and rules that use each other
+    # many times over, are as good as any.
+    found: dict[int, float] = {}
+    for node in arguments_first(expression):
         if isinstance(node, Number):
-            stack.append(node.value)
+            value = node.value
         elif isinstance(node, Symbol):
             if node.name not in values:
                 known = ", ".join(sorted(values)) or "none"
                 raise ModelError(f"{node.name!r} has no value; names with values: {known}")
-            stack.append(float(values[node.name]))
+            value = float(values[node.name])
         else:
-            arguments = [stack.pop() for _ in node.arguments]
-            stack.append(_FUNCTIONS[node.function](*arguments))
-    return stack[0] if stack[0] == stack[0] else math.nan
+            value = _FUNCTIONS[node.function](*(found[id(part)] for part in node.arguments))
+        found[id(node)] = value
+    value = found[id(expression)]
+    return math.nan if math.isnan(value) else value
 
 
 def value_of(function: str, *arguments: float) -> float:

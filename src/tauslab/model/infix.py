@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from tauslab.model.errors import ModelError
+from tauslab.model.names import LONGEST_NAME, brief
 from tauslab.model.trees import Expression, Number, Symbol, call
 
 LONGEST_CHAIN = 64
@@ -189,6 +190,8 @@ class _Parser:
         for token, foreign in _TOKEN.findall(text):
             if foreign:
                 raise ModelError(f"{foreign!r} does not belong there")
+            if len(token) > LONGEST_NAME:
+                raise ModelError(f"a word of it has {len(token)} characters, {brief(token, 40)}")
             self._tokens.append(token)
         self._tokens.append("")  # the end
         self._rows = [_Row()]

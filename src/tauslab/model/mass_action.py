@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tauslab.model.expression import Call, Expression, Number, Symbol, call, walk
+
+_MOST_FACTORS = 10_000
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,16 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
     Parameters
     ----------
     law
-        A propensity in which rules are already replaced by their expressions.
+        A propensity in which rules are already replaced by their expressions. One of more factors
+        than anybody writes, which takes rules that multiply each other, is read as anything else.
     species
         Names that are counts; a set or a mapping, since membership is asked for every symbol.
     """
     constant: Expression | None = None
     offsets: dict[str, list[int]] = {}
-    for factor, divides in factors(law):
+    for count, (factor, divides) in enumerate(factors(law)):
+        if count == _MOST_FACTORS:
+            return None
         if not _mentions(factor, species):
             if constant is None:
                 constant = call("div", 1.0, factor) if divides else factor
@@ -50,7 +56,10 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
         falling = falling_factor(factor, species)
         if divides or falling is None:
             return None
-        offsets.setdefault(falling[0], []).append(falling[1])
+        found = offsets.setdefault(falling[0], [])
+        if falling[1] in found[-1:]:  # x * x: no other factor can mend it
+            return None
+        found.append(falling[1])
     if any(sorted(found) != list(range(len(found))) for found in offsets.values()):
         return None
     orders = {name: len(found) for name, found in offsets.items()}
@@ -67,7 +76,10 @@ def _mentions(factor: Expression, species: Collection[str]) -> bool:
 
 
 def factors(expression: Expression) -> Iterator[tuple[Expression, bool]]:
-    """Factors of a product of quotients from left to right, and whether each divides."""
+    """Factors of a product of quotients from left to right, and whether each divides.
+
+    A shared part comes as often as it occurs: `distinct_factors` is for who needs no order.
+    """
     stack = [(expression, False)]
     while stack:
         node, divides = stack.pop()
@@ -80,6 +92,36 @@ def factors(expression: Expression) -> Iterator[tuple[Expression, bool]]:
             stack.append((Number(-1.0), False))
         else:
             yield node, divides
+
+
+class Factor(NamedTuple):
+    """A factor of a product of quotients, and how it occurs in all."""
+
+    expression: Expression
+    multiplies: bool
+    divides: bool
+    odd: bool  # how many times
+
+
+def distinct_factors(expression: Expression) -> list[Factor]:
+    """Every factor of a product of quotients once; a sign in front is the factor -1."""
+    odd = {id(expression): True}
+    sides = {id(expression): {False}}
+    found = []
+    minus = False
+    for node in walk(expression):  # what a part is in stands before it
+        if id(node) not in odd:
+            continue  # inside of a factor
+        times, places = odd[id(node)], sides[id(node)]
+        if not (isinstance(node, Call) and node.function in ("mul", "div", "neg")):
+            found.append(Factor(node, False in places, True in places, times))
+            continue
+        minus ^= times and node.function == "neg"
+        for i, part in enumerate(node.arguments):
+            odd[id(part)] = odd.get(id(part), False) ^ times
+            turned = node.function == "div" and i == 1
+            sides.setdefault(id(part), set()).update(turned != divides for divides in places)
+    return [*found, Factor(Number(-1.0), True, False, True)] if minus else found
 
 
 def falling_factor(factor: Expression, species: Collection[str]) -> tuple[str, int] | None:

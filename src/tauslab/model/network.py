@@ -17,11 +17,13 @@ from tauslab.model.expression import (
     Symbol,
     as_expression,
     check_depth,
+    check_exponents,
     depth,
     substitute,
     symbols,
 )
 from tauslab.model.host_math import evaluate
+from tauslab.model.names import LONGEST_NAME, brief, check_name
 from tauslab.model.network_parts import Feature, Reaction, Rule, Species, TimedEvent
 from tauslab.model.unfolding import dependency_order, unfold
 
@@ -110,7 +112,8 @@ class Network:
         Parameters
         ----------
         name
-            Letters, digits and underscores, no digit first; not yet a species, parameter or rule.
+            Letters, digits and underscores, no digit first, 1000 at most; not yet a species,
+            parameter or rule.
         initial
             0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
             ``tau``.
@@ -177,6 +180,7 @@ class Network:
         assignments
             New amount of each species, as an expression; all are computed before any is set.
         """
+        check_name(name, "the name of an event")
         trees = {target: as_expression(value) for target, value in assignments.items()}
         self.events.append(TimedEvent(name, as_expression(time), trees))
         self.add_feature(Feature("timed event", f"event {name}", "it changes the state"))
@@ -229,6 +233,7 @@ class Network:
             when a run starts.
         """
         name = name or f"R{len(self.reactions) + 1}"
+        check_name(name, "the name of a reaction")
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
@@ -239,8 +244,12 @@ class Network:
             raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
-            tree = mass_action_law(as_expression(rate), reactants)
-            limit = continuous_law(as_expression(rate), reactants)
+            constant = as_expression(rate)
+            try:
+                tree = mass_action_law(constant, reactants)
+                limit = continuous_law(constant, reactants)
+            except ModelError as error:
+                raise ModelError(f"reaction {name}: {error}") from None
         else:
             assert law is not None
             tree = as_expression(law)
@@ -255,9 +264,10 @@ class Network:
         self._reaction_names.add(name)
 
     def _claim(self, name: str) -> None:
-        if not _NAME.match(name):
+        if not _NAME.match(name) or len(name) > LONGEST_NAME:
             raise ModelError(
-                f"{name!r} is not a name: letters, digits and underscores, no digit first"
+                f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "
+                f"{LONGEST_NAME} at most"
             )
         if name in self.species or name in self.parameters or name in self.rules:
             raise ModelError(f"{name!r} is defined twice")
@@ -322,6 +332,7 @@ class Network:
             kind = "explicit time is not supported" if name == "time" else "is not defined"
             raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
         check_depth(tree, where, deep)
+        check_exponents(tree, where)
 
     def _rule_depths(self) -> dict[str, int]:
         """Depth of every rule with the rules in it; checks them on the way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tauslab.model.equations import LARGEST_COUNT, checked_count
 from tauslab.model.expression import Expression
 
 
@@ -26,9 +27,10 @@ class Species:
 class Reaction:
     """One irreversible reaction.
 
-    `reactants` and `products` map species to whole stoichiometries.  `law` is the propensity
-    (events per unit time) as an expression of species counts, parameters and rules; `limit` its
-    limit for large counts, which ordinary differential equations use, where that differs.
+    `reactants` and `products` map species to whole stoichiometries, 2147483647 at most.  `law` is
+    the propensity (events per unit time) as an expression of species counts, parameters and rules;
+    `limit` its limit for large counts, which ordinary differential equations use, where that
+    differs.
     """
 
     name: str
@@ -36,6 +38,13 @@ class Reaction:
     products: Mapping[str, int]
     law: Expression
     limit: Expression | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a coefficient that no count can change by."""
+        for side in (self.reactants, self.products):
+            for name, count in side.items():
+                if not 0 <= count <= LARGEST_COUNT:
+                    checked_count(count, name, f"reaction {self.name}")
 
     def net_change(self) -> dict[str, int]:
         """Change of each count when the reaction fires once; zero changes are left out."""

@@ -15,6 +15,7 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_file import has_lattice, read_lattice_file
 from tauslab.model.lattice_toml import is_lattice_text, read_lattice_text
 from tauslab.model.lm import read_lm
+from tauslab.model.names import check_names
 from tauslab.model.native import read_toml_bytes, read_toml_text
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
@@ -43,9 +44,15 @@ def read(path: str | Path) -> Network | Lattice:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         with reading(path):
-            return reader(path)
+            model = reader(path)
     except RecursionError:
         raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
+    if isinstance(model, Network):
+        try:
+            check_names(model)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+    return model
 
 
 def read_network(path: str | Path) -> Network:

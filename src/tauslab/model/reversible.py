@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from tauslab.model.expression import Call, Expression, Number, Symbol, call
-from tauslab.model.mass_action import factors, falling_factor
+from tauslab.model.mass_action import distinct_factors, factors, falling_factor
 
+_MOST_FACTORS = 10_000  # of what a number may be taken from to count pairs
 _NEVER_NEGATIVE = frozenset(
     ("exp", "sqrt", "abs", "cosh", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not")
 )
@@ -45,6 +47,9 @@ class SignAnalysis:
         rules: Mapping[str, Expression],
     ) -> None:
         self._species, self._values, self._rules = species, values, rules
+        # What is known of calls, by identity; the calls themselves, so that no other takes it.
+        self._signs: dict[int, tuple[Call, bool]] = {}
+        self._splits: dict[int, tuple[Call, Split | None]] = {}
 
     def never_negative(self, expression: Expression) -> bool:
         """Whether the expression is surely zero or more in every state of whole counts.
@@ -58,7 +63,10 @@ class SignAnalysis:
             if name in self._rules:
                 return self.never_negative(self._rules[name])
             return name in self._species or self._values.get(name, -1.0) >= 0
-        return self._call_never_negative(expression)
+        if id(expression) not in self._signs:
+            found = self._call_never_negative(expression)
+            self._signs[id(expression)] = expression, found
+        return self._signs[id(expression)][1]
 
     def _call_never_negative(self, expression: Call) -> bool:
         name, arguments = expression.function, expression.arguments
@@ -78,13 +86,13 @@ class SignAnalysis:
         """Signs of the factors; x - j passes where x, x - 1, ..., x - j + 1 are factors too."""
         offsets: dict[str, set[int]] = {}
         minus = False
-        for factor, divides in factors(expression):
-            falling = None if divides else falling_factor(factor, self._species)
+        for factor, multiplies, divides, odd in distinct_factors(expression):
+            falling = falling_factor(factor, self._species) if multiplies else None
             if falling is not None:
                 offsets.setdefault(falling[0], set()).add(falling[1])
-            elif isinstance(factor, Number) and factor.value < 0:
-                minus = not minus
-            elif not self.never_negative(factor):
+            if isinstance(factor, Number) and factor.value < 0:
+                minus ^= odd
+            elif (divides or falling is None) and not self.never_negative(factor):
                 return False
         return not minus and all(found == set(range(len(found))) for found in offsets.values())
 
@@ -98,7 +106,14 @@ class SignAnalysis:
             return Split(law, None)
         if isinstance(law, Number):
             return Split(None, Number(-law.value)) if law.value < 0 else None
-        if not isinstance(law, Call) or self._counts_pairs(law):
+        if not isinstance(law, Call):
+            return None
+        if id(law) not in self._splits:
+            self._splits[id(law)] = law, self._split_call(law)
+        return self._splits[id(law)][1]
+
+    def _split_call(self, law: Call) -> Split | None:
+        if self._counts_pairs(law):
             return None
         if law.function == "neg":
             inner = self.split(law.arguments[0])
@@ -113,8 +128,9 @@ class SignAnalysis:
         """Whether `part` is x - j, or the same of a concentration: x / V - j."""
         if part.function != "sub" or not isinstance(part.arguments[1], Number):
             return falling_factor(part, self._species) is not None
-        counted = [factor for factor, divides in factors(part.arguments[0]) if not divides]
-        return (
+        listed = list(islice(factors(part.arguments[0]), _MOST_FACTORS + 1))
+        counted = [factor for factor, divides in listed if not divides]
+        return len(listed) <= _MOST_FACTORS and (
             len(counted) == 1
             and isinstance(counted[0], Symbol)
             and counted[0].name in self._species

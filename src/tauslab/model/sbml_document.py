@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_math import value_of
@@ -18,10 +19,13 @@ from tauslab.model.network import Feature
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _ROOT = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
-# libsbml's check of formulas grows with the square of the model (2.6 s at 4000 reactions); the
-# reader finds undefined names by itself, only without the line.
+# libsbml's check of formulas grows with the square of the model (2.6 s at 4000 reactions), and of
+# the terms of one formula; the reader finds undefined names by itself, only without the line.
 _MATH_CHECKED = 2000
+_DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
+_NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 _TAG = re.compile(r"<[^>]*>")
+_WIDE = ("apply", "piecewise")
 _NUMBER = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
 _END_TIME = re.compile(
     rf"\bt_?end\s*[=:]\s*{_NUMBER}|\bto t\s*=\s*{_NUMBER}"
@@ -66,9 +70,11 @@ def read_text(path: Path) -> str:
     encoding = declared[1].decode("ascii") if declared else "utf-8-sig"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
+    if encoding.lower().replace("_", "-") in _NO_ENCODINGS:  # Python's own, of no text in a file
+        raise ModelError(f"{path}: {encoding!r} is no encoding of a text file")
     try:
         return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise ModelError(f"{path}: is not text in the encoding {encoding}: {error}") from None
 
 
@@ -85,7 +91,9 @@ def open_document(libsbml: Any, text: str, label: str) -> Any:
         raise ModelError(f"{label}: is not SBML: its first element is <{root[1]}>, not <sbml>")
     body = _DECLARATION.sub("", text, count=1)
     # Text is already decoded, so whatever encoding was declared no longer holds.
-    document = libsbml.readSBMLFromString(f'<?xml version="1.0" encoding="UTF-8"?>{body}')
+    whole = f'<?xml version="1.0" encoding="UTF-8"?>{body}'
+    most_children = _scan(whole, label)
+    document = libsbml.readSBMLFromString(whole)
     if document.getLevel() == 1:
         raise ModelError(f"{label}: SBML level 1 is not supported; levels 2 and 3 are")
     _raise_first_error(document, label)
@@ -97,13 +105,62 @@ def open_document(libsbml: Any, text: str, label: str) -> Any:
     ):
         document.setConsistencyChecks(category, False)
     model = document.getModel()
-    if model is not None and model.getNumReactions() > _MATH_CHECKED:
+    if model is not None and max(model.getNumReactions(), most_children) > _MATH_CHECKED:
         document.setConsistencyChecks(libsbml.LIBSBML_CAT_MATHML_CONSISTENCY, False)
     document.checkConsistency()
     _raise_first_error(document, label)
     if model is None:
         raise ModelError(f"{label}: there is no model in this file")
     return document
+
+
+def _scan(text: str, label: str) -> int:
+    """Go through XML without recursion; returns the most children that an element of math has.
+
+    Raises
+    ------
+    ModelError
+        Elements are nested too deep for libsbml, a document type is declared (its entities can
+        make a small file endless, or read others), or the text is no XML.
+    """
+    children: list[int] = []
+    most = 0
+    parser = expat.ParserCreate("UTF-8")
+
+    def start(*_: object) -> None:
+        if len(children) >= _DEEPEST_ELEMENT:
+            raise ModelError(
+                f"{label}, line {parser.CurrentLineNumber}: elements are nested more than "
+                f"{_DEEPEST_ELEMENT} deep, which is the limit"
+            )
+        if children:
+            children[-1] += 1
+        children.append(0)
+
+    def end(name: str) -> None:
+        nonlocal most
+        count = children.pop()
+        if name.rpartition(":")[2] in _WIDE:
+            most = max(most, count)
+
+    def declares(*_: object) -> None:
+        raise ModelError(
+            f"{label}, line {parser.CurrentLineNumber}: declares a document type, which SBML files "
+            "do not have"
+        )
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler = declares
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages[error.code]
+        raise ModelError(
+            f"{label}, line {error.lineno}: is not well-formed XML: {reason}"
+        ) from None
+    except UnicodeEncodeError:
+        raise ModelError(f"{label}: holds half of a surrogate pair, which is no text") from None
+    return most
 
 
 def _raise_first_error(document: Any, label: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tauslab.model.expression import Expression, Number, Symbol, call, substitute, symbols
+from tauslab.model.expression import Expression, Number, Symbol, call, symbols
 from tauslab.model.network import Feature, Network
 from tauslab.model.sbml_document import each
 from tauslab.model.sbml_math import MathReader
@@ -60,8 +60,12 @@ def _read_event(
         return []
 
     where = f"event {name}"
+    starts = event.getTrigger()
+    if starts is None or not starts.isSetMath():  # Level 3 Version 2 allows both
+        network.notes.append(f"{where} has no trigger: it never comes")
+        return []
     before = list(network.features)
-    trigger = maths.read(event.getTrigger().getMath(), where)
+    trigger = maths.read(starts.getMath(), where)
     delay = maths.read(event.getDelay().getMath(), where) if event.isSetDelay() else Number(0.0)
     priority = _priority(event, maths, where)
     network.features[:] = (
@@ -73,20 +77,16 @@ def _read_event(
     times = switch_times(trigger, network.parameters)
     if times is None or ("time" in symbols(trigger) and _is_called_time(network)):
         return refused("event", "its trigger depends on what the model computes")
-    starts = event.getTrigger()
     if starts.isSetInitialValue() and not starts.getInitialValue():
         at_start = holds_at_start(trigger)
         if not (isinstance(at_start, Number) and at_start.value == 0):
             return refused("event", "its trigger counts as false before time 0: it may come at 0")
-    trees = {}
-    for assignment in each(event.getListOfEventAssignments()):
-        target = assignment.getVariable()
-        if target not in network.species:
-            return refused("event", f"it changes {target}")
-        trees[target] = maths.read(assignment.getMath(), where)
-    trees = {target: _amount(tree, network, target, size, trees) for target, tree in trees.items()}
+    trees = _new_amounts(network, event, where, maths, size)
+    missing = [target for target in trees if target not in network.species]
+    if missing:
+        return refused("event", f"it changes {missing[0]}")
     early = event.getUseValuesFromTriggerTime()
-    if delay != Number(0.0):
+    if not (isinstance(delay, Number) and delay.value == 0):
         if not symbols(delay) <= network.parameters.keys():
             return refused("delay", "its delay depends on what the model computes")
         if early and not all(symbols(tree) <= network.parameters.keys() for tree in trees.values()):
@@ -98,6 +98,19 @@ def _read_event(
         TimedAssignments(name if i == 0 else f"{name}_{i + 1}", time, trees, early, priority)
         for i, time in enumerate(times)
     ]
+
+
+def _new_amounts(
+    network: Network, event: Any, where: str, maths: MathReader, size: Size
+) -> dict[str, Expression]:
+    """What an event sets; an assignment without math, which Level 3 Version 2 allows, is none."""
+    trees = {}
+    for assignment in each(event.getListOfEventAssignments()):
+        if assignment.isSetMath():
+            target, tree = assignment.getVariable(), maths.read(assignment.getMath(), where)
+            known = target in network.species
+            trees[target] = _amount(tree, network, target, size) if known else tree
+    return trees
 
 
 def _is_called_time(network: Network) -> bool:
@@ -119,16 +132,14 @@ def _delayed(time: Expression, delay: Expression) -> Expression:
     return call("if", call("gt", time, 0.0), late, 0.0)
 
 
-def _amount(
-    tree: Expression,
-    network: Network,
-    name: str,
-    size: Size,
-    replaced: Mapping[str, Expression] | None = None,
-) -> Expression:
-    """The amount of what the model states of a concentration; `replaced` are new sizes."""
+def _amount(tree: Expression, network: Network, name: str, size: Size) -> Expression:
+    """The amount of what the model states of a concentration.
+
+    An event that sets a concentration and the size of its compartment sets the amount by the size
+    before: all of its values are computed before any is set, and the amount is what is kept.
+    """
     volume = size(name) if network.species[name].compartment is not None else None
-    return tree if volume is None else call("mul", tree, substitute(volume, replaced or {}))
+    return tree if volume is None else call("mul", tree, volume)
 
 
 def _amount_rate(

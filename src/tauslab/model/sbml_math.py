@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Expression, Number, Symbol, call
+from tauslab.model.expression import DEEPEST, Expression, Number, Symbol, call
 
 # Avogadro's constant as SBML Level 3 defines it for the csymbol (Version 1, section 3.4.6).
 AVOGADRO = 6.02214179e23
 # A sum of more terms is bracketed in pairs: one bracket per term would nest too deep to walk.
 _DEEPEST_CHAIN = 64
+_MOST_EXPANSIONS = 1_000_000  # of functions with other arguments, or in other places
 
 _PLAIN = {
     "FUNCTION_ABS": "abs", "FUNCTION_ARCCOS": "acos", "FUNCTION_ARCSIN": "asin",
@@ -72,9 +73,11 @@ class MathReader:
         refuse: Callable[[str, str, str], None],
     ) -> None:
         self._libsbml, self._functions = libsbml, functions
-        self._resolve, self._refuse = resolve, refuse
+        self._resolve, self._pass_on = resolve, refuse
         self._names = _type_names(libsbml)
         self._expanding: list[str] = []
+        self._expanded: dict[tuple[object, ...], Expression] = {}
+        self._deep = self._refusals = self._expansions = 0
 
     def read(
         self, node: Any, where: str, bound: Mapping[str, Expression] | None = None
@@ -85,6 +88,17 @@ class MathReader:
         return self._read(node, where, bound or {})
 
     def _read(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
+        if self._deep >= DEEPEST:
+            raise ModelError(
+                f"{where}: operations and functions are nested more than {DEEPEST} deep, which is "
+                "the limit"
+            )
+        self._deep += 1
+        found = self._read_node(node, where, bound)
+        self._deep -= 1
+        return found
+
+    def _read_node(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
         kind = self._names.get(node.getType(), "UNKNOWN")
         if kind in _CONSTANT:
             return Number(_CONSTANT[kind])
@@ -126,16 +140,40 @@ class MathReader:
     def _expand(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
         name = node.getName()
         definition = self._functions[name]
+        if definition is None:
+            raise ModelError(f"{where}: function {name} has no math")
         count = definition.getNumChildren() - 1  # the last child is the body
         given = node.getNumChildren()
         if name in self._expanding:
             raise ModelError(f"function definition {name} calls itself")
         if given != count:
             raise ModelError(f"{where}: function {name} takes {count} arguments, not {given}")
-        inner = {
-            definition.getChild(i).getName(): self._read(node.getChild(i), where, bound)
-            for i in range(count)
-        }
+        arguments = [self._read(node.getChild(i), where, bound) for i in range(count)]
+        # Read once, since functions may call others many times over; but what it refuses is told of
+        # every element.
+        known: tuple[object, ...] = name, *arguments
+        if known not in self._expanded and (*known, where) not in self._expanded:
+            before = self._refusals
+            body = self._body(name, where, arguments)
+            if self._refusals > before:
+                known = *known, where
+            self._expanded[known] = body
+        return self._expanded[known if known in self._expanded else (*known, where)]
+
+    def _refuse(self, kind: str, where: str, detail: str) -> None:
+        self._refusals += 1
+        self._pass_on(kind, where, detail)
+
+    def _body(self, name: str, where: str, arguments: Sequence[Expression]) -> Expression:
+        """A function of these arguments."""
+        self._expansions += 1
+        if self._expansions > _MOST_EXPANSIONS:
+            raise ModelError(
+                f"{where}: functions call each other more than {_MOST_EXPANSIONS} times"
+            )
+        definition = self._functions[name]
+        count = len(arguments)
+        inner = {definition.getChild(i).getName(): tree for i, tree in enumerate(arguments)}
         self._expanding.append(name)
         body = self._read(definition.getChild(count), f"{where} (function {name})", inner)
         self._expanding.pop()

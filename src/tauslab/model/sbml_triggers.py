@@ -7,10 +7,18 @@ the times where one of its relations changes, and each of them is an expression 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tauslab.model.expression import Call, Expression, Number, Symbol, call, symbols
+from tauslab.model.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    call,
+    symbols,
+)
 from tauslab.model.host_math import evaluate
 
 _RELATIONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -27,6 +35,7 @@ _TIME = Symbol("time")
 _AFTER = 1.0 + 2.0**-52
 _SOON = 1e-30
 _NEVER = Number(0.0)  # events at 0 or before never come
+_Linear = tuple[float, Expression]  # slope, rest
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ def switch_times(trigger: Expression, parameters: Collection[str]) -> list[Expre
     another way than by relations that it enters linearly.
     """
     changes: list[Expression] = []
-    if _relations(trigger, set(parameters), changes) is None:
+    if not _relations(trigger, set(parameters), changes):
         return None
     times = []
     for i, change in enumerate(changes):
@@ -79,19 +88,25 @@ def folded(tree: Expression) -> Expression:
     return tree if symbols(tree) else Number(evaluate(tree, {}))
 
 
-def _relations(tree: Expression, parameters: set[str], changes: list[Expression]) -> bool | None:
-    """Collect when relations in `tree` change; None if it is not made of relations."""
-    if isinstance(tree, Call) and tree.function in _LOGIC:
-        parts = [_relations(part, parameters, changes) for part in tree.arguments]
-        return None if None in parts else True
-    found = _relation(tree)
-    if isinstance(found, _Relation):
-        if not symbols(found.change) <= parameters:
-            return None
-        if found.change not in changes:
+def _relations(tree: Expression, parameters: set[str], changes: list[Expression]) -> bool:
+    """Collect when relations in `tree` change; False if it is not made of relations."""
+    seen: set[int] = set()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Call) and node.function in _LOGIC:
+            stack.extend(reversed(node.arguments))
+            continue
+        found = _relation(node)
+        names = symbols(node) - {"time"} if found is None else symbols(found.change)
+        if not names <= parameters or (found is None and "time" in symbols(node)):
+            return False
+        if found is not None and found.change not in changes:
             changes.append(found.change)
-        return True
-    return True if symbols(tree) <= parameters - {"time"} else None
+    return True
 
 
 def _relation(tree: Expression) -> _Relation | None:
@@ -112,23 +127,29 @@ def _relation(tree: Expression) -> _Relation | None:
     )
 
 
-def _linear(tree: Expression) -> tuple[float, Expression] | None:
+def _linear(tree: Expression) -> _Linear | None:
     """`tree` as slope x time + rest."""
+    found: dict[int, _Linear | None] = {}
+    for node in arguments_first(tree):
+        found[id(node)] = _linear_part(node, found)
+    return found[id(tree)]
+
+
+def _linear_part(tree: Expression, found: Mapping[int, _Linear | None]) -> _Linear | None:
+    """The same of a part, where that of its arguments is known."""
     if tree == _TIME:
         return 1.0, Number(0.0)
     if "time" not in symbols(tree):
         return 0.0, tree
     assert isinstance(tree, Call)
-    parts = [_linear(part) for part in tree.arguments]
+    parts = [found[id(part)] for part in tree.arguments]
     if tree.function == "neg" and parts[0] is not None:
         return -parts[0][0], folded(call("neg", parts[0][1]))
     if len(parts) != 2 or parts[0] is None or parts[1] is None:
         return None
     (a, x), (b, y) = parts[0], parts[1]
     if tree.function == "add":
-        return a + b, y if x == Number(0.0) else x if y == Number(0.0) else folded(
-            call("add", x, y)
-        )
+        return a + b, y if _is_zero(x) else x if _is_zero(y) else folded(call("add", x, y))
     if tree.function == "sub":
         return a - b, _minus(x, y)
     if tree.function == "mul" and isinstance(x, Number) and a == 0:
@@ -140,16 +161,30 @@ def _linear(tree: Expression) -> tuple[float, Expression] | None:
 
 
 def _minus(x: Expression, y: Expression) -> Expression:
-    return x if y == Number(0.0) else folded(call("sub", x, y))
+    return x if _is_zero(y) else folded(call("sub", x, y))
+
+
+def _is_zero(tree: Expression) -> bool:
+    return isinstance(tree, Number) and tree.value == 0
 
 
 def _value(tree: Expression, moment: str, point: Expression) -> Expression:
     """A trigger at, just before or just after `point`."""
+    known: dict[int, Expression] = {}
+    for node in arguments_first(tree):
+        known[id(node)] = _part_value(node, moment, point, known)
+    return known[id(tree)]
+
+
+def _part_value(
+    tree: Expression, moment: str, point: Expression, known: Mapping[int, Expression]
+) -> Expression:
+    """The same of a part, where that of its arguments is known."""
     found = _relation(tree)
     if found is not None:
         return found.value(moment, point)
     if isinstance(tree, Call) and tree.function in _LOGIC:
-        parts = [_value(part, moment, point) for part in tree.arguments]
+        parts = [known[id(part)] for part in tree.arguments]
         if tree.function == "not":
             return _not(parts[0])
         if tree.function in ("and", "or"):

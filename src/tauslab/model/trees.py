@@ -1,18 +1,23 @@
 """Expression trees: what a rate law is once it has been read.
 
-Trees are immutable and may share parts.  Everything here works at any depth; what is to run may
-not be deeper than `DEEPEST`.
+Trees are immutable and may share parts: a rule that is used twice is one object in two places, so
+that a tree is a graph without circles.  Written out, forty rules that each use the one before twice
+have 2^40 parts; so everything here, and whatever else goes through a tree, meets each part once.
+It works at any depth; what is to run may not be deeper than `DEEPEST`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tauslab.model.errors import ModelError
 
 # Compilers limit how deep brackets nest (clang: 256), and walking a tree takes stack.
 DEEPEST = 200
+_LARGEST_SHOWN = 1000  # nodes of a tree that messages for programmers show
 
 # name -> number of arguments.  Comparisons and logic give 1.0 or 0.0; `if` is (condition, yes, no).
 FUNCTIONS: Mapping[str, int] = {
@@ -26,11 +31,24 @@ FUNCTIONS: Mapping[str, int] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A constant, as an IEEE double."""
+    """A constant, as an IEEE double; 0 and -0 are two numbers, and NaN is one."""
 
     value: float
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same number, with the same sign if they are 0."""
+        if not isinstance(other, Number):
+            return NotImplemented
+        x, y = self.value, other.value
+        if x == y:
+            return x != 0 or math.copysign(1.0, x) == math.copysign(1.0, y)
+        return math.isnan(x) and math.isnan(y)
+
+    def __hash__(self) -> int:
+        """Equal numbers have equal ones, NaN too."""
+        return 0 if math.isnan(self.value) else hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +58,16 @@ class Symbol:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call:
-    """One of `FUNCTIONS` applied to expressions."""
+    """One of `FUNCTIONS` applied to expressions.
+
+    Comparing, hashing and showing take no longer for a part that occurs twice.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
+    _hash: int = field(default=0, init=False)  # 0: not known yet
 
     def __post_init__(self) -> None:
         """Check the function's name and number of arguments."""
@@ -55,8 +77,54 @@ class Call:
                 f"supported; known functions: {', '.join(sorted(FUNCTIONS))}"
             )
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same tree when written out."""
+        if not isinstance(other, Call):
+            return NotImplemented
+        return _same(self, other)
+
+    def __hash__(self) -> int:
+        """Equal trees have equal ones; computed once."""
+        if not self._hash:
+            for node in arguments_first(self):
+                if isinstance(node, Call) and not node._hash:  # noqa: SLF001 - its own class
+                    found = hash((node.function, node.arguments)) or 1
+                    object.__setattr__(node, "_hash", found)
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Call], tuple[str, tuple[Expression, ...]]]:
+        """Leave the hash behind: another process hashes texts to other numbers."""
+        return Call, (self.function, self.arguments)
+
+    def __repr__(self) -> str:
+        """The call, its arguments as well if they are few."""
+        nodes = written_size(self)
+        if nodes > _LARGEST_SHOWN:
+            return f"Call(function={self.function!r}, ... of {nodes} nodes)"
+        return f"Call(function={self.function!r}, arguments={self.arguments!r})"
+
 
 Expression = Number | Symbol | Call
+Part = TypeVar("Part")
+
+
+def _same(one: Call, other: Call) -> bool:
+    """Whether two trees are equal; every pair of parts is compared once."""
+    compared: set[tuple[int, int]] = set()
+    stack = [(one, other)]
+    while stack:
+        a, b = stack.pop()
+        if a is b or (id(a), id(b)) in compared:
+            continue
+        if hash(a) != hash(b) or a.function != b.function:
+            return False
+        compared.add((id(a), id(b)))
+        for x, y in zip(a.arguments, b.arguments, strict=True):
+            if isinstance(x, Call) and isinstance(y, Call):
+                stack.append((x, y))
+            elif x != y:
+                return False
+    return True
 
 
 def call(function: str, *arguments: Expression | float) -> Call:
@@ -68,24 +136,77 @@ def call(function: str, *arguments: Expression | float) -> Call:
 def symbols(expression: Expression) -> set[str]:
     """Names that occur in the tree."""
     found: set[str] = set()
-    stack = [expression]  # as `walk`, without a generator: networks have 1e5 laws
+    seen: set[int] = set()
+    stack = [expression]  # as `walk`, which is slower: networks have 1e5 laws
     while stack:
         node = stack.pop()
         if isinstance(node, Symbol):
             found.add(node.name)
-        elif isinstance(node, Call):
+        elif isinstance(node, Call) and id(node) not in seen:
+            seen.add(id(node))
             stack.extend(node.arguments)
     return found
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Every node of the tree, parents before children."""
-    stack = [expression]
+def arguments_first(expression: Expression, known: Container[int] = ()) -> list[Expression]:
+    """Every part of the tree once, however often it occurs, after the parts that it is made of.
+
+    Parts whose identity is in `known` are left out, with what they alone are made of.
+    """
+    return parts_first(expression, _arguments_of, known)
+
+
+def parts_first(
+    root: Part, arguments: Callable[[Part], Sequence[Part]], known: Container[int] = ()
+) -> list[Part]:
+    """`arguments_first` of anything that is made of parts; `arguments` gives those of one."""
+    order: list[Part] = []
+    opened: set[int] = set()
+    done: set[int] = set()
+    stack = [root]
     while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Call):
-            stack.extend(reversed(node.arguments))
+        node = stack[-1]
+        key = id(node)
+        if key in done or key in known:
+            stack.pop()
+        elif key not in opened and (inside := arguments(node)):
+            opened.add(key)
+            stack.extend(reversed(inside))
+        else:
+            stack.pop()
+            done.add(key)
+            order.append(node)
+    return order
+
+
+def _arguments_of(expression: Expression) -> tuple[Expression, ...]:
+    return expression.arguments if isinstance(expression, Call) else ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every part of the tree once, before the parts that it is made of."""
+    return reversed(arguments_first(expression))
+
+
+def written_size(expression: Expression) -> int:
+    """Numbers, names and operations of the tree when every part is written where it occurs.
+
+    >>> x = call("add", Symbol("x"), 1.0)
+    >>> written_size(call("mul", x, x))
+    7
+    """
+    if not isinstance(expression, Call):
+        return 1
+    return written_sizes([expression])[id(expression)]
+
+
+def written_sizes(expressions: Iterable[Expression]) -> dict[int, int]:
+    """`written_size` of expressions and all their parts, by identity."""
+    sizes: dict[int, int] = {}
+    for expression in expressions:
+        for node in arguments_first(expression, sizes):
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in _arguments_of(node))
+    return sizes
 
 
 def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> int:
@@ -93,16 +214,15 @@ def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> in
 
     `inside` gives the depth of what stands for a name, where that is not 0.
     """
-    deepest = 0
-    stack = [(expression, 0)]
-    while stack:
-        node, at = stack.pop()
+    deep: dict[int, int] = {}
+    for node in arguments_first(expression):
+        at = 0
         if isinstance(node, Call):
-            stack.extend([(a, at + 1) for a in node.arguments])
+            at = 1 + max(deep[id(a)] for a in node.arguments)
         elif inside and isinstance(node, Symbol):
-            at += inside.get(node.name, 0)
-        deepest = max(deepest, at)
-    return deepest
+            at = inside.get(node.name, 0)
+        deep[id(node)] = at
+    return deep[id(expression)]
 
 
 def check_depth(
@@ -121,12 +241,29 @@ def check_depth(
         )
 
 
+def check_exponents(expression: Expression, where: str) -> None:
+    """Refuse powers whose exponents are written as infinite or not a number; `where` names it.
+
+    Raises
+    ------
+    ModelError
+        Tells the exponent.
+    """
+    for node in arguments_first(expression):
+        if isinstance(node, Call) and node.function == "pow":
+            power = node.arguments[1]
+            if isinstance(power, Number) and not math.isfinite(power.value):
+                raise ModelError(
+                    f"{where}: an exponent is {power.value:g}; exponents must be finite"
+                )
+
+
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Replace symbols by trees; names that are not in `values` stay."""
     if not values or not any(name in values for name in symbols(expression)):
         return expression
     built: dict[int, Expression] = {}
-    for node in reversed(list(walk(expression))):  # children first, at any depth
+    for node in arguments_first(expression):
         new: Expression = node
         if isinstance(node, Symbol):
             new = values.get(node.name, node)

@@ -1,0 +1,71 @@
+"""Names in models: how long they may be, what they may hold, and how messages show them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tauslab.model.errors import ModelError
+
+LONGEST_NAME = 1000  # characters; every result, table and message repeats names
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse a name with control characters, or one that no line can show.
+
+    Raises
+    ------
+    ModelError
+        Says `what` the name is.
+    """
+    if len(name) > LONGEST_NAME:
+        raise ModelError(
+            f"{what} has {len(name)} characters ({brief(name)}); it may have {LONGEST_NAME} at most"
+        )
+    check_text(name, what)
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse control characters, which terminals and tables take for something else.
+
+    Raises
+    ------
+    ModelError
+        Says `what` the text is.
+    """
+    found = _CONTROL.search(text)
+    if found is not None:
+        raise ModelError(f"{what} holds the control character {found[0]!r}: {brief(text)}")
+
+
+def check_names(network: Any) -> None:
+    """Check all names of a network that a reader made.
+
+    Raises
+    ------
+    ModelError
+        As `check_name`.
+    """
+    check_name(network.name, "the model's name")
+    groups = {
+        "species": network.species,
+        "parameter": network.parameters,
+        "rule": network.rules,
+        "reaction": (reaction.name for reaction in network.reactions),
+        "event": (event.name for event in network.events),
+    }
+    for kind, names in groups.items():
+        for name in names:
+            check_name(name, f"the name of a {kind}")
+    for name, label in network.labels.items():
+        check_text(label, f"the pattern of species {name}")
+
+
+def brief(text: str, most: int = 80) -> str:
+    """A text in quotes for a message, cut where it is long.
+
+    >>> brief("X" * 100, most=8)
+    "'XXXXXXXX...'"
+    """
+    return repr(text if len(text) <= most else f"{text[:most]}...")
