@@ -101,10 +101,15 @@ class Tally:
             self.faults[ending.signature] += 1
             self.first.setdefault(ending.signature, case)
 
+    @property
+    def total(self) -> int:
+        """Cases counted."""
+        return sum(self.ends.values())
+
     def report(self) -> str:
         """Lines: how many ended how, then each fault with its count and first case."""
         told = ", ".join(f"{count} ended {how}" for how, count in self.ends.most_common())
-        total = f"{sum(self.faults.values())} faults of {sum(self.ends.values())} ({told})"
+        total = f"{sum(self.faults.values())} faults of {self.total} ({told})"
         lines = [f"{total}; the slowest took {self.slowest[0]:.1f} s: {self.slowest[1]}"]
         for signature, count in self.faults.most_common():
             lines.append(f"  {count} x {signature}; first: {self.first[signature]}")
