@@ -36,6 +36,7 @@ ALLOWED = (0, 1, 2, 75)
 TRACEBACK, HANG = "traceback", "hang"
 _MARK = "Traceback (most recent call last)"
 _CRASHED = 70  # exit code of a child whose act raised
+_CLOCK = 4  # seconds on the clock for each of the processor
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)(?:,)? in (\S+)')
 _OURS = re.compile(r"(?:src/)?(tauslab/\S+|scripts/(?!fuzz_children)\S+)\Z")
@@ -43,9 +44,10 @@ _OURS = re.compile(r"(?:src/)?(tauslab/\S+|scripts/(?!fuzz_children)\S+)\Z")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a case may take: wall-clock seconds, bytes of memory beside what the parent has, files.
+    """What a case may take: seconds, bytes of memory beside what the parent has, bytes of a file.
 
-    `seconds` is also the limit above which a case counts as a hang.
+    A case is a hang if it takes more than `seconds` of the processor, so that a busy machine makes
+    no hangs, or four times that on the clock.
     """
 
     seconds: float = 30.0
@@ -163,7 +165,7 @@ class _Child:
         self._limits = limits
         self._began = time.monotonic()
         # The child tells first where it is (faulthandler), then it is ended.
-        self.deadline = self._began + limits.seconds + 1.0
+        self.deadline = self._began + _CLOCK * limits.seconds + 1.0
         sys.stdout.flush()
         sys.stderr.flush()
         self._pid = os.fork()
@@ -185,7 +187,7 @@ class _Child:
         said, out = (_tail(self._folder / name) for name in ("stderr", "stdout"))
         shutil.rmtree(self._folder, ignore_errors=True)
         code = os.waitstatus_to_exitcode(status)
-        if overdue or took > self._limits.seconds:
+        if overdue or code == -signal.SIGXCPU or took > _CLOCK * self._limits.seconds:
             how = HANG
         elif code < 0:
             how = signal.Signals(-code).name
@@ -219,7 +221,8 @@ def _run_and_exit(act: Callable[[], int], folder: Path, limits: Limits) -> NoRet
         _limit(limits)
         sys.stdout, sys.stderr = _text_to(1), _text_to(2)
         faulthandler.enable(2)
-        faulthandler.dump_traceback_later(limits.seconds, file=2)
+        faulthandler.register(signal.SIGXCPU, file=2, chain=True)
+        faulthandler.dump_traceback_later(_CLOCK * limits.seconds, file=2)
         code = act()
     except SystemExit as left:  # argparse
         code = left.code if isinstance(left.code, int) else int(left.code is not None)
@@ -240,8 +243,8 @@ def _text_to(descriptor: int) -> TextIO:
 def _limit(limits: Limits) -> None:
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     most = used + limits.memory
-    seconds = int(limits.seconds) * 4 + 10  # of all threads; for a child that lost its parent
+    seconds = max(1, round(limits.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_size, limits.file_size))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

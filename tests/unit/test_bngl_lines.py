@@ -84,6 +84,8 @@ HOSTILE_LINES = [
     ("end molecule types", "end seed species"),
     ("end molecule types", "begin seed species"),
     ("end reaction rules", ""),
+    ("begin molecule types", "begi_n model\nbegin molecule types"),
+    ("begin molecule types", "system model\nbegin molecule types"),
 ]
 
 

@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tauslab.model.bngl import end_time
-from tauslab.model.bngl_lines import BLOCKS, OPTIONS, Line, Names, bounds, checked, lines_of, option
+from tauslab.model.bngl_lines import (
+    BLOCKS,
+    OPTIONS,
+    Line,
+    Names,
+    bounds,
+    checked,
+    is_edge,
+    lines_of,
+    option,
+)
 from tauslab.model.errors import ModelError
 
 _ACTION_BLOCKS = ("actions", "protocol")
@@ -59,7 +69,7 @@ def part(text: str) -> RuleModel:
     """
     parts = list(_parts(text))
     if not any(block for block, _ in parts):
-        called = [_action(line).name for _, line in parts if line.words[1:] != ["model"]]
+        called = [_action(line).name for _, line in parts if not is_edge(line)]
         told = ", ".join(dict.fromkeys(called)) or "nothing"
         raise ModelError(f"holds no blocks of a model, only {told}: give the file that has them")
     names = Names(parts)
@@ -68,9 +78,10 @@ def part(text: str) -> RuleModel:
     name = ""
     for block, line in parts:
         given = ""
-        if block or line.words[1:] == ["model"]:
-            is_edge = line.words[0] in ("begin", "end")
-            given = " ".join(line.words) if is_edge else checked(block, line, names)
+        if is_edge(line):
+            given = " ".join(line.words)
+        elif block:
+            given = checked(block, line, names)
         else:
             action = _action(line)
             if action.name in OPTIONS:
@@ -87,7 +98,7 @@ def _parts(text: str) -> Iterator[tuple[str, Line]]:
     opened = Line(0, 0, "")
     for line in lines_of(text):
         words = line.words
-        if words[0] in ("begin", "end") and words[1:] == ["model"]:
+        if is_edge(line) and words[1:] == ["model"]:
             if inside:
                 raise ModelError(f"line {line.first}: {line.text.strip()!r} inside of {inside!r}")
             yield "", line

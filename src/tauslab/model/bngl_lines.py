@@ -64,6 +64,11 @@ class Line:
         return self.text.split()
 
 
+def is_edge(line: Line) -> bool:
+    """Whether the line begins or ends a block or the model."""
+    return line.words[0] in ("begin", "end")
+
+
 def lines_of(text: str) -> Iterator[Line]:
     """Lines that are not empty."""
     lines, at = text.splitlines(), 0
