@@ -102,9 +102,13 @@ def _model(tmp_path: Path, text: str = RULES) -> Path:
 def test_actions_are_taken_out_and_lines_stay() -> None:
     rules = part(RULES)
     kept, given = rules.text.splitlines(), RULES.splitlines()
-    assert kept[:18] == given[:18]
-    assert kept[18:21] == ["", "", ""]
-    assert kept[21:] == ["generate_network({max_iter=>3,overwrite=>1})"]
+    blocks = [line.partition("#")[0].rstrip() for line in given[:17]]
+    assert [line.split() for line in kept[:17]] == [line.split() for line in blocks]
+    assert kept[17:] == [
+        'setOption("NumberPerQuantityUnit",6e23)',
+        *["", "", ""],
+        "generate_network({max_iter=>3,overwrite=>1})",
+    ]
     assert rules.t_end == 25
     assert [(action.line, action.name) for action in rules.left_out] == [(20, "simulate")]
 
@@ -198,6 +202,41 @@ def test_a_network_that_cannot_be_read(program: Path, tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=r"in the network that BioNetGen 9\.8\.7 generated: line 1"
     ):
+        read_network(_model(tmp_path))
+
+
+HOSTILE = [
+    "generate_network({max_iter=>system('touch x')})",
+    'version("2.0"); system("touch x");',
+    'setOption("a",system("touch x"))',
+    'setModelName("x"); system("touch x")',
+    'substanceUnits("Number"); system("touch x")',
+    "begin parameters\n k2 `touch x`\nend parameters",
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_bionetgen_is_not_even_started(line: str, program: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"model\.bngl: line \d+[:,] .*touch x|belong"):
+        read_network(_model(tmp_path, line + "\n" + RULES))
+    assert [path.name for path in program.parent.iterdir()] == ["BNG2.pl"]
+
+
+def test_a_name_is_taken_and_not_given(program: Path, tmp_path: Path) -> None:
+    network = read_network(_model(tmp_path, RULES + "setModelName('plain_name-2')\n"))
+    assert network.name == "plain_name-2"
+    assert "plain_name" not in (program.parent / "given.bngl").read_text()
+
+
+def test_time_and_memory_are_limited(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAUSLAB_BNGL_SECONDS", "1")
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    with pytest.raises(ModelError, match=r"has not made its network in 1 s; give generate_network"):
+        read_network(_model(tmp_path))
+    monkeypatch.setenv("TAUSLAB_BNGL_GIB", "much")
+    with pytest.raises(ModelError, match=r"TAUSLAB_BNGL_GIB is 'much', not a whole number"):
         read_network(_model(tmp_path))
 
 

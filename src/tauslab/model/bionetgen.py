@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import warnings
@@ -16,9 +16,11 @@ from pathlib import Path
 from tauslab.model.bngl import parse_net
 from tauslab.model.bngl_actions import RuleModel, part
 from tauslab.model.errors import ModelError
+from tauslab.model.limited import Done, Limits, run_limited
 from tauslab.model.network import Network
 
 PROGRAM = "BNG2.pl"
+SECONDS, MEMORY = 3600, 8  # that it may take, and GiB, where TAUSLAB_BNGL_* say nothing else
 _PACKAGED = {"linux": "bng-linux", "darwin": "bng-mac", "win32": "bng-win"}
 _VERSION = re.compile(r"Created by BioNetGen (\S+)")
 _TROUBLE = re.compile(r"(?:ERROR|ABORT):\s*([^\n]+)(?:\n\s*(at line \d+))?")
@@ -74,9 +76,10 @@ def read_bngl(path: str | Path) -> Network:
 
 
 def generate(path: str | Path) -> Generated:
-    """Let BioNetGen generate the network, in a temporary folder.
+    """Let BioNetGen generate the network, in a temporary folder, with limits of time and memory.
 
-    The actions of the file are not run, but for ``generate_network``, whose bounds count.
+    It is given a file that is written anew, of the blocks and options that are known.  The actions
+    of the file are not run, but for ``generate_network``, whose bounds count.
 
     Raises
     ------
@@ -110,7 +113,7 @@ def network_of(generated: Generated, path: str | Path) -> Network:
     path, rules = Path(path), generated.rules
     by = f"BioNetGen {generated.version}"
     try:
-        network = parse_net(generated.text, path.stem)
+        network = parse_net(generated.text, rules.name or path.stem)
     except ModelError as error:
         raise ModelError(f"{path}: in the network that {by} generated: {error}") from None
     network.source_path, network.source_text = path, generated.source
@@ -130,35 +133,52 @@ def network_of(generated: Generated, path: str | Path) -> Network:
 def _run(program: Path, text: str) -> str:
     """Text of the .net file that `program` makes of a model."""
     command = [str(program)] if os.access(program, os.X_OK) else ["perl", str(program)]
-    with tempfile.TemporaryDirectory(prefix="tauslab-") as folder:
-        Path(folder, "network.bngl").write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                [*command, "network.bngl"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PERL_HASH_SEED": "0"},  # the same order of everything
+    environment = {"PERL_HASH_SEED": "0"}  # the same order of everything
+    if os.environ.get("BNGPATH"):
+        environment["BNGPATH"] = os.environ["BNGPATH"]
+    seconds = _limit("TAUSLAB_BNGL_SECONDS", SECONDS)
+    limits = Limits(seconds, _limit("TAUSLAB_BNGL_GIB", MEMORY) << 30)
+    with tempfile.TemporaryDirectory(prefix="tauslab-") as name:
+        folder = Path(name)
+        work = folder / "work"
+        work.mkdir()
+        (work / "network.bngl").write_text(text, encoding="ascii")
+        done = run_limited([*command, "network.bngl"], folder, limits, environment)
+        if done.cannot_run:
+            raise ModelError(f"{program} cannot run: {done.cannot_run}; it needs perl")
+        if done.overdue:
+            raise ModelError(
+                f"{program} has not made its network in {seconds} s; give generate_network bounds "
+                "(max_iter, max_stoich), or TAUSLAB_BNGL_SECONDS a higher number"
             )
-        except OSError as error:
-            raise ModelError(f"{program} cannot run: {error.strerror}; it needs perl") from None
-        made = Path(folder, "network.net")
-        if done.returncode or not made.is_file():
+        made = work / "network.net"
+        if done.code or not made.is_file():
             raise ModelError(f"{program} made no network of it: {_trouble(done)}")
         return made.read_text(encoding="utf-8", errors="replace")
 
 
-def _trouble(done: subprocess.CompletedProcess[str]) -> str:
+def _limit(name: str, usual: int) -> int:
+    """A limit that the environment may change."""
+    given = os.environ.get(name, "")
+    if not given:
+        return usual
+    if not (given.isascii() and given.isdigit() and int(given[:10]) > 0 and len(given) < 10):
+        raise ModelError(f"{name} is {given!r}, not a whole number from 1 to 999999999")
+    return int(given)
+
+
+def _trouble(done: Done) -> str:
     """What BioNetGen complained about first, or how it ended."""
-    said = done.stdout + "\n" + done.stderr
+    said = done.out + "\n" + done.error
     match = _TROUBLE.search(said)
-    if match is None:
-        lines = said.split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-    return f"{match[1].strip().rstrip('.')} {match[2] or ''}".strip()
+    if match is not None:
+        return f"{match[1].strip().rstrip('.')} {match[2] or ''}".strip()
+    if "Out of memory" in said:
+        return "it needs more memory than TAUSLAB_BNGL_GIB allows"
+    if done.code < 0:
+        return f"it was ended by {signal.Signals(-done.code).name}"
+    lines = said.split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 
 def _program(path: Path) -> Path:

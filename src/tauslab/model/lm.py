@@ -17,14 +17,18 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import ANY, SLOTS
 from tauslab.model.lm_fields import (
     check_format,
+    indices,
     listed,
-    need,
     note_what_is_dropped,
     number,
+    numbers,
     one,
     parameters_of,
+    real,
     species_names,
     usable_names,
+    whole,
+    whole_numbers,
 )
 from tauslab.model.lm_network import holds_reactions, lm_network
 from tauslab.model.lm_reactions import LmReactions, add_reactions
@@ -97,7 +101,7 @@ class _Reader:
         return lattice
 
     def _lattice(self) -> Lattice:
-        sizes = [need(self.diffusion, f"lattice{axis}Size") for axis in "XYZ"]
+        sizes = [whole(self.diffusion, f"lattice{axis}Size") for axis in "XYZ"]
         # jLM calls its z x: its arrays are [z, y, x] and are stored as they are.
         self.is_jlm = (
             any(key in self.parameters for key in _JLM)
@@ -109,17 +113,17 @@ class _Reader:
             if self.is_jlm
             else "the axes of its arrays are x, y, z"
         )
-        stored = int(need(self.diffusion, "particlesPerSite"))
+        stored = whole(self.diffusion, "particlesPerSite")
         slots = next((n for n in SLOTS if n >= stored), None)
         if slots is None:
             raise ModelError(f"particlesPerSite is {stored}; a site holds up to {SLOTS[-1]} here")
         if slots != stored:
             self.notes.append(f"particlesPerSite is {stored}; {slots} slots are used")
-        self.sizes = tuple(int(n) for n in sizes)
+        self.sizes = tuple(sizes)
         return Lattice(
             self.path.stem,
             shape=self.sizes if self.is_jlm else self.sizes[::-1],
-            spacing=float(need(self.diffusion, "latticeSpacing")),
+            spacing=real(self.diffusion, "latticeSpacing"),
             step=number(self.parameters, "timestep"),
             slots=slots,
             boundary=self._boundary(),
@@ -138,8 +142,8 @@ class _Reader:
         return given.lower()
 
     def _names(self, lattice: Lattice) -> None:
-        n_species = int(need(self.diffusion, "numberSpecies"))
-        n_types = int(need(self.diffusion, "numberSiteTypes"))
+        n_species = whole(self.diffusion, "numberSpecies")
+        n_types = whole(self.diffusion, "numberSiteTypes")
         species = species_names(self.file, self.parameters, n_species, self.notes)
         lattice.add_species(*species)
         types = listed(self.parameters.get("siteTypeNames", ""))
@@ -147,8 +151,8 @@ class _Reader:
             lattice.add_site_type(name)
 
     def _sites_and_particles(self, lattice: Lattice) -> None:
-        sites = np.asarray(self.diffusion["LatticeSites"][...])
-        particles = np.asarray(self.diffusion["Lattice"][...])
+        sites = indices(self.diffusion, "LatticeSites", 3, 255)
+        particles = indices(self.diffusion, "Lattice", 4)
         if sites.shape != self.sizes or particles.shape[:3] != self.sizes:
             raise ModelError(
                 f"Lattice is {list(particles.shape)} and LatticeSites {list(sites.shape)}; "
@@ -170,7 +174,7 @@ class _Reader:
                 lattice.place(name, positions=np.stack([z[mine], y[mine], x[mine]], axis=1))
 
     def _diffusion(self, lattice: Lattice) -> None:
-        matrix = np.asarray(self.diffusion["DiffusionMatrix"][...], dtype=np.float64)
+        matrix = numbers(self.diffusion, "DiffusionMatrix", 3)
         types = lattice.type_names
         expected = (len(types), len(types), len(lattice.species))
         if matrix.shape != expected:
@@ -188,13 +192,13 @@ class _Reader:
 
     def _reactions(self, lattice: Lattice) -> None:
         group = self.file.get("Model/Reaction")
-        count = 0 if group is None else int(one(group, "numberReactions") or 0)
+        is_there = group is not None and one(group, "numberReactions") is not None
+        count = whole(group, "numberReactions") if is_there else 0
         if count == 0:
             self.notes.append("no reactions")
             return
         add_reactions(lattice, LmReactions.read(group, self.diffusion, count), self.notes)
-        counts = np.asarray(group["InitialSpeciesCounts"][...]) if group is not None else ()
-        if np.any(counts):
+        if np.any(whole_numbers(group, "InitialSpeciesCounts", 1)):
             self.notes.append("InitialSpeciesCounts is not used: particles are those of Lattice")
 
     def _note_parameters(self) -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice_parts import VOLUMES
 
+LARGEST = 2**31 - 1  # of whole numbers
+MOST_NAMES = 1_000_000  # that are made up
 _VERSIONS = (2, 3, 4)
 _MARK = b"LMH5"
 # Keys of /Parameters that do not decide how a model behaves in time.
@@ -58,10 +61,12 @@ def species_names(
 def usable_names(given: Sequence[str], count: int, what: str, notes: list[str]) -> list[str]:
     """Names that a model may use, in place of those in the file; `what` is species or type."""
     if len(given) != count:
+        if count > MOST_NAMES:
+            raise ModelError(f"{len(given)} names for {count} {what}")
         names = [f"{what}{i}" for i in range(count)]
         trouble = "no names" if not given else f"{len(given)} names"
         kinds = "species" if what == "species" else "site types"
-        notes.append(f"{trouble} for {count} {kinds}: called {names[0]}, ...")
+        notes.append(f"{trouble} for {count} {kinds}: called {', '.join(names[:1])}, ...")
         return names
     names = []
     for name in given:
@@ -91,7 +96,8 @@ def note_what_is_dropped(file: Any, parameters: Mapping[str, str], notes: list[s
 def one(item: Any, name: str) -> Any:
     """The scalar attribute `name`, stored with shape (1,) or (), or None."""
     value = item.attrs.get(name)
-    return None if value is None else np.asarray(value).ravel()[0]
+    found = np.asarray(() if value is None else value).ravel()
+    return found[0] if len(found) else None
 
 
 def need(item: Any, name: str) -> Any:
@@ -102,9 +108,84 @@ def need(item: Any, name: str) -> Any:
     return value
 
 
+def whole(item: Any, name: str) -> int:
+    """The scalar attribute `name`, a whole number from 0 to 2^31 - 1.
+
+    Raises
+    ------
+    ModelError
+        It is not there, or something else.
+    """
+    value = real(item, name)
+    if not (0 <= value <= LARGEST and value == int(value)):
+        raise ModelError(f"{item.name}: {name} is {value:g}, not a whole number of 0 or more")
+    return int(value)
+
+
+def real(item: Any, name: str) -> float:
+    """The scalar attribute `name`, a number.
+
+    Raises
+    ------
+    ModelError
+        It is not there, or something else.
+    """
+    value = need(item, name)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{item.name}: {name} is not a number") from None
+
+
+def numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.float64]:
+    """The dataset `name`, an array of numbers with so many axes.
+
+    Raises
+    ------
+    ModelError
+        It is something else.
+    """
+    found = np.asarray(group[name][...])
+    if found.dtype.kind not in "iufb" or found.ndim != axes:
+        raise ModelError(f"{group.name}/{name} is not an array of numbers with {axes} axes")
+    return found.astype(np.float64)
+
+
+def whole_numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.int64]:
+    """The dataset `name`, an array of whole numbers, at most 2^31 - 1, with so many axes.
+
+    Raises
+    ------
+    ModelError
+        It is something else.
+    """
+    found = numbers(group, name, axes)
+    if not (np.abs(found) <= LARGEST).all() or (found != np.floor(found)).any():
+        raise ModelError(f"{group.name}/{name} holds what is not a whole number below 2^31")
+    return found.astype(np.int64)
+
+
+def indices(group: Any, name: str, axes: int, largest: int = LARGEST) -> npt.NDArray[np.integer]:
+    """The dataset `name`, an array of whole numbers from 0 to `largest`, in the type it has.
+
+    Raises
+    ------
+    ModelError
+        It is something else.
+    """
+    found = np.asarray(group[name][...])
+    if found.dtype.kind not in "iu" or found.ndim != axes:
+        raise ModelError(f"{group.name}/{name} is not an array of whole numbers with {axes} axes")
+    if found.size and not (found.min() >= 0 and found.max() <= largest):
+        raise ModelError(f"{group.name}/{name} holds numbers that are not from 0 to {largest}")
+    return found
+
+
 def text(value: Any) -> str:
     """Text of a parameter: bytes, str, or an array of one."""
-    first = value.ravel()[0] if isinstance(value, np.ndarray) else value
+    first: Any = value
+    if isinstance(value, np.ndarray):
+        first = value.ravel()[0] if value.size else ""
     return first.decode().rstrip("\0") if isinstance(first, bytes) else str(first)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tauslab.model.errors import ModelError
 from tauslab.model.lm_fields import (
-    need,
     note_what_is_dropped,
     number,
     one,
     parameters_of,
     species_names,
+    whole,
+    whole_numbers,
 )
 from tauslab.model.lm_reactions import LmReactions, equation, sides_of
 from tauslab.model.network import Network
@@ -38,10 +37,10 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     """
     group = file["Model/Reaction"]
     parameters = parameters_of(file)
-    names = species_names(file, parameters, int(need(group, "numberSpecies")), notes)
-    found = LmReactions.read(group, None, int(need(group, "numberReactions")))
+    names = species_names(file, parameters, whole(group, "numberSpecies"), notes)
+    found = LmReactions.read(group, None, whole(group, "numberReactions"))
     found.check_species(len(names), "/Model/Reaction has the attribute numberSpecies of")
-    initial = np.asarray(group["InitialSpeciesCounts"][...]).ravel()
+    initial = whole_numbers(group, "InitialSpeciesCounts", 1)
     if len(initial) != len(names):
         raise ModelError(
             f"InitialSpeciesCounts has {len(initial)} numbers for {len(names)} species"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice import Lattice
+from tauslab.model.lm_fields import numbers, whole_numbers
 
 Matrix = npt.NDArray[np.int64]
 
@@ -41,17 +42,22 @@ class LmReactions:
         ModelError
             Constants change with time (ReactionRateNoise), or an array has another shape.
         """
-        noise = group.get("ReactionRateNoise")
-        if noise is not None and np.nan_to_num(noise[..., 0]).any():
-            first = int(np.flatnonzero(np.nan_to_num(noise[..., 0]))[0])
-            raise ModelError(f"reaction R{first + 1}: a noisy rate constant is not supported")
-        places = None if diffusion is None else diffusion.get("ReactionLocationMatrix")
+        if "ReactionRateNoise" in group:
+            noisy = np.flatnonzero(np.nan_to_num(numbers(group, "ReactionRateNoise", 2)[:, :1]))
+            if len(noisy):
+                raise ModelError(
+                    f"reaction R{noisy[0] + 1}: a noisy rate constant is not supported"
+                )
+        constants = numbers(group, "ReactionRateConstants", 2)
+        if constants.shape[1] == 0:
+            raise ModelError("/Model/Reaction: ReactionRateConstants holds no constants")
+        is_placed = diffusion is not None and "ReactionLocationMatrix" in diffusion
         found = cls(
-            np.asarray(group["ReactionTypes"][...], np.int64).ravel(),
-            np.asarray(group["ReactionRateConstants"][...], np.float64)[:, 0],
-            np.asarray(group["StoichiometricMatrix"][...], np.int64),
-            np.asarray(group["DependencyMatrix"][...], np.int64),
-            None if places is None else np.asarray(places[...], np.int64),
+            whole_numbers(group, "ReactionTypes", 1),
+            constants[:, 0],
+            whole_numbers(group, "StoichiometricMatrix", 2),
+            whole_numbers(group, "DependencyMatrix", 2),
+            whole_numbers(diffusion, "ReactionLocationMatrix", 2) if is_placed else None,
         )
         sizes = (len(found.types), len(found.constants), found.change.shape[1])
         if set(sizes) != {count} or found.depends.shape != found.change.shape:

@@ -17,7 +17,13 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.cli_help import EPILOG, Parser, examples, speaks
-from tauslab.runner.command_tools import code_alone, print_anything, reading_result, require_text
+from tauslab.runner.command_tools import (
+    code_alone,
+    print_anything,
+    reading_result,
+    require_text,
+    shortened,
+)
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
@@ -53,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
     except TauslabError as error:
         if speaks():
-            print(f"tauslab: {error}", file=sys.stderr)
+            print(f"tauslab: {shortened(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         sys.stderr.close()

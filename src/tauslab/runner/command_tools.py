@@ -19,6 +19,7 @@ from tauslab.runner.output.resume import require_place
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
 _LONG = 60  # letters of a file's name
+_LONG_MESSAGE = 2000  # characters
 
 
 def print_anything() -> None:
@@ -72,6 +73,15 @@ def code_alone(error: BaseException) -> int | None:
     return 1
 
 
+def shortened(message: str) -> str:
+    """The message; of one that repeats a very long piece of a file the beginning and the end."""
+    if len(message) <= _LONG_MESSAGE:
+        return message
+    half = _LONG_MESSAGE // 2
+    left_out = len(message) - 2 * half
+    return f"{message[:half]} ... ({left_out} characters) ... {message[-half:]}"
+
+
 def assignment(text: str) -> tuple[str, float]:
     """Read ``NAME=VALUE``."""
     name, _, value = text.partition("=")
@@ -83,7 +93,7 @@ def assignment(text: str) -> tuple[str, float]:
 
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     """A line for the user, in place of Python's."""
-    print(f"tauslab: warning: {message}", file=sys.stderr)
+    print(f"tauslab: warning: {shortened(str(message))}", file=sys.stderr)
 
 
 def require_new(path: Path, *, overwrite: bool) -> None:
