@@ -17,12 +17,18 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks
 from tauslab.runner.cli_help import EPILOG, Parser, examples, speaks
-from tauslab.runner.command_tools import code_alone, print_anything, reading_result, require_text
+from tauslab.runner.command_tools import (
+    code_alone,
+    reading_result,
+    require_safe_output,
+    require_text,
+)
 from tauslab.runner.dask_options import EXECUTORS
 from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 from tauslab.runner.slurm import process_slurm
+from tauslab.runner.streams import SafeStream, discard, printable, safe_streams
 from tauslab.runner.tables import WHAT
 from tauslab.runner.texts import count
 
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _DEVICES, _DEVICE = ("auto", *sorted(backend_names())), "auto: a GPU where there is one"
+BAD_INPUT = 2
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
     "sampled: what --sample drew"
@@ -44,19 +51,26 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    print_anything()
+    with safe_streams() as out:
+        return _main(argv, out)
+
+
+def _main(argv: list[str] | None, out: SafeStream) -> int:
     try:
         require_text(sys.argv[1:] if argv is None else argv)
         arguments = _parser().parse_args(argv)
+        out.forgiving = hasattr(arguments, "resume")  # its answer is a file
+        require_safe_output(arguments)
         with reading_result(arguments):
             arguments.process(arguments)
         sys.stdout.flush()
     except TauslabError as error:
         if speaks():
-            print(f"tauslab: {error}", file=sys.stderr)
+            told = printable(str(error), one_line=error.exit_code == BAD_INPUT)
+            print(f"tauslab: {told}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
-        sys.stderr.close()
+        discard(sys.stdout)
         return 0
     except (KeyboardInterrupt, OSError) as error:
         code = code_alone(error)

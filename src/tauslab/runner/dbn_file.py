@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.model.hdf5_text import plain, put_attributes, put_text
-from tauslab.model.seals import SealedFile, safe_attributes, seal
+from tauslab.model.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
 from tauslab.runner.digest import begin_digest, canonical_bytes, text_digest
@@ -27,7 +27,6 @@ from tauslab.runner.output.checking.opening import (
     open_hdf5,
 )
 from tauslab.runner.output.disk import Disk, publish
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -8,9 +8,11 @@ from typing import Any
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.hdf5_text import plain
 from tauslab.runner.job import Record
+from tauslab.runner.mpi import SerialCommunicator
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.join import Piece, join_files, stored_accumulators
 from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result
 
@@ -33,7 +35,9 @@ def merge(path: Path, compress: int = 0) -> str:
     """
     if not 0 <= compress <= 9:
         raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
-    with open_result(path) as result:
+    if not path.is_file():
+        raise InputFileError(f"{path}: there is no such file")
+    with written_by_us(path, SerialCommunicator()), open_result(path) as result:
         if not result.complete:
             raise InputFileError(f"{path} is unfinished: --resume completes it")
         run = str(result.attributes["run"])

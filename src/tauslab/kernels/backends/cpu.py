@@ -333,7 +333,7 @@ def _as_ctypes(argument: Argument) -> Any:
 def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out: Path) -> None:
     folder = out.parent
     for name, text in texts.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     command = [*compiler.command, *compiler.flags(), "-o", str(out), str(folder / source.file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

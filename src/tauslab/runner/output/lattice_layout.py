@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION, TEXT, DatasetSpec
+from tauslab.runner.output.schema import TEXT, DatasetSpec
 
 Array = npt.NDArray[Any]
 MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption

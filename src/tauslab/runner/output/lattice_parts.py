@@ -27,12 +27,11 @@ from tauslab.kernels.waiting import WAITING
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.seals import SealedFile, seal
+from tauslab.model.seals import FORMAT, SealedFile, seal
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.schema import FORMAT
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

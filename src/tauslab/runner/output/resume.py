@@ -16,6 +16,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.targets import require_place
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -83,26 +84,6 @@ def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
     require_place(path)
     if path.exists() and not (overwrite or resume):
         raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
-
-
-def require_place(path: Path) -> None:
-    """Refuse a path where no file can be made.
-
-    Raises
-    ------
-    ConfigError
-        The folder is missing or not writable, the path is a folder, or its name is too long.
-    """
-    folder = path.parent
-    try:
-        if not folder.is_dir():
-            raise ConfigError(f"{path}: the folder {folder} does not exist")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ConfigError(f"{path}: the folder {folder} is not writable")
-        if path.is_dir():
-            raise ConfigError(f"{path} is a folder; -o takes the name of a file")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
 
 
 def require_same_run(path: Path, layout: Layout, option: str) -> None:
