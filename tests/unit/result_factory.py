@@ -1,7 +1,8 @@
-"""Small results with known samples, as files (plain h5py, no writer of ours) and in memory."""
+"""Small results with known samples, as files (by h5py, no writer of ours) and in memory."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,11 @@ from typing import Any
 import h5py
 import numpy as np
 
+from tauslab.model.hdf5_text import put_attributes, put_text
+from tauslab.model.seals import seal
+
 Arrays = dict[str, Any]
+_ROWS = ("counts", "amounts", "observables", "final", "status")
 
 SPECIES = ("X", "Y")
 TIMES = np.array([0.0, 0.5, 1.0, 2.0])
@@ -127,7 +132,7 @@ def attributes(n: int, block: int = BLOCK) -> dict[str, Any]:
     """Root attributes."""
     return {
         "format": "tauslab",
-        "format_version": 1,
+        "format_version": 2,
         "tauslab_version": "0.1.0",
         "method": "ssa",
         "seed": np.uint64(2**64 - 1),
@@ -136,6 +141,9 @@ def attributes(n: int, block: int = BLOCK) -> dict[str, Any]:
         "created": "2026-11-21T06:00:00Z",
         "n": n,
         "block": block,
+        "record": "",
+        "storage": "plain",
+        "run": "0123456789abcdef",
         "selector": "linear",
     }
 
@@ -153,22 +161,22 @@ def write(
     blocks = -(-n // block)
     marks = np.zeros(blocks, np.uint8)
     marks[slice(None) if done is None else list(done)] = 1
-    with h5py.File(path, "w") as file:
-        file.attrs.update(attributes(n, block) | changed)
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        put_attributes(file, attributes(n, block) | changed)
         file["trajectory"] = np.arange(n)
         for name, values in arrays.items():
             layout = {"chunks": (min(block, n), *values.shape[1:])} if name == "counts" else {}
-            text = values.dtype == object
-            file.create_dataset(
-                name, data=values, dtype=h5py.string_dtype() if text else None, **layout
-            )
+            if values.dtype == object:
+                put_text(file, name, values.tolist())
+            else:
+                file.create_dataset(name, data=values, **layout)
         for name in ("trajectory", "time", "species", "observable"):
             file[name].make_scale(name)
         for name, dimensions in _DIMENSIONS.items():
             for axis, dimension in enumerate(dimensions if name in file else ()):
                 file[name].dims[axis].attach_scale(file[dimension])
-        file["model/source"] = "<sbml/>"
-        file["model/source"].attrs["name"] = "schlogl.xml"
+        put_attributes(put_text(file, "model/source", "<sbml/>"), {"name": "schlogl.xml"})
+        put_text(file, "model/canonical", "[species]")
         file["progress/blocks"] = marks
         file["progress/complete"] = np.uint8(done is None)
         file["progress/block_size"] = np.int64(block)
@@ -176,4 +184,29 @@ def write(
         file["profile/device"] = np.array([b"cpu", b"cuda:0"], "S64")
         file["profile/compute"] = np.array([1.25, 0.5])
         file["profile/events"] = np.array([1_500_000, 0], np.uint64)
+        reseal(file, block)
     return path
+
+
+def reseal(file: h5py.File, block: int = BLOCK) -> None:
+    """Checksums of what a file holds now, the blocks' by a loop of their own."""
+    for name in ("progress/checksums", "progress/sealed", "progress/seals"):
+        if name in file:
+            del file[name]
+    summaries = file.get("summary", ())
+    rows = [name for name in _ROWS if name in file] + [f"summary/{name}" for name in summaries]
+    flat = {name: file[name][()].reshape(-1, *file[name].shape[_lead(file) :]) for name in rows}
+    sums = [
+        [
+            zlib.crc32(b.to_bytes(8, "little") + flat[name][b * block : (b + 1) * block].tobytes())
+            for name in sorted(rows)
+        ]
+        for b in range(len(file["progress/blocks"]))
+    ]
+    file["progress/checksums"] = np.array(sums, np.uint32)
+    opened = ("progress/blocks", "progress/complete", "progress/checksums")
+    seal(file, {*rows, *opened})
+
+
+def _lead(file: h5py.File) -> int:
+    return len(file["status"].shape)

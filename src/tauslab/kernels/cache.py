@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -21,27 +23,31 @@ from tauslab.model.errors import OutputError, TauslabError
 # Raise when the format of entries or what they are compiled from changes in a way the key misses.
 CACHE_VERSION = 1
 
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 CSRC = Path(__file__).parent / "csrc"
 
 
 def cache_directory() -> Path:
     """``$TAUSLAB_CACHE_DIR``, else the user's cache folder, else one under the temporary folder.
 
+    It is made for this user alone, if it is not there.
+
     Raises
     ------
     OutputError
-        The one under the temporary folder belongs to another user, whose code we would run.
+        It belongs to another user, or others may write there: we would run their code.
     """
     chosen = os.environ.get("TAUSLAB_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return _own(Path(chosen))
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users tells one
         return _temporary_folder()
-    return folder if os.access(folder, os.W_OK) else _temporary_folder()
+    return _own(folder) if os.access(folder, os.W_OK) else _temporary_folder()
 
 
 def has_home() -> bool:
@@ -53,21 +59,33 @@ def has_home() -> bool:
 
 
 def _temporary_folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+    return _own(Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}")
+
+
+def _own(folder: Path) -> Path:
+    """The folder, made if it is not there, which nobody else may write."""
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        owner = folder.lstat().st_uid
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.stat()
     except OSError as error:
         raise _unusable(folder, error.strerror) from None
-    if owner != os.getuid():
-        raise _unusable(folder, "it belongs to another user")
+    if found.st_uid != os.getuid():
+        raise _unusable(folder, "it belongs to another user, whose code would run here")
+    if found.st_mode & _OTHERS_WRITE:
+        raise OutputError(
+            f"compiled kernels cannot be kept in {folder}: other users may write there, and their "
+            f"code would run here; take that away (chmod go-w {shlex.quote(str(folder))}), or set "
+            "TAUSLAB_CACHE_DIR to a folder of your own"
+        )
     return folder
 
 
 def _unusable(folder: Path, reason: str | None) -> OutputError:
     return OutputError(
         f"compiled kernels cannot be kept in {folder}: {reason}; set TAUSLAB_CACHE_DIR to a "
-        "folder that can be written"
+        "folder of your own that can be written"
     )
 
 
@@ -89,7 +107,7 @@ def csrc_texts() -> MappingProxyType[str, str]:
     with the modules that were loaded, also where the package is replaced meanwhile.
     """
     files = sorted(p for p in CSRC.iterdir() if p.suffix in (".h", ".cc"))
-    return MappingProxyType({path.name: path.read_text() for path in files})
+    return MappingProxyType({path.name: path.read_text(encoding="utf-8") for path in files})
 
 
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
@@ -102,18 +120,21 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     OutputError
         The folder of the cache cannot be written.
     """
-    folder = cache_directory() / key[:2]
+    root = cache_directory()
+    folder = root / key[:2]
     path = folder / f"{key}{suffix}"
     check = path.with_suffix(".sha256")
-    if _intact(path, check):
+    if folder.is_dir() and _intact(_own(folder) / path.name, check):
         return path, True
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+        # A build that fails leaves nothing: the entry's folder is made when there is one.
+        with tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch:
             fresh = Path(scratch) / path.name
             build(fresh)
             digest = Path(scratch) / check.name
-            digest.write_text(hashlib.sha256(fresh.read_bytes()).hexdigest())
+            text = hashlib.sha256(fresh.read_bytes()).hexdigest()
+            digest.write_text(text, encoding="ascii")
+            _own(folder)
             fresh.replace(path)
             digest.replace(check)
     except TauslabError:
@@ -125,5 +146,5 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
 
 def _intact(path: Path, check: Path) -> bool:
     with contextlib.suppress(OSError):
-        return check.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+        return check.read_text(encoding="ascii") == hashlib.sha256(path.read_bytes()).hexdigest()
     return False

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ModelError
+from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_canonical import lattice_canonical_text
 from tauslab.model.lattice_toml import Stored, read_lattice_text
+from tauslab.model.seals import require_undamaged, seal
 from tauslab.model.site_map import FileSites
 
 if TYPE_CHECKING:
@@ -44,10 +47,10 @@ def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
     lattice.validate()
     unfinished = path.with_name(path.name + ".tauslab-tmp")
     image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
-    with h5py.File(image, "w") as file:
-        file.attrs["format"] = FORMAT
-        file.attrs["kind"] = KIND
+    with h5py.File(image, "w", libver=("v110", "v110")) as file:
+        put_attributes(file, {"format": FORMAT, "kind": KIND})
         write_model_group(file.create_group(GROUP), lattice)
+        seal(file)
     try:
         unfinished.write_bytes(image.getbuffer())
         unfinished.replace(path)
@@ -60,11 +63,11 @@ def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
 def write_model_group(group: h5py.Group, lattice: Lattice) -> None:
     """Write a model into an empty group, one chunk of planes at a time."""
     z, y, x = lattice.shape
-    group["canonical"] = lattice_canonical_text(lattice)
-    group["source"] = lattice.source_text or group["canonical"][()]
-    group["source"].attrs["name"] = (
-        lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
-    )
+    canonical = lattice_canonical_text(lattice)
+    put_text(group, "canonical", canonical)
+    source = put_text(group, "source", lattice.source_text or canonical)
+    name = lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
+    put_attributes(source, {"name": name})
     planes = min(z, max(1, _CHUNK // (y * x)))
     sites = group.create_dataset(
         "sites", (z, y, x), "u1", chunks=(planes, y, x), compression="gzip", compression_opts=1
@@ -95,7 +98,8 @@ def read_lattice_file(path: str | Path) -> Lattice:
 
     path = Path(path)
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path), h5py.File(path, "r") as file:
+            require_undamaged(path, file)
             if not has_lattice(file):
                 raise ModelError(f"{path}: holds no lattice model, as /model/sites")
             return _read(path.absolute(), file[GROUP])

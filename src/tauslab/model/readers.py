@@ -11,6 +11,7 @@ from tauslab.model.bngl import read_net
 from tauslab.model.damaged import reading
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import DEEPEST
+from tauslab.model.hdf5_text import plain
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_file import has_lattice, read_lattice_file
 from tauslab.model.lattice_toml import is_lattice_text, read_lattice_text
@@ -19,6 +20,7 @@ from tauslab.model.names import check_names
 from tauslab.model.native import read_toml_bytes, read_toml_text
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
+from tauslab.model.seals import require_undamaged, safe_attributes
 
 
 def read(path: str | Path) -> Network | Lattice:
@@ -89,8 +91,10 @@ def _read_own_toml(path: str | Path) -> Network | Lattice:
 def _read_hdf5(path: str | Path) -> Network | Lattice:
     import h5py
 
+    path = Path(path)
     try:
-        with h5py.File(path, "r") as file:
+        with reading(path), h5py.File(path, "r") as file:
+            require_undamaged(path, file)
             lattice = has_lattice(file)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
@@ -113,15 +117,16 @@ def read_result_model(path: str | Path) -> Network:
 
     path = Path(path)
     try:
-        with h5py.File(path, "r") as file:
-            written_by = _decoded(file.attrs.get("format", ""))
+        with reading(path), h5py.File(path, "r") as file:
+            require_undamaged(path, file)
+            written_by = safe_attributes(file).get("format")
             if written_by != "tauslab":
                 raise ModelError(f"{path}: is not a tauslab result: it has no format = 'tauslab'")
             if "model/canonical" not in file or "model/source" not in file:
                 raise ModelError(f"{path}: holds no model, as /model/canonical and /model/source")
             canonical = _decoded(file["model/canonical"][()])
             source = _decoded(file["model/source"][()])
-            name = _decoded(file["model/source"].attrs.get("name", ""))
+            name = plain(file["model/source"].attrs.get("name", ""))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
     original = Path(Path(name or path.name).name)

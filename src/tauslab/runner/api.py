@@ -35,6 +35,8 @@ from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
 from tauslab.runner.model_reading import read_together
 from tauslab.runner.ode_task import integration
 from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.targets import require_no_input
+from tauslab.runner.rerun import times_to_append
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.validity import warning_of
@@ -271,8 +273,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     overwrite, resume
         Replace a file that is there; complete one that a run left unfinished.
     append
-        Add so many trajectories, at each point, to the finished result in `output`; `n` is not
-        used. As one run with all of them would have given it.
+        Add so many trajectories, at each point, to the finished result in `output`, as one run with
+        all of them would have given it. `n` is not used; times, species, points of a sweep and
+        options of the method that are not given are those of the file.
     until
         Add trajectories until a 95 % confidence interval is narrow enough, `n` at most:
         ``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/convergence.md.
@@ -310,13 +313,22 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     network = model if isinstance(model, Network) else readers.read_network(Path(model))
     if epsilon != DEFAULT_EPSILON and method in (None, "ssa", "ode") and not (resume or append):
         raise ConfigError(NO_LEAPS)
+    if not resume and append is None:
+        read = [model, table, network.source_path]
+        require_no_input(
+            None if output is None else Path(output),
+            [path for path in read if isinstance(path, str | os.PathLike)],
+        )
     equations = integration(
         method or DEFAULT_METHOD, solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol,
         precision=precision, layout=ode_layout, warps=ode_warps, memory_warps=ode_memory_warps,
         balance=ode_balance,
     )  # fmt: skip
+    stored = times_to_append(None if output is None else Path(output), append, times, t_end, points)
     options = Options(
-        times=sample_times(times, t_end, whole(points), model_t_end=network.t_end),
+        times=sample_times(
+            times if stored is None else stored, t_end, whole(points), model_t_end=network.t_end
+        ),
         n=whole(n),
         seed=seed,
         method=method or DEFAULT_METHOD,

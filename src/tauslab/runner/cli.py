@@ -19,8 +19,8 @@ from tauslab.runner.api import ranks
 from tauslab.runner.cli_help import EPILOG, Parser, examples, speaks
 from tauslab.runner.command_tools import (
     code_alone,
-    print_anything,
     reading_result,
+    require_safe_output,
     require_text,
     shortened,
 )
@@ -29,6 +29,7 @@ from tauslab.runner.dbn_job import SPACINGS
 from tauslab.runner.job import METHODS, WRITERS
 from tauslab.runner.lattice_job import HALOS
 from tauslab.runner.slurm import process_slurm
+from tauslab.runner.streams import SafeStream, discard, printable, safe_streams
 from tauslab.runner.tables import WHAT
 from tauslab.runner.texts import count
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _DEVICES, _DEVICE = ("auto", *sorted(backend_names())), "auto: a GPU where there is one"
+BAD_INPUT = 2
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
     "sampled: what --sample drew"
@@ -50,19 +52,26 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    print_anything()
+    with safe_streams() as out:
+        return _main(argv, out)
+
+
+def _main(argv: list[str] | None, out: SafeStream) -> int:
     try:
         require_text(sys.argv[1:] if argv is None else argv)
         arguments = _parser().parse_args(argv)
+        out.forgiving = hasattr(arguments, "resume")  # its answer is a file
+        require_safe_output(arguments)
         with reading_result(arguments):
             arguments.process(arguments)
         sys.stdout.flush()
     except TauslabError as error:
         if speaks():
-            print(f"tauslab: {shortened(str(error))}", file=sys.stderr)
+            told = printable(shortened(str(error)), one_line=error.exit_code == BAD_INPUT)
+            print(f"tauslab: {told}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
-        sys.stderr.close()
+        discard(sys.stdout)
         return 0
     except (KeyboardInterrupt, OSError) as error:
         code = code_alone(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,19 +13,13 @@ from typing import Any
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner.output.resume import require_place
+from tauslab.runner.output.targets import inputs_of, require_no_input, require_place
+from tauslab.runner.streams import discard, printable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
 _LONG = 60  # letters of a file's name
 _LONG_MESSAGE = 2000  # characters
-
-
-def print_anything() -> None:
-    """Let names be printed that the terminal's encoding lacks: as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def require_text(words: Sequence[str]) -> None:
@@ -53,6 +46,23 @@ def reading_result(arguments: argparse.Namespace) -> AbstractContextManager[None
     return nullcontext() if file is None else reading(file, InputFileError)
 
 
+def require_safe_output(arguments: argparse.Namespace) -> None:
+    """Refuse an output that this command reads, unless it goes on with that result.
+
+    Raises
+    ------
+    ConfigError
+        Names both.
+    """
+    told = vars(arguments)
+    model, output = told.get("model"), told.get("output")
+    if told.get("resume") or told.get("append") is not None:
+        return
+    if output is None and told.get("overwrite") and isinstance(model, Path):
+        output = Path(f"{model.stem}.dbn.h5" if told.get("unknown") else f"{model.stem}.h5")
+    require_no_input(output, inputs_of(told))
+
+
 def code_alone(error: BaseException) -> int | None:
     """Tell what ended a command of one process; its exit code, or None for a fault of ours."""
     if isinstance(error, KeyboardInterrupt):
@@ -63,12 +73,12 @@ def code_alone(error: BaseException) -> int | None:
     if error.errno in _OF_THE_NAME and error.filename is not None:
         name = str(error.filename)
         shown = name if len(name) <= _LONG else name[:_LONG] + "..."
-        print(f"tauslab: {shown}: {error.strerror}", file=sys.stderr)
+        print(f"tauslab: {printable(shown, one_line=True)}: {error.strerror}", file=sys.stderr)
         return 2
     if error.errno not in _FULL or error.filename is not None:
         return None
     # What is left in the buffer would fail once more when Python ends.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard(sys.stdout)
     print(f"tauslab: the answer cannot be printed: {error.strerror}", file=sys.stderr)
     return 1
 
@@ -93,7 +103,7 @@ def assignment(text: str) -> tuple[str, float]:
 
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     """A line for the user, in place of Python's."""
-    print(f"tauslab: warning: {shortened(str(message))}", file=sys.stderr)
+    print(f"tauslab: warning: {printable(shortened(str(message)))}", file=sys.stderr)
 
 
 def require_new(path: Path, *, overwrite: bool) -> None:

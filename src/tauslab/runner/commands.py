@@ -49,7 +49,7 @@ from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.plot import plot_result
-from tauslab.runner.rerun import own_output, take_from_result
+from tauslab.runner.rerun import own_output, take_from_result, times_to_append
 from tauslab.runner.result import Result
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.slurm import process_slurm  # noqa: F401 - the command line finds it here
@@ -150,6 +150,9 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         raise ConfigError(NO_LEAPS)
     own = {k: getattr(arguments, k) for k in _OWN}
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
+    output = arguments.output or own_output(arguments)
+    stored = times_to_append(output, arguments.append, given, arguments.t_end, arguments.points)
+    given = given if stored is None else stored
     times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
     return Options(
         times=times,
@@ -168,7 +171,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         threads=arguments.threads,
         block=arguments.block,
         dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
-        output=arguments.output or own_output(arguments),
+        output=output,
         overwrite=arguments.overwrite,
         resume=arguments.resume,
         **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},

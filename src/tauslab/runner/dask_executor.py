@@ -21,6 +21,7 @@ from tauslab.runner.job import Options
 from tauslab.runner.method_choice import stored_choice, with_choice
 from tauslab.runner.mpi import Communicator, SerialCommunicator
 from tauslab.runner.output.layout import Layout
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.piloting import with_pilot
 from tauslab.runner.result import Result
 from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task
@@ -44,7 +45,8 @@ def run_job(
             f"--executor dask has its own workers, but mpirun or srun started {comm.size} ranks: "
             "start one process"
         )
-    return _run_on_workers(network, options, stop)
+    with written_by_us(options.output, comm):
+        return _run_on_workers(network, options, stop)
 
 
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:

@@ -40,6 +40,8 @@ from tauslab.runner.dbn_task import DbnTask, prepare_dbn
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.ode_layout import layout_row, tell_choice
 from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.progress import Progress
 from tauslab.runner.run import open_backend
 from tauslab.runner.stopping import in_order
@@ -68,6 +70,15 @@ def build_network(
     StoppedEarly
         The build was stopped on request with what was counted in the file; ``--resume`` goes on.
     """
+    with written_by_us(options.output, comm):
+        return _build(network, options, comm, stop)
+
+
+def _build(
+    network: Network, options: DbnOptions, comm: Communicator, stop: Callable[[], bool]
+) -> DynamicNetwork | None:
+    if not options.resume and network.source_path is not None:
+        require_no_input(options.output, [network.source_path])
     resumed = options.output if options.resume else None
     options = replace(options, seed=with_seed(options.seed, resumed, comm))
     task = agree(comm, lambda: prepare_dbn(network, options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,19 @@ import numpy.typing as npt
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
+from tauslab.model.hdf5_text import plain, put_attributes, put_text
+from tauslab.model.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
 from tauslab.runner.digest import begin_digest, canonical_bytes, text_digest
 from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.checking.opening import (
+    ended_by_signals,
+    kind_of,
+    known_attributes,
+    open_hdf5,
+)
 from tauslab.runner.output.disk import Disk, publish
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -31,13 +39,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def is_network(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
-    import h5py
-
-    try:
-        with reading(path, InputFileError), h5py.File(path, "r") as file:
-            return "dbn" in file and _text(file.attrs.get("method", "")) == METHOD
-    except OSError:
-        return False
+    return kind_of(path) == METHOD
 
 
 def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | None = None) -> None:
@@ -56,8 +58,9 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
     disk = Disk()
 
     def build(temporary: Path) -> None:
-        with Hdf5OnDisk(temporary, disk) as opened:
+        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
             _write(opened.file, network, blocks)
+            seal(opened.file)
 
     publish(path, disk, build)
 
@@ -65,32 +68,34 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
 def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:
     from tauslab import __version__
 
-    file.attrs.update(network.attributes)
-    file.attrs.update(
-        format=FORMAT,
-        format_version=FORMAT_VERSION,
-        tauslab_version=__version__,
-        method=METHOD,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    )
+    attributes = {
+        **network.attributes,
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        "method": METHOD,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
     if "seed" in network.attributes:
-        file.attrs["seed"] = np.uint64(network.attributes["seed"])
+        attributes["seed"] = np.uint64(network.attributes["seed"])
+    put_attributes(file, attributes)
     file["progress/complete"] = np.uint8(blocks is None or bool(blocks.all()))
     if blocks is not None:
         file["progress/blocks"] = blocks.astype(np.uint8)
     for name, text in network.model.items():
-        file[f"model/{name}"] = text
+        put_text(file.require_group("model"), name, text)
     if "source" in network.model:
-        file["model/source"].attrs["name"] = str(network.attributes.get("model", ""))
+        put_attributes(file["model/source"], {"name": str(network.attributes.get("model", ""))})
     for name, array in datasets(network):
         options: dict[str, Any] = {}
         if name.startswith("dbn/tables/") and len(array) > _CHUNK:
             chunk = (_CHUNK, *array.shape[1:])
             options = {"chunks": chunk, "compression": "gzip", "compression_opts": 1}
         if array.dtype.kind == "U":
-            array = array.astype(object)  # noqa: PLW2901 - h5py knows no NumPy text
-            options["dtype"] = _text_type()
-        file.create_dataset(name, data=array, **options)
+            group, _, last = name.rpartition("/")
+            put_text(file.require_group(group), last, array.tolist())
+        else:
+            file.create_dataset(name, data=array, **options)
     _scales(file, network)
 
 
@@ -151,10 +156,8 @@ def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNe
 
 
 def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # noqa: FBT001
-    import h5py
-
     try:
-        with h5py.File(path, "r") as file:
+        with _checked(Path(path)) as file:
             if not unfinished and not file["progress/complete"][()]:
                 raise InputFileError(f"{path} is unfinished: complete it with --resume")
             return _read(file)
@@ -182,16 +185,14 @@ def _read(file: h5py.File) -> DynamicNetwork:
         {name: group[f"marginals/{name}"][()] for name in names},
         {name: group[f"outside/{name}"][()] for name in names},
         nominal,
-        {name: _plain(value) for name, value in file.attrs.items()},
-        {name: _text(file["model"][name][()]) for name in file.get("model", ())},
+        safe_attributes(file),
+        {name: plain(file["model"][name][()]) for name in file.get("model", ())},
     )
 
 
 def counted_blocks(path: Path) -> npt.NDArray[np.bool_]:
     """Which blocks of trajectories a stopped build has counted."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
+    with reading(path, InputFileError), _checked(path) as file:
         if "progress/blocks" not in file:
             return np.ones(0, bool)
         found: npt.NDArray[np.bool_] = file["progress/blocks"][()].astype(bool)
@@ -219,15 +220,16 @@ def network_digest_lines(path: Path) -> list[tuple[str, str]]:
     return lines
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else _text(value)
-
-
-def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _text_type() -> Any:
-    import h5py
-
-    return h5py.string_dtype()
+@contextmanager
+def _checked(path: Path) -> Iterator[h5py.File]:
+    """The open file, all of which agrees with its checksums."""
+    with open_hdf5(path) as file:
+        with ended_by_signals():
+            known_attributes(path, file, InputFileError)
+            sealed = SealedFile(path, file)
+            for name in sealed.names:
+                sealed.require(name)
+        for name in ("progress/complete", "time", "dbn/variables"):
+            if name not in sealed.names:
+                raise sealed.damaged(f"it has no /{name}")
+        yield file

@@ -20,7 +20,8 @@ from tauslab.runner.dbn_parts import gathered, next_attempt, parts_of, remove_pa
 from tauslab.runner.dbn_task import DbnTask
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.resume import existing_attribute, require_place
+from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.targets import require_place
 
 BlockArray = npt.NDArray[np.bool_]
 

@@ -40,7 +40,7 @@ def cluster_facts(comm: Communicator, folder: Path) -> Facts:
 def cuda_aware() -> bool | None:
     """What the MPI that this process has loaded says of itself; None where it does not say."""
     maps = Path("/proc/self/maps")
-    text = maps.read_text() if maps.exists() else ""
+    text = maps.read_text(encoding="utf-8", errors="replace") if maps.exists() else ""
     for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):
         try:
             query = ctypes.CDLL(name).MPIX_Query_cuda_support

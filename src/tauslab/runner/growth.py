@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.approximation import OF_SAMPLING
 from tauslab.runner.convergence import GROUP, Convergence, Until
-from tauslab.runner.job import Options, Portion, Record
+from tauslab.runner.job import DEFAULT_EPSILON, Options, Portion, Record
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.disk import Disk
@@ -30,6 +31,7 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute, existing_text, require_same_run
 from tauslab.runner.output.schema import root_attributes
 from tauslab.runner.output.single import portions, remove_parts, remove_portions
+from tauslab.runner.rerun import sweep_of
 from tauslab.runner.result import Result
 from tauslab.runner.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.task import Task
@@ -112,23 +114,38 @@ def _base(path: Path, options: Options) -> _Base:
             raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
         if result.method == "ode":
             raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
-        chosen: dict[str, Any] = {}
-        if options.seed is None:
-            chosen["seed"] = result.seed
-        if options.record is None:
-            chosen["record"] = Record.parse(str(stored["record"]))
-        if options.method_left_open or options.method == "auto":
-            chosen["method"] = result.method
-            chosen["post_leap_check"] = "post_leap_check" in stored
-        if "selector" in stored:
-            chosen["selector"] = options.selector or str(stored["selector"])
-            if options.presimulation is None:
-                chosen["presimulation"] = int(stored.get("presimulation", 0))
+        chosen = _left_open(options, result, path)
         key = "statistics/observables/scale"
         scales = tuple(result.data[key][()].tolist()) if key in result.data else ()
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, scales, chosen)
+
+
+def _left_open(options: Options, result: Result, path: Path) -> dict[str, Any]:
+    """What the options leave open, as the result has it."""
+    stored = result.attributes
+    chosen: dict[str, Any] = {}
+    if options.seed is None:
+        chosen["seed"] = result.seed
+    if options.record is None:
+        chosen["record"] = Record.parse(str(stored["record"]))
+    if options.method_left_open or options.method == "auto":
+        chosen["method"] = result.method
+        chosen["post_leap_check"] = "post_leap_check" in stored
+    if options.epsilon == DEFAULT_EPSILON and "epsilon" in stored:
+        chosen["epsilon"] = float(stored["epsilon"])
+    if options.max_steps == MAX_STEPS:
+        chosen["max_steps"] = int(stored["max_steps"])
+    if options.species is None:
+        chosen["species"] = result.species + result.observables
+    if options.sweep is None and result.swept:
+        chosen["sweep"] = sweep_of(result, str(path))
+    if "selector" in stored:
+        chosen["selector"] = options.selector or str(stored["selector"])
+        if options.presimulation is None:
+            chosen["presimulation"] = int(stored.get("presimulation", 0))
+    return chosen
 
 
 def _look_at_portion(beside: Path, n: int, added: int) -> None:

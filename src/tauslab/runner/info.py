@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.check import report
+from tauslab.model.hdf5_text import plain
 from tauslab.model.network import Network
 from tauslab.runner.columns import texts
 from tauslab.runner.output.resume import parts_folder
@@ -86,7 +87,7 @@ def _file_line(result: Result) -> str:
 def _model_line(result: Result) -> str:
     sha256 = str(result.attributes.get("model_sha256", "unknown"))[:16]
     source = result.data.get("model/source")
-    name = getattr(source, "attrs", {}).get("name", "")  # arrays in memory have no attributes
+    name = plain(getattr(source, "attrs", {}).get("name", ""))  # arrays in memory have none
     return f"model: {name or 'unnamed'} (sha256 {sha256})"
 
 

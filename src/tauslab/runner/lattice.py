@@ -22,7 +22,8 @@ from tauslab.runner.mpi import Communicator, host_name
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.lattice_parts import Begun
 from tauslab.runner.output.lattice_writer import LatticeWriter
-from tauslab.runner.output.resume import require_place
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.output.targets import require_no_input, require_place
 from tauslab.runner.run import open_backend
 from tauslab.runner.stopping import in_order
 from tauslab.runner.together import agree, end_all_ranks, in_turn
@@ -53,6 +54,19 @@ def run_lattice(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
+    with written_by_us(options.output, comm):
+        return _run_and_open(model, options, comm, stop, tell)
+
+
+def _run_and_open(
+    model: Lattice,
+    options: LatticeOptions,
+    comm: Communicator,
+    stop: Callable[[], bool],
+    tell: Callable[[str], object],
+) -> LatticeResult:
+    if not options.resume and model.source_path is not None:
+        require_no_input(options.output, [model.source_path])
     agree(comm, lambda: _check_output(options, comm))
     seed = on_root(comm, lambda: _seeded(options).seed)
     options = replace(options, seed=seed)

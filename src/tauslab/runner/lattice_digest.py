@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.columns import texts
 from tauslab.runner.digest import Lines, begin_digest, canonical_bytes, text_digest
+from tauslab.runner.output.checking.lattice import CheckedLattice
+from tauslab.runner.output.checking.opening import open_hdf5
 
 _PER_SPECIES = ("counts", "counts_by_site_type")
 _OF_PLANES = {"lattice/particles": 4, "lattice/sites": 3}  # axes from z on
@@ -27,10 +30,9 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
     ConfigError
         A species is not in the file.
     """
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        if "progress/complete" in file and not file["progress/complete"][()]:
+    with reading(path, InputFileError), open_hdf5(path) as opened:
+        file = CheckedLattice(path, opened)
+        if not file.complete:
             raise InputFileError(
                 f"{path} is unfinished, so it has no digest: complete it with --resume"
             )

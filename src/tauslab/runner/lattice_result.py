@@ -18,6 +18,8 @@ from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.toml_values import Naming, load_toml
 from tauslab.runner.columns import texts
+from tauslab.runner.output.checking.lattice import CheckedLattice
+from tauslab.runner.output.checking.opening import kind_of, open_hdf5
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -26,27 +28,18 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 AXES = ("z", "y", "x")
 _SLAB = 1 << 22  # slots read at a time, about
-_NEEDED = ("time", "species", "counts")
 
 
 def is_lattice_result(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds the result of a lattice run; False also for what is not HDF5."""
-    import h5py
-
-    try:
-        with reading(path, InputFileError), h5py.File(path, "r") as file:
-            method = file.attrs.get("method", "")
-            return (method.decode() if isinstance(method, bytes) else method) == "rdme"
-    except OSError:
-        return False
+    return kind_of(path) == "rdme"
 
 
 def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The options that a lattice result was made with, by the names of `LatticeOptions`."""
-    import h5py
-
-    with reading(path, InputFileError), h5py.File(path, "r") as file:
-        found = file.attrs
+    path = Path(path)
+    with open_hdf5(path) as file:
+        found = CheckedLattice(path, file).attributes
         return {
             "seed": int(found["seed"]),
             "t_end": float(found["steps"]) * float(found["step"]),
@@ -80,27 +73,18 @@ class LatticeResult:
     """
 
     def __init__(self, path: str | os.PathLike[str], replica: int = 0) -> None:
-        import h5py
-
         self.path = Path(path)
         self._forget: Callable[[], object] | None = None
-        if not self.path.is_file():
-            raise InputFileError(f"{self.path}: there is no such file")
-        try:
-            self._opened: h5py.File = h5py.File(self.path, "r")
-        except OSError as error:
-            raise InputFileError(f"{self.path} cannot be opened: {error}") from None
+        self._opened: h5py.File = open_hdf5(self.path)
         try:
             with reading(self.path, InputFileError):
+                self._checked = CheckedLattice(self.path, self._opened)
                 self._read_axes(replica)
         except BaseException:
             self.close()
             raise
 
     def _read_axes(self, replica: int) -> None:
-        for name in _NEEDED:
-            if name not in self._file:
-                raise InputFileError(f"{self.path} is not a lattice result: it has no /{name}")
         self.species: tuple[str, ...] = tuple(texts(self._file["species"][()]))
         self.times: FloatArray = self._file["time"][()]
         replicated = self._file["counts"].ndim == 3
@@ -112,10 +96,10 @@ class LatticeResult:
         self._lead: tuple[int, ...] = (replica,) if replicated else ()
 
     @property
-    def _file(self) -> h5py.File:
+    def _file(self) -> CheckedLattice:
         if not self._opened:
             raise InputFileError(f"{self.path} was closed: open it again")
-        return self._opened
+        return self._checked
 
     def close(self) -> None:
         """Close the file."""
@@ -159,22 +143,22 @@ class LatticeResult:
     @property
     def attributes(self) -> dict[str, Any]:
         """What the file says of its run: seed, steps, choices made."""
-        return dict(self._file.attrs)
+        return dict(self._file.attributes)
 
     @property
     def complete(self) -> bool:
         """Whether the run came to its end."""
-        mark = "progress/complete"
-        return mark not in self._file or bool(self._file[mark][()])
+        return self._file.complete
 
     @property
     def profile(self) -> list[dict[str, Any]]:
         """What each rank did: its planes, how these travelled, its speed; empty in old files."""
-        if "profile" not in self._file:
+        prefix, file = "profile/", self._file
+        names = [name for name in file.names if name.startswith(prefix)]
+        if not names:
             return []
         with reading(self.path, InputFileError):
-            group = self._file["profile"]
-            columns = {name: group[name][()] for name in group}
+            columns = {name.removeprefix(prefix): file[name][()] for name in names}
         return [
             {name: _plain(values[row]) for name, values in columns.items()}
             for row in range(len(columns["rank"]))

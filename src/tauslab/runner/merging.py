@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.hdf5_text import plain
 from tauslab.runner.job import Record
+from tauslab.runner.mpi import SerialCommunicator
 from tauslab.runner.output.disk import Disk
 from tauslab.runner.output.join import Piece, join_files, stored_accumulators
 from tauslab.runner.output.layout import Layout
-from tauslab.runner.output.parts import PART_NAME
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import parts_folder
-from tauslab.runner.output.sources import read_source
 from tauslab.runner.result import Result
 
 # Root attributes that a new file gets anew.
@@ -25,8 +24,7 @@ _OF_A_FILE = ("format", "format_version", "tauslab_version", "created", "n", "bl
 def merge(path: Path, compress: int = 0) -> str:
     """Turn a finished result that is a view of parts into one file; says what was done.
 
-    Blocks are compared with their checksums first, as the run wrote them; those that were added
-    to the result later are not.
+    Every block is compared with its checksum as it is copied.
 
     Raises
     ------
@@ -37,16 +35,15 @@ def merge(path: Path, compress: int = 0) -> str:
     """
     if not 0 <= compress <= 9:
         raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
-    with open_result(path) as result:
+    if not path.is_file():
+        raise InputFileError(f"{path}: there is no such file")
+    with written_by_us(path, SerialCommunicator()), open_result(path) as result:
         if not result.complete:
             raise InputFileError(f"{path} is unfinished: --resume completes it")
         run = str(result.attributes["run"])
         if result.attributes["storage"] == "plain":
             return f"{path} is one file already"
         layout = layout_of_result(result)
-        _require_undamaged(
-            path, replace(layout, n=int(result.attributes.get("parts_n", result.n))), run
-        )
         piece = Piece(result.data, result.n, path, "virtual")
         totals = stored_accumulators(layout, result.data)
         join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
@@ -74,7 +71,7 @@ def layout_of_result(result: Result) -> Layout:
         amounts=result.method == "ode",
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},
-        model_name=str(data["model/source"].attrs["name"]),
+        model_name=str(plain(data["model/source"].attrs["name"])),
         model_source=_text(data["model/source"]),
         model_canonical=_text(data["model/canonical"]),
         sweep=result.points if result.swept else None,
@@ -89,15 +86,3 @@ def _drawn(attributes: Any, record: Record) -> tuple[str, ...]:
 
 def _text(dataset: Any) -> str:
     return bytes(dataset[()]).decode()
-
-
-def _require_undamaged(path: Path, layout: Layout, run: str) -> None:
-    for part in sorted(parts_folder(path).glob("*.h5")):
-        if PART_NAME.fullmatch(part.name) is None:
-            continue
-        source = read_source(part, layout, run, verify=True)
-        if source is not None and source.damaged:
-            raise InputFileError(
-                f"{part}: {len(source.damaged)} blocks are not what was written; "
-                "run the job again with --overwrite"
-            )

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
+from tauslab.runner.streams import printable
+
 LOG_INTERVAL = 30.0  # seconds between the lines of a batch log
 
 
@@ -159,6 +161,7 @@ class Progress:
         interval: float = LOG_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        description = printable(description, one_line=True)
         self._state, self._clock = _State(total, started_at, unit, work), clock
         self._began = clock()
         self._display: _Display | None = None

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tauslab.runner.job import FloatArray
 from tauslab.runner.output.reader import open_result
+from tauslab.runner.result import Result
 from tauslab.runner.sweep import Sweep
 
 
@@ -48,13 +50,32 @@ def take_from_result(arguments: argparse.Namespace) -> Sweep | None:
             arguments.sample = str(stored["sample"]).split("; ")
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
-        grid = stored.get("grid")
-        return Sweep(
-            tuple(result.points),
-            np.stack(list(result.points.values()), axis=1),
-            None if grid is None else tuple(map(int, str(grid).split(","))),
-            str(arguments.model),
-        )
+        return sweep_of(result, str(arguments.model))
+
+
+def sweep_of(result: Result, where: str) -> Sweep:
+    """The points of a result that has some; `where` is told in messages."""
+    grid = result.attributes.get("grid")
+    return Sweep(
+        tuple(result.points),
+        np.stack(list(result.points.values()), axis=1),
+        None if grid is None else tuple(map(int, str(grid).split(","))),
+        where,
+    )
+
+
+def times_to_append(output: Path | None, append: int | None, *given: object) -> FloatArray | None:
+    """Sample times of the result that trajectories are added to; None if others are `given`.
+
+    Raises
+    ------
+    InputFileError
+        The file is no result, or damaged.
+    """
+    if append is None or output is None or not output.exists() or any(g is not None for g in given):
+        return None
+    with open_result(output) as result:
+        return result.times
 
 
 def own_output(arguments: argparse.Namespace) -> Path:

@@ -42,6 +42,7 @@ from tauslab.runner.outlook import tell_of_long_run
 from tauslab.runner.output.base import Storage, Writer, open_writer
 from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.layout import Accumulators, Layout
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute
@@ -80,13 +81,14 @@ def run_network(
     StoppedEarly
         The run was stopped on request; ``--resume`` completes it.
     """
-    if options.append is not None or options.until is not None:
-        from tauslab.runner.growth import grow  # which runs pieces by means of this module
+    with written_by_us(options.output, comm):
+        if options.append is not None or options.until is not None:
+            from tauslab.runner.growth import grow  # which runs pieces by means of this module
 
-        return grow(network, options, comm, stop)
-    require_output(options, comm)
-    with opened(network, options, comm) as setup:
-        return run_portion(setup, setup.task, comm, stop)
+            return grow(network, options, comm, stop)
+        require_output(options, comm)
+        with opened(network, options, comm) as setup:
+            return run_portion(setup, setup.task, comm, stop)
 
 
 @dataclass(frozen=True)

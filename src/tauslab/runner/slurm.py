@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.command_tools import require_new
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
@@ -357,6 +358,5 @@ def process_slurm(arguments: argparse.Namespace) -> None:
     if arguments.output is None:
         print(text, end="")
         return
-    if arguments.output.exists() and not arguments.overwrite:
-        raise ConfigError(f"{arguments.output} exists: give --overwrite or another -o")
+    require_new(arguments.output, overwrite=arguments.overwrite)
     arguments.output.write_text(text, encoding="utf-8")

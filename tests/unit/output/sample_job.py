@@ -18,7 +18,7 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
 
 # What may differ between two files of the same run; `trajectory` is an axis without coordinates.
-VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "trajectory")
+VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "progress/seal", "trajectory")
 
 
 class Shared:
@@ -221,8 +221,7 @@ def contents(path: Path) -> dict[str, bytes]:
     def note(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset) and not name.startswith(VOLATILE):
             value = np.asarray(item[()])
-            text = value.dtype.kind == "O"
-            found[name] = repr(value.tolist()).encode() if text else value.tobytes()
+            found[name] = value.tobytes()
 
     with h5py.File(path, "r") as file:
         file.visititems(note)

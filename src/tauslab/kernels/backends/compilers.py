@@ -107,7 +107,7 @@ def cpu_features() -> str:
     """What `NATIVE` depends on: the processor's model and feature flags."""
     wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     first = text.split("\n\n")[0].splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tauslab.model.damaged import could_not_read
 from tauslab.model.errors import InputFileError, OutputError
+from tauslab.runner.output.targets import what_is_not_a_file
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
 
@@ -74,6 +75,7 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
         disk.create(temporary)
         build(temporary)
         _sync_path(temporary, disk)
+        _require_file(path)
         disk.replace(temporary, path)
         _sync_path(path.parent, disk)
     except OSError as error:
@@ -88,6 +90,13 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
             raise
         # So HDF5 ends when it closes a file that it could not write.
         raise write_error(path, error) from error
+
+
+def _require_file(path: Path) -> None:
+    """Refuse to replace what was put there since the run began, and is no plain file."""
+    kind = what_is_not_a_file(path)
+    if kind is not None:
+        raise OSError(f"it is {kind}")
 
 
 def _sync_path(path: Path, disk: Disk) -> None:

@@ -17,12 +17,13 @@ from tauslab.runner.output.layout import Accumulators, Layout, RowArray
 from tauslab.runner.output.merge import publish_compressed
 from tauslab.runner.output.parts import MERGE_BYTES
 from tauslab.runner.output.resume import parts_folder
-from tauslab.runner.output.rows import MARKS, row_names
+from tauslab.runner.output.rows import CHECKSUMS, MARKS, RunningSums, row_names
 from tauslab.runner.output.schema import (
     PROFILE_COLUMNS,
     TEXT,
     Contents,
     file_specs,
+    finished_specs,
     root_attributes,
     row_spec,
 )
@@ -157,14 +158,17 @@ def _publish_copied(
     attributes: dict[str, Any],
     disk: Disk,
 ) -> None:
-    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    specs = finished_specs(layout, contents)
 
     def build(temporary: Path) -> None:
         build_file(temporary, specs, attributes, disk)
-        target = RawFile(temporary, row_names(layout), disk)
+        target = RawFile(temporary, [*row_names(layout), CHECKSUMS], disk)
+        sums = RunningSums(layout)
         try:
             for array, start, rows in _all_rows(layout, pieces):
                 target.write(array.name, start * array.row_bytes, rows)
+                sums.add(array.name, start, rows)
+            target.write(CHECKSUMS, 0, sums.values)
         finally:
             target.close()
 
@@ -202,7 +206,10 @@ def _publish_view(
     attributes: dict[str, Any],
     disk: Disk,
 ) -> None:
-    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    sums = RunningSums(layout)
+    for array, start, values in _all_rows(layout, pieces):  # blocks are cut anew
+        sums.add(array.name, start, values)
+    specs = finished_specs(layout, {**contents, CHECKSUMS: sums.values})
     rows = {array.name: array for array in layout.row_arrays()}
     own = [spec for spec in specs if spec.name not in rows]
     starts = accumulate((piece.rows for piece in pieces[:-1]), initial=0)
@@ -219,7 +226,10 @@ def _publish_view(
             create_view(file, spec, rows[spec.name].fill, mappings)
         attach_scales(file, views)
 
-    publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
+    def build(temporary: Path) -> None:
+        build_file(temporary, own, attributes, disk, add_views, opened=rows)
+
+    publish(path, disk, build)
 
 
 def _adopt(path: Path, start: int, piece: Piece, disk: Disk) -> dict[str, str]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.checking.lattice import chunk_sum
 from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.lattice_frames import make_frames
+from tauslab.runner.output.lattice_frames import FrameSums, make_frames
 from tauslab.runner.output.lattice_layout import lead_of
 from tauslab.runner.output.lattice_parts import CHECKPOINT, Piece
 
@@ -29,7 +30,7 @@ class EarlyFrames:
     Attributes
     ----------
     done
-        Places of the frames that are in it.
+        Places of the frames that are in it, with the checksums of their chunks.
     changed
         Whether hooks changed site types in one of them.
     """
@@ -38,7 +39,7 @@ class EarlyFrames:
         self._path = early_path(path)
         self._task, self._chunk, self._disk = task, chunk, disk
         self._open: Hdf5OnDisk | None = None
-        self.done: set[tuple[int, ...]] = set()
+        self.done: FrameSums = {}
         self.changed = False
 
     def add(self, piece: Piece, chunks: Sequence[bytes]) -> None:
@@ -52,7 +53,7 @@ class EarlyFrames:
         for index, data in enumerate(chunks):
             particles.id.write_direct_chunk((*where, index * self._chunk, 0, 0, 0), data)
         opened.sync()  # now and not all at the end
-        self.done.add(where)
+        self.done[where] = [chunk_sum(data) for data in chunks]
         self.changed |= piece.hooks.sites is not None
 
     def _opened(self) -> Hdf5OnDisk:

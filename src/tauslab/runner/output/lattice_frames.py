@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,14 @@ from tauslab.kernels.lattice_lowering import LoweredLattice
 from tauslab.model.errors import OutputError
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.lattice_layout import lead_of
-from tauslab.runner.output.lattice_parts import LEVEL, PartName, covering, packed
+from tauslab.runner.output.lattice_parts import LEVEL, PartName, covering, open_part, packed
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
+FrameSums = dict[tuple[int, ...], list[int]]  # of each chunk, by the frame's place
 Cover = Sequence[tuple[Path, int, int]]  # parts, and which of their planes
 _GZIP: dict[str, Any] = {"compression": "gzip", "compression_opts": LEVEL}
 
@@ -39,14 +41,14 @@ def join_frames(
     task: LatticeTask,
     parts: Sequence[PartName],
     chunk: int,
-    early: tuple[Collection[tuple[int, ...]], bool] = ((), False),
+    early: tuple[FrameSums, bool] = ({}, False),
 ) -> None:
     """Write ``/lattice`` of a file; chunks of `chunk` planes are copied as they are.
 
     Parameters
     ----------
     early
-        Places of frames that are in the file, and whether hooks changed site types in one.
+        Checksums of frames that are in the file, and whether hooks changed site types in one.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def join_frames(
         A write failed.
     """
     file = opened.file
-    lattice, lead, (done, changed) = task.lattice, lead_of(task), early
+    lattice, lead, (sums, changed) = task.lattice, lead_of(task), (dict(early[0]), early[1])
     times, shape = task.frame_times, lattice.shape
     covers = _covers(task, parts)
     if "lattice/particles" not in file:
@@ -64,8 +66,9 @@ def join_frames(
     particles, time = file["lattice/particles"], file["lattice/time"]
     ones = (1,) * (len(lead) + 1)
     for where, cover in covers.items():
-        if where not in done:
-            changed |= _join_frame(particles, where, cover, chunk)
+        if where not in sums:
+            sums[where] = [0] * -(-shape[0] // chunk)
+            changed |= _join_frame(particles, where, cover, chunk, sums[where])
             opened.check()
     layouts = len(times) if changed else 1
     sites = file.create_dataset(
@@ -77,6 +80,11 @@ def join_frames(
             _join_sites(sites, where, cover if changed else (), lattice, chunk)
             opened.check()
     _attach_axes(file, particles, sites, time if changed else None)
+    stored = np.zeros(chunk_grid(particles), "<u4")
+    for where, found in sums.items():
+        stored[where] = np.reshape(found, stored.shape[len(where) :])
+    file["lattice/checksums"] = stored
+    file["lattice/site_checksums"] = chunk_sums(sites)
 
 
 def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...], Cover]:
@@ -102,18 +110,16 @@ def _join_sites(
     chunk: int,
 ) -> None:
     """Write site types: the model's, and then those of parts in which hooks have changed some."""
-    import h5py
-
     for z in range(0, lattice.shape[0], chunk):
         end = min(z + chunk, lattice.shape[0])
         sites[(*where, slice(z, end))] = lattice.sites(z, end)
     for path, begin, end in cover:
-        with h5py.File(path, "r") as source:
-            first = int(source.attrs["begin"])
-            for z in range(begin, end if "sites" in source else begin, chunk):
+        with open_part(path) as source:
+            first, changed = int(source.attributes["begin"]), source.sites
+            for z in range(begin, begin if changed is None else end, chunk):
                 some = slice(z, min(z + chunk, end))
                 own = slice(some.start - first, some.stop - first)
-                sites[(*where, some)] = source["sites"][own]
+                sites[(*where, some)] = changed[own]
 
 
 def _join_frame(
@@ -121,22 +127,23 @@ def _join_frame(
     where: tuple[int, ...],
     cover: Cover,
     chunk: int,
+    sums: list[int],
 ) -> bool:
     """Copy a frame: whole chunks as they are, those that slabs share put together anew.
 
-    Returns whether hooks had changed site types.
+    Returns whether hooks had changed site types; `sums` gets the checksums of the chunks.
     """
-    import h5py
-
     planes, changed = particles.shape[-4], False
     shared: dict[int, Any] = {}
     for path, begin, end in cover:
-        with h5py.File(path, "r") as source:
-            stored, first = source["particles"], int(source.attrs["first"])
-            changed |= "sites" in source
+        with open_part(path) as source:
+            stored, first = source.particles, int(source.attributes["first"])
+            changed |= source.sites is not None
             for z in range(begin // chunk * chunk, end, chunk):
                 if begin <= z and end >= min(z + chunk, planes):
-                    _, data = stored.id.read_direct_chunk((z - first, 0, 0, 0))
+                    data = stored.chunk(((z - first) // chunk, 0, 0, 0))
+                    assert data is not None  # each is taken once
+                    sums[z // chunk] = chunk_sum(data)
                     particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
                     continue
                 low, high = max(z, begin), min(z + chunk, end)
@@ -145,6 +152,7 @@ def _join_frame(
                 shared[z][low - z : high - z] = stored[low - first : high - first]
                 if high == min(z + chunk, planes):
                     data = packed(shared.pop(z), chunk)
+                    sums[z // chunk] = chunk_sum(data)
                     particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
     return changed
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.lattice_job import LatticeTask
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION, TEXT, DatasetSpec
+from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
+from tauslab.runner.output.schema import TEXT, DatasetSpec
 
 Array = npt.NDArray[Any]
-MARKS = "progress/samples"
-COMPLETE = "progress/complete"
-COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow")
 MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption
 _CHUNK_BYTES = 1 << 20
 
@@ -83,9 +82,12 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         ("overflow", (), ()),
     ):
         specs.append(
-            DatasetSpec(name, (*lead, samples, *shape), "<i8", (*axes, "time", *own), fill=-1)
+            DatasetSpec(
+                name, (*lead, samples, *shape), "<i8", (*axes, "time", *own), fill=-1, opened=True
+            )
         )
     marks = np.zeros(task.options.replicas, "<i8")
-    specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks))
-    specs.append(DatasetSpec(COMPLETE, (), "|u1"))
+    specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
+    specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))
+    specs.append(DatasetSpec(CHECKSUMS, (len(marks), samples), "<u4", opened=True))
     return [spec.filled(contents) for spec in specs]

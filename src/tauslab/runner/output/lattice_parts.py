@@ -13,7 +13,8 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,10 +24,14 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice_state import LatticeState
 from tauslab.kernels.waiting import WAITING
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
+from tauslab.model.hdf5_text import put_attributes, put_text
+from tauslab.model.seals import FORMAT, SealedFile, seal
 from tauslab.runner.output.buffers import Hdf5OnDisk
+from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
+from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.schema import FORMAT
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -204,21 +209,23 @@ def write_part(
             file[f"waiting/{name}"] = state.waiting[name]
         file["fired"] = state.fired
         file["rates"] = piece.hooks.rates
-        file["memory"] = json.dumps(piece.hooks.memory)
+        put_text(file, "memory", json.dumps(piece.hooks.memory))
         if piece.hooks.sites is not None:
             file.create_dataset(
                 "sites", data=piece.hooks.sites, compression="gzip", compression_opts=LEVEL
             )
-        file.attrs.update(
-            format=FORMAT, kind=_KIND, step=state.step, spills=state.spills, frame=piece.number,
-            replica=piece.replica, begin=piece.begin, end=piece.end,
-            first=piece.begin // planes * planes, **identity,
-        )  # fmt: skip
+        put_attributes(file, {
+            "format": FORMAT, "kind": _KIND, "step": state.step, "spills": state.spills,
+            "frame": piece.number, "replica": piece.replica, "begin": piece.begin,
+            "end": piece.end, "first": piece.begin // planes * planes, **identity,
+        })  # fmt: skip
+        file["checksums"] = np.array([chunk_sum(data) for data in chunks], "<u4")
+        seal(file, {"particles"})
 
 
 def check_part(path: Path, identity: Mapping[str, Any]) -> None:
     """Refuse a part that is unreadable or of another run, with an `InputFileError`."""
-    _reading(path, identity, lambda file: file["particles"].shape)
+    _reading(path, identity, lambda part: part.particles.shape)
 
 
 def read_planes(
@@ -233,33 +240,65 @@ def read_planes(
     """
     path, begin, end = part
 
-    def read(file: h5py.File) -> tuple[LatticeState, HookState]:
+    def read(found: OpenPart) -> tuple[LatticeState, HookState]:
+        file, attributes = found.file, found.attributes
         waiting = np.zeros(len(file["waiting/site"]), WAITING)
         for name in ("site", "age", "particle"):
             waiting[name] = file[f"waiting/{name}"][...]
         plane = waiting["site"] // np.uint64(plane_sites)
-        first = int(file.attrs["first"])
-        if not file.attrs["begin"] <= begin < end <= file.attrs["end"]:
+        first = int(attributes["first"])
+        if not attributes["begin"] <= begin < end <= attributes["end"]:
             raise KeyError(f"planes {begin} to {end - 1}")
         state = LatticeState(
-            file["particles"][begin - first : end - first],
-            waiting[(plane >= begin) & (plane < end)], int(file.attrs["step"]),
-            file["fired"][...], int(file.attrs["spills"]),
+            found.particles[begin - first : end - first],
+            waiting[(plane >= begin) & (plane < end)], int(attributes["step"]),
+            file["fired"][...], int(attributes["spills"]),
         )  # fmt: skip
-        own = slice(begin - int(file.attrs["begin"]), end - int(file.attrs["begin"]))
-        sites = file["sites"][own] if "sites" in file else None
+        own = slice(begin - int(attributes["begin"]), end - int(attributes["begin"]))
+        sites = None if found.sites is None else found.sites[own]
         return state, HookState(file["rates"][...], json.loads(file["memory"][()]), sites)
 
     return _reading(path, identity, read)
 
 
-def _reading(path: Path, identity: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-    import h5py
+@dataclass(frozen=True)
+class OpenPart:
+    """A part that is open and was compared with its checksums; particles are as they are read."""
 
+    file: h5py.File
+    attributes: Mapping[str, Any]
+    particles: VerifiedChunks
+    sites: Any
+
+
+@contextmanager
+def open_part(path: Path) -> Iterator[OpenPart]:
+    """Open a part for reading.
+
+    Raises
+    ------
+    InputFileError
+        It is not what was written.
+    """
+    with reading(path, InputFileError), open_hdf5(path) as file:
+        sealed = SealedFile(path, file)
+        for name in sealed.names:
+            sealed.require(name)
+        if "particles" not in sealed.names or "checksums" not in sealed.names:
+            raise sealed.damaged("it has no particles, or no checksums of them")
+        particles, sums = file["particles"], file["checksums"][()]
+        if particles.chunks is None or sums.size != np.prod(chunk_grid(particles)):
+            raise sealed.damaged("its particles have not a checksum for each chunk")
+        verified = VerifiedChunks(path, particles, sums.reshape(chunk_grid(particles)))
+        sites = file["sites"] if "sites" in sealed.names else None
+        yield OpenPart(file, sealed.attributes, verified, sites)
+
+
+def _reading(path: Path, identity: Mapping[str, Any], read: Callable[[OpenPart], T]) -> T:
     try:
-        with h5py.File(path, "r") as file:
-            _check_identity(path, file.attrs, identity)
-            return read(file)
+        with open_part(path) as part:
+            _check_identity(path, part.attributes, identity)
+            return read(part)
     except InputFileError:
         raise
     except (OSError, KeyError, ValueError) as error:

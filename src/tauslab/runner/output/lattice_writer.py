@@ -18,17 +18,26 @@ import numpy as np
 
 from tauslab.kernels.lattice_state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
+from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.lattice_file import write_model_group
+from tauslab.model.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.buffers import Hdf5OnDisk
-from tauslab.runner.output.disk import Disk, publish, write_error
-from tauslab.runner.output.lattice_early import EarlyFrames, early_path
-from tauslab.runner.output.lattice_frames import join_frames
-from tauslab.runner.output.lattice_layout import (
+from tauslab.runner.output.checking.lattice import (
+    CHECKSUMS,
     COMPLETE,
     COUNTED,
+    FRAMES,
     MARKS,
+    CheckedLattice,
+    sample_sum,
+)
+from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.disk import Disk, publish, write_error
+from tauslab.runner.output.lattice_early import EarlyFrames, early_path
+from tauslab.runner.output.lattice_frames import FrameSums, join_frames
+from tauslab.runner.output.lattice_layout import (
     MAY_DIFFER,
     lattice_attributes,
     lattice_specs,
@@ -104,19 +113,19 @@ class LatticeWriter:
         InputFileError
             The file or a part to go on from is unreadable, or of another run.
         """
-        import h5py
-
-        with h5py.File(self.path, "r") as file:
+        with open_hdf5(self.path) as file:
+            checked = CheckedLattice(self.path, file)
             wanted_attributes = lattice_attributes(self._task, self._seed)
-            names = {*wanted_attributes, *(n for n in file.attrs if n.startswith("set_"))}
+            names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
             for name in sorted(names - MAY_DIFFER):
-                found, wanted = file.attrs.get(name), wanted_attributes.get(name)
+                found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if found != wanted:
                     raise InputFileError(
                         f"{self.path} was begun with {name} = {found}, not {wanted}: "
                         "--resume goes on with the same model and options only"
                     )
-            complete = bool(file[COMPLETE][()])
+            complete = checked.complete
+            checked.require_samples()
         begun = newest(self._parts(), self._task.lattice.shape[0])
         for state in begun.values():
             for path, _, _ in state.parts:
@@ -125,7 +134,7 @@ class LatticeWriter:
 
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
-        self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE], self._disk)
+        self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
         """Planes ``begin .. end - 1`` of a state to go on from; its sums are of the whole lattice.
@@ -154,7 +163,12 @@ class LatticeWriter:
             row = value[0].size * 8
             if row:
                 self._file.write(name, (replica * n_all + first) * row, value.astype("<i8"))
-        mark = np.array([first + len(samples.spills)], "<i8")
+        count = len(samples.spills)
+        sums = [
+            sample_sum(replica, first + at, (value[at] for value in values)) for at in range(count)
+        ]
+        self._file.write(CHECKSUMS, 4 * (replica * n_all + first), np.array(sums, "<u4"))
+        mark = np.array([first + count], "<i8")
         self._file.write(MARKS, replica * 8, mark)
 
     def make_room(self) -> int:
@@ -224,9 +238,14 @@ class LatticeWriter:
                 shutil.copyfile(self.path, path)
             else:
                 self._join(path)
-            with Hdf5OnDisk(path, self._disk, "r+") as opened:
-                _write_profile(opened.file, profile)
-                opened.file[COMPLETE][()] = 1
+            with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as opened:
+                file = opened.file
+                _write_profile(file, profile)
+                file[COMPLETE][()] = 1
+                for name in (SEALED, SEALS):
+                    if name in file:
+                        del file[name]
+                seal(file, {*COUNTED, MARKS, COMPLETE, CHECKSUMS, *FRAMES} & {*dataset_names(file)})
 
         publish(self.path, self._disk, build)
         self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
@@ -236,9 +255,9 @@ class LatticeWriter:
         import h5py
 
         with h5py.File(self.path, "r") as old:
-            contents = {name: old[name][...] for name in (*COUNTED, MARKS)}
+            contents = {name: old[name][...] for name in (*COUNTED, MARKS, CHECKSUMS)}
         specs = lattice_specs(self._task, contents)
-        early: tuple[set[tuple[int, ...]], bool] = (set(), False)
+        early: tuple[FrameSums, bool] = ({}, False)
         if self._early is not None and self._early.done:
             early = (self._early.done, self._early.changed)
             self._early.become(path)
@@ -246,7 +265,7 @@ class LatticeWriter:
         with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
             file = opened.file
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
-            file.attrs.update(lattice_attributes(self._task, self._seed))
+            put_attributes(file, lattice_attributes(self._task, self._seed))
             write_model_group(file.create_group("model"), self._task.model)
             join_frames(opened, self._task, self._parts(), self._chunk, early)
 
@@ -268,7 +287,8 @@ def _write_profile(file: h5py.File, rows: Sequence[Mapping[str, Any]]) -> None:
     scale.make_scale("rank")
     for name in rows[0]:
         values = [row[name] for row in rows]
-        texts = isinstance(values[0], str)
-        data = np.array([str(v).encode() for v in values] if texts else values)
-        dataset = file.create_dataset(f"profile/{name}", data=data)
+        if isinstance(values[0], str):
+            dataset = put_text(file["profile"], name, [str(v) for v in values])
+        else:
+            dataset = file.create_dataset(f"profile/{name}", data=np.array(values))
         dataset.dims[0].attach_scale(scale)

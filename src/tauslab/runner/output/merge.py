@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.hdf5_text import put_attributes
 from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish
 from tauslab.runner.output.flat import boxes
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.resume import parts_folder
-from tauslab.runner.output.rows import row_names
-from tauslab.runner.output.schema import Contents, file_specs, row_spec
-from tauslab.runner.output.skeleton import attach_scales, build_file, create_dataset
+from tauslab.runner.output.rows import CHECKSUMS, RunningSums, row_names
+from tauslab.runner.output.schema import Contents, finished_specs, row_spec
+from tauslab.runner.output.skeleton import (
+    attach_scales,
+    build_file,
+    create_dataset,
+    seal_specs,
+)
 from tauslab.runner.output.sources import Run, Source, find_runs, read_cells, runs_of_sources
 from tauslab.runner.output.views import Box, Mapped, create_view
 
@@ -38,7 +44,7 @@ def publish_merged(
     disk: Disk,
 ) -> None:
     """Put one plain file with all rows in place of `path`; the parts are left alone."""
-    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    specs = finished_specs(layout, contents)
     names = row_names(layout)
     # Every row is copied before the file gets its name: fill values would be written for nothing.
     specs = [replace(spec, prefill=spec.name not in names) for spec in specs]
@@ -66,7 +72,8 @@ def publish_compressed(
 ) -> None:
     """Put one file with compressed chunks in place of `path`.
 
-    `rows` are those of all arrays in any order, each with the flat number of the first.
+    `rows` are those of all arrays in any order, each with the flat number of the first; in order
+    where `contents` has no checksums of blocks.
 
     Raises
     ------
@@ -77,9 +84,14 @@ def publish_compressed(
     def build(temporary: Path) -> None:
         create_compressed(temporary, layout, contents, attributes, disk, level)
         with Hdf5OnDisk(temporary, disk, "r+") as opened:
+            sums = RunningSums(layout)
             for array, start, values in rows:
                 put_rows(opened.file[array.name], layout, start, values)
+                if CHECKSUMS not in contents:
+                    sums.add(array.name, start, values)
                 opened.check()
+            if CHECKSUMS not in contents:
+                opened.file[CHECKSUMS][...] = sums.values
 
     publish(path, disk, build)
 
@@ -96,11 +108,12 @@ def create_compressed(
     names = row_names(layout)
     specs = [
         replace(spec, compress=level) if spec.name in names and spec.chunks is not None else spec
-        for spec in file_specs(layout, len(contents["profile/device"]), contents=contents)
+        for spec in finished_specs(layout, contents)
     ]
     with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
         attach_scales({spec.name: create_dataset(opened.file, spec) for spec in specs}, specs)
-        opened.file.attrs.update(attributes)
+        put_attributes(opened.file, attributes)
+        seal_specs(opened.file, specs)
 
 
 def put_rows(dataset: Any, layout: Layout, start: int, values: npt.NDArray[Any]) -> None:
@@ -180,7 +193,7 @@ def publish_virtual(
     disk: Disk,
 ) -> None:
     """Put a small file in place of `path` that shows the rows in the parts as one."""
-    specs = file_specs(layout, len(contents["profile/device"]), contents=contents)
+    specs = finished_specs(layout, contents)
     rows = {array.name: array for array in layout.row_arrays()}
     own = [spec for spec in specs if spec.name not in rows]
     runs, folder = find_runs(layout, sources), parts_folder(path).name
@@ -192,7 +205,10 @@ def publish_virtual(
             create_view(file, spec, array.fill, _mappings(layout, array, runs, folder))
         attach_scales(file, views)
 
-    publish(path, disk, lambda temporary: build_file(temporary, own, attributes, disk, add_views))
+    def build(temporary: Path) -> None:
+        build_file(temporary, own, attributes, disk, add_views, opened=rows)
+
+    publish(path, disk, build)
 
 
 def _mappings(

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.seals import SEALS, final_seals
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import slot_bytes
 from tauslab.runner.output.collective import on_root
@@ -275,8 +276,6 @@ class MpioWriter(PartsWriter):
         on_root(self._comm, lambda: self._complete(totals, profile))
 
     def _complete(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
-        import h5py
-
         layout = self._layout
         require_all(self._path, marked_blocks(layout, self._sources(self._run)))
         specs = file_specs(layout, self._comm.size)
@@ -285,16 +284,14 @@ class MpioWriter(PartsWriter):
             for spec in specs
             if spec.dtype != TEXT and spec.allocated and spec.name not in self._names()
         ]
-        # A file of an earlier attempt has a row for each of that attempt's ranks, and if an earlier
-        # version began it, not every column.
-        with h5py.File(self._path, "r") as begun:
-            names = [name for name in names if name in begun]
-        file = RawFile(self._path, names, self._disk)
+        file = RawFile(self._path, [*names, SEALS], self._disk)
+        # A file of an earlier attempt has a row for each of that attempt's ranks.
         rows = file.locations["profile/rank"].group_bytes // 4
-        contents = statistics_contents(layout, totals) | profile_contents(profile[:rows])
+        some = [*profile[:rows], *({} for _ in range(rows - len(profile)))]
+        contents = statistics_contents(layout, totals) | profile_contents(some)
         for name, values in contents.items():
-            if name in file.locations:
-                file.write(name, 0, values)
+            file.write(name, 0, values)
+        file.write(SEALS, 0, final_seals(self._path, contents))
         file.sync()
         file.write(COMPLETE, 0, np.ones(1, np.uint8))
         file.sync()

@@ -46,6 +46,7 @@ from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
 from tauslab.runner.output.skeleton import build_file
 from tauslab.runner.output.sources import (
     Source,
+    block_sums,
     distrust,
     find_runs,
     marked_blocks,
@@ -148,7 +149,7 @@ class PartsWriter:
             self._drop_damaged(run, [self._folder / _ADOPTED])
         if existing is None or existing.storage == "plain":
             attributes = root_attributes(self._layout, "parts", run)
-            specs = file_specs(self._layout, self._comm.size, rows=False)
+            specs = file_specs(self._layout, self._comm.size, rows=False, in_place=True)
             self._publish(self._path, specs, attributes)
         if existing is None:
             remove_parts(self._path, self._disk)
@@ -206,7 +207,7 @@ class PartsWriter:
         start, stop = layout.block_rows(first, first + count)
         rows = slice(start - chunk.start, stop - chunk.start)
         write_rows(segment.file, layout, chunk, slot * layout.block, rows)
-        segment.file.write(CHECKSUMS, 4 * slot, sums)
+        segment.file.write(CHECKSUMS, 4 * slot * sums.shape[1], sums)
         segment.file.write(_BLOCK_IDS, 8 * slot, np.arange(first, first + count, dtype="<i8"))
         write_marks(segment.file, slot, count)
 
@@ -279,6 +280,7 @@ class PartsWriter:
         require_all(self._path, marked_blocks(layout, sources))
         contents = statistics_contents(layout, totals) | profile_contents(profile)
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
+        contents[CHECKSUMS] = block_sums(layout, sources)
         contents[COMPLETE] = np.ones((), np.uint8)
         return sources, contents
 

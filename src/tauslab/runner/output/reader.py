@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,30 +15,35 @@ import numpy.typing as npt
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
+from tauslab.model.seals import SealedFile, safe_attributes
+from tauslab.runner.output.checking.ensemble import checked_ensemble
+from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
+from tauslab.runner.output.checking.verified import VerifiedRows
 from tauslab.runner.output.resume import parts_folder
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
 from tauslab.runner.result import Result
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 
+_ROWS = ("counts", "amounts", "observables", "final", "status")
+_PART = re.compile(r"(?!\.\.?/)[^/\0]+\.parts/[^/\0]+\.h5")  # relative: file and folder may move
 _OTHER_FILES = 256  # that a process may have open besides
 
 
 class FileData(Mapping[str, Any]):
-    """Datasets of an open file by their path, without the leading slash."""
+    """Datasets of an open file by their path, without the leading slash.
 
-    def __init__(self, file: h5py.File) -> None:
-        import h5py
+    Those with a row per trajectory are compared with the checksums of their blocks as they are
+    read, others with their seals when they are first asked for.
+    """
 
-        self._file, self._path = file, file.filename
+    def __init__(self, sealed: SealedFile, file: h5py.File) -> None:
+        self._file, self._path, self._sealed = file, sealed.path, sealed
         self._instead: dict[str, Any] = {}
-        names: list[str] = []
-        file.visititems(
-            lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
-        )
-        self._names = frozenset(names)
+        self._names = frozenset(sealed.names)
+        self._rows = sorted(name for name in self._names if is_row_name(name))
+        self._verified: dict[str, VerifiedRows] = {}
 
     def __getitem__(self, name: str) -> Any:
         """One dataset."""
@@ -45,7 +51,29 @@ class FileData(Mapping[str, Any]):
             raise KeyError(name)
         if self.closed:
             raise InputFileError(f"{self._path} was closed: open it again")
-        return self._instead[name] if name in self._instead else self._file[name]
+        if name in self._instead:
+            return self._instead[name]
+        if name in self._rows:
+            return self._verified.setdefault(name, self._compared(name))
+        self._sealed.require(name)
+        return self._file[name]
+
+    def _compared(self, name: str) -> Any:
+        """The dataset `name`; of a run in parts nothing lies in the file itself."""
+        attributes, dataset = self._sealed.attributes, self._file[name]
+        if name in self._verified or attributes["storage"] == "parts":
+            return self._verified.get(name, dataset)
+        sums = self._file["progress/checksums"][:, self._rows.index(name)]
+        done = self._file["progress/blocks"][()] == 1
+        swept, block = "sweep" in attributes, int(attributes["block"])
+        return VerifiedRows(self._path, name, dataset, sums, done, block, swept=swept)
+
+    def verify(self) -> None:
+        """Compare all that was not compared yet."""
+        for name in self._names:
+            found = self[name]
+            if isinstance(found, VerifiedRows):
+                found.verify()
 
     @property
     def closed(self) -> bool:
@@ -69,11 +97,18 @@ class FileData(Mapping[str, Any]):
         return len(self._names)
 
 
-def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:
-    """Open a result file for reading; nothing but names and attributes is read yet.
+def is_row_name(name: str) -> bool:
+    """Whether a dataset has a row per trajectory."""
+    return name in _ROWS or name.startswith("summary/")
 
-    An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks` tells
-    what is there.
+
+def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:
+    """Open a result file for reading; of large arrays nothing is read yet.
+
+    What the file says of itself is compared with what it holds, and whatever is at most 1 MiB with
+    its checksum; larger arrays are compared as they are read, those with a row per trajectory block
+    by block. An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks`
+    tells what is there.
 
     Parameters
     ----------
@@ -83,75 +118,33 @@ def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Resul
     Raises
     ------
     InputFileError
-        The file is missing, damaged, of another program or of a later format, or one of the parts
-        that it is made of is missing or more than this process may open: HDF5 would show such parts
-        as fill values, in silence.
+        The file is missing, damaged, of another program or version, or one of the parts that it is
+        made of is missing or more than this process may open: HDF5 would show such parts as fill
+        values, in silence.
     """
     path = Path(path)
-    file = _open(path)
+    file = open_hdf5(path)
     try:
         with reading(path, InputFileError):
-            _check_format(path, file)
-            data = FileData(file)
-            storage = file.attrs.get("storage")
+            sealed = checked_ensemble(path, file)
+            data = FileData(sealed, file)
+            storage = sealed.attributes["storage"]
             if storage != "plain":
                 allow_parts(path)
             if storage != "plain" and not checked:
-                _check_parts(path, data, file.attrs.get("run"))
+                _check_parts(path, file, data, sealed)
             if storage == "parts":
-                data.show("progress/blocks", _marks_in_parts(path, file))
-            return Result(data, dict(file.attrs), path, file.close)
+                data.show("progress/blocks", _marks_in_parts(path, file, sealed))
+            return Result(data, sealed.attributes, path, file.close)
     except BaseException:
         file.close()
         raise
 
 
-def _open(path: Path) -> h5py.File:
-    import h5py
-
-    if not path.exists():
-        raise InputFileError(f"{path}: there is no such file")
-    if not path.is_file():
-        raise InputFileError(f"{path} is not a file")
-    if not os.access(path, os.R_OK):
-        raise InputFileError(f"{path} cannot be read: permission denied")
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        reason = str(error)
-        if "truncated" in reason:
-            raise InputFileError(f"{path} is truncated: {reason}") from None
-        if not h5py.is_hdf5(path):
-            raise InputFileError(f"{path} is not an HDF5 file, so not a result") from None
-        raise InputFileError(f"{path} cannot be opened: {reason}") from None
-
-
-_OTHER_KINDS = {"rdme": "a lattice run", "dbn": "a dynamic Bayesian network"}
-
-
-def _check_format(path: Path, file: h5py.File) -> None:
-    found = file.attrs.get("format")
-    if isinstance(found, bytes):
-        found = found.decode()
-    if found != FORMAT:
-        raise InputFileError(
-            f"{path} is not a result of tauslab: attribute 'format' is {found!r}, not {FORMAT!r}"
-        )
-    method = file.attrs.get("method", "")
-    kind = _OTHER_KINDS.get(method.decode() if isinstance(method, bytes) else method)
-    if kind is not None:
-        raise InputFileError(f"{path} holds {kind}, not an ensemble of trajectories")
-    version = int(file.attrs.get("format_version", 0))
-    if not 1 <= version <= FORMAT_VERSION:
-        raise InputFileError(
-            f"{path} has format version {version}; this tauslab reads 1 to {FORMAT_VERSION}"
-        )
-
-
-def _marks_in_parts(path: Path, file: h5py.File) -> npt.NDArray[np.uint8]:
+def _marks_in_parts(path: Path, file: h5py.File, sealed: SealedFile) -> npt.NDArray[np.uint8]:
     """Marks of an unfinished run of several ranks, which lie in its parts."""
     marks: npt.NDArray[np.uint8] = file["progress/blocks"][()]
-    run = file.attrs["run"]
+    run = sealed.attributes["run"]
     for where in sorted(parts_folder(path).glob("*.h5")):
         try:
             _note_marks(where, run, marks)
@@ -161,13 +154,17 @@ def _marks_in_parts(path: Path, file: h5py.File) -> npt.NDArray[np.uint8]:
 
 
 def _note_marks(where: Path, run: Any, marks: npt.NDArray[np.uint8]) -> None:
-    with _open(where) as part:
-        if part.attrs.get("run") != run or "progress/blocks" not in part:
+    with open_hdf5(where) as part, ended_by_signals():
+        if safe_attributes(part).get("run") != run:
+            return
+        names = SealedFile(where, part).names
+        if "progress/blocks" not in names:
             return
         done = part["progress/blocks"][()] == 1
         # A part without ids was the whole file of an earlier attempt on one rank.
-        ids = part.get("progress/block_ids", np.arange(len(done)))
-        marks[ids[()][done]] = 1
+        ids = part["progress/block_ids"] if "progress/block_ids" in names else np.arange(len(done))
+        found = ids[()][done]
+        marks[found[(found >= 0) & (found < len(marks))]] = 1
 
 
 def allow_parts(path: Path) -> None:
@@ -192,24 +189,25 @@ def allow_parts(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def _check_parts(path: Path, data: FileData, run: Any) -> None:
+def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile) -> None:
     """Every file behind a virtual dataset must be there, readable, whole and of the same run."""
-    import h5py
-
     parts: set[str] = set()
+    run = sealed.attributes["run"]
     for name in data:
-        dataset = data[name]
+        dataset = file[name]
         if dataset.is_virtual:
             parts.update(source.file_name for source in dataset.virtual_sources())
-    for part in sorted(parts - {"."}):
+    for part in sorted(parts):
+        if _PART.fullmatch(part) is None:
+            raise sealed.damaged(f"it shows data of {part!r}, which is no part of it")
         where = path.parent / part
         if not where.is_file():
             raise InputFileError(
                 f"{path} is spread over several files and one of them, {part}, is missing"
             )
         try:
-            with h5py.File(where, "r") as file:
-                found = file.attrs.get("run")
+            with open_hdf5(where) as opened, ended_by_signals():
+                found = safe_attributes(opened).get("run")
         except OSError as error:
             raise InputFileError(
                 f"{path} is spread over several files and one of them, {part}, "

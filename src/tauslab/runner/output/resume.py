@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +13,10 @@ import numpy as np
 
 from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
+from tauslab.runner.output.checking.ensemble import checked_ensemble
+from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.layout import Layout
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
+from tauslab.runner.output.targets import require_place
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -59,11 +61,11 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         return None
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
-    with _open(path) as file:
-        _require_same(file, path, layout, "--resume")
-        attributes = {key: str(file.attrs[key]) for key in ("storage", "run")}
+    with _open(path) as (file, attributes):
+        _require_same(file, attributes, path, layout, "--resume")
         return Existing(
-            **attributes,
+            storage=str(attributes["storage"]),
+            run=str(attributes["run"]),
             complete=bool(file["progress/complete"][()] == 1),
             shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
         )
@@ -84,26 +86,6 @@ def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
         raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
 
 
-def require_place(path: Path) -> None:
-    """Refuse a path where no file can be made.
-
-    Raises
-    ------
-    ConfigError
-        The folder is missing or not writable, the path is a folder, or its name is too long.
-    """
-    folder = path.parent
-    try:
-        if not folder.is_dir():
-            raise ConfigError(f"{path}: the folder {folder} does not exist")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ConfigError(f"{path}: the folder {folder} is not writable")
-        if path.is_dir():
-            raise ConfigError(f"{path} is a folder; -o takes the name of a file")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
-
-
 def require_same_run(path: Path, layout: Layout, option: str) -> None:
     """Refuse what is not the run of the layout, in blocks of whatever size.
 
@@ -112,12 +94,15 @@ def require_same_run(path: Path, layout: Layout, option: str) -> None:
     ConfigError
         It holds another run; the message names what differs, and `option`.
     """
-    with _open(path) as file:
-        _require_same(file, path, replace(layout, block=int(file.attrs["block"])), option)
+    with _open(path) as (file, attributes):
+        same = replace(layout, block=int(attributes["block"]))
+        _require_same(file, attributes, path, same, option)
 
 
-def _require_same(file: h5py.File, path: Path, layout: Layout, option: str) -> None:
-    for name, found, wanted in _differences(file, layout):
+def _require_same(
+    file: h5py.File, attributes: Mapping[str, Any], path: Path, layout: Layout, option: str
+) -> None:
+    for name, found, wanted in _differences(file, attributes, layout):
         raise ConfigError(
             f"{path} holds another run: its {name} is {_short(found)}, "
             f"not {_short(wanted)}; {option} needs the same job"
@@ -146,42 +131,26 @@ def existing_text(path: Path, name: str) -> str | None:
     """
     if not path.exists():
         return None
-    with _open(path) as file:
-        return str(file.attrs[name]) if name in file.attrs else None
+    with _open(path) as (_, attributes):
+        return str(attributes[name]) if name in attributes else None
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[h5py.File]:
-    with reading(path, ConfigError), _opened(path) as file:
-        yield file
+def _open(path: Path) -> Iterator[tuple[h5py.File, Mapping[str, Any]]]:
+    """The file of an ensemble, checked, and its attributes."""
+    with reading(path, ConfigError), open_hdf5(path, ConfigError) as file:
+        yield file, checked_ensemble(path, file, ConfigError).attributes
 
 
-def _opened(path: Path) -> h5py.File:
-    import h5py
-
-    try:
-        file = h5py.File(path, "r")
-    except OSError:
-        raise ConfigError(f"{path} cannot be resumed: it is not an HDF5 file") from None
-    if file.attrs.get("format") != FORMAT or "block" not in file.attrs:
-        file.close()
-        raise ConfigError(f"{path} cannot be resumed: it is not a result of tauslab")
-    if file.attrs["format_version"] != FORMAT_VERSION:
-        version = file.attrs["format_version"]
-        file.close()
-        raise ConfigError(
-            f"{path} cannot be resumed: it has format version {version}, not {FORMAT_VERSION}"
-        )
-    return file
-
-
-def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
+def _differences(
+    file: h5py.File, attributes: Mapping[str, Any], layout: Layout
+) -> Iterator[tuple[str, Any, Any]]:
     """Name, value in the file and value wanted, of everything that differs."""
-    yield from _sweep_differences(file, layout)
+    yield from _sweep_differences(file, attributes, layout)
     wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
     wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
     for key, value in wanted.items():
-        found = _plain(file.attrs.get(key))
+        found = attributes.get(key)
         if found != value:
             yield key, found, value
     times = file["time"][()]
@@ -202,9 +171,11 @@ def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, An
             yield f"scale of the {group.name}", file[key][()].tolist(), scale
 
 
-def _sweep_differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
+def _sweep_differences(
+    file: h5py.File, attributes: Mapping[str, Any], layout: Layout
+) -> Iterator[tuple[str, Any, Any]]:
     sweep = layout.sweep or {}
-    found = str(file.attrs.get("sweep", ""))
+    found = str(attributes.get("sweep", ""))
     if found != ",".join(sweep):
         yield "sweep", found or "of no name", ",".join(sweep) or "of no name"
         return
@@ -215,10 +186,6 @@ def _sweep_differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, A
         elif not np.array_equal(stored, values):
             point = int(np.flatnonzero(stored != values)[0])
             yield f"value of {name} at point {point}", float(stored[point]), float(values[point])
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _short(value: Any) -> str:

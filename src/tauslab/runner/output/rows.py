@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,43 @@ def row_names(layout: Layout) -> list[str]:
 
 
 def block_checksums(layout: Layout, chunk: Chunk) -> npt.NDArray[np.uint32]:
-    """Checksums of the blocks of a chunk, ``[block]``."""
+    """Checksums of the blocks of a chunk, ``[block, array]``, arrays by their names."""
     first, end = chunk_blocks(layout, chunk)
-    sums = np.zeros(end - first, np.uint32)
+    names = sorted(row_names(layout))
+    sums = np.zeros((end - first, len(names)), np.uint32)
     for block in range(first, end):
         start, stop = (row - chunk.start for row in layout.block_rows(block, block + 1))
-        parts = (chunk.arrays[array.name][start:stop] for array in layout.row_arrays())
-        sums[block - first] = checksum(block, parts)
+        for column, name in enumerate(names):
+            sums[block - first, column] = checksum(block, chunk.arrays[name][start:stop])
     return sums
 
 
-def checksum(block: int, arrays: Iterable[npt.NDArray[Any]]) -> int:
-    """CRC-32 of a block's number and the bytes of its arrays, one after the other."""
+def checksum(block: int, rows: npt.NDArray[Any]) -> int:
+    """CRC-32 of a block's number and the bytes of its rows of an array."""
     value = zlib.crc32(block.to_bytes(8, "little"))
-    for array in arrays:
-        data = np.ascontiguousarray(array).reshape(-1)
-        value = zlib.crc32(data.view(np.uint8).data, value) if data.size else value
-    return value
+    data = np.ascontiguousarray(rows).reshape(-1)
+    return zlib.crc32(data.view(np.uint8).data, value) if data.size else value
+
+
+class RunningSums:
+    """Checksums ``[block, array]`` of rows that come in order, each array's one after another."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._columns = {name: at for at, name in enumerate(sorted(row_names(layout)))}
+        self.values = np.zeros((layout.n_blocks, len(self._columns)), np.uint32)
+        for block in range(layout.n_blocks):
+            self.values[block] = zlib.crc32(block.to_bytes(8, "little"))
+
+    def add(self, name: str, start: int, rows: npt.NDArray[Any]) -> None:
+        """Take in rows of an array; `start` is the flat number of the first."""
+        column, block, stop = self._columns[name], self._layout.block, start + len(rows)
+        for number in range(start // block, -(-stop // block)):
+            part = rows[max(0, number * block - start) : (number + 1) * block - start]
+            data = np.ascontiguousarray(part).reshape(-1)
+            if data.size:
+                before = int(self.values[number, column])
+                self.values[number, column] = zlib.crc32(data.view(np.uint8).data, before)
 
 
 def write_rows(file: RawFile, layout: Layout, chunk: Chunk, row: int, rows: slice) -> None:

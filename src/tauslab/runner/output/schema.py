@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.output.layout import Layout, RowArray
 
-FORMAT = "tauslab"
-FORMAT_VERSION = 1
 MOST_CHUNK_BYTES = 8 << 20
 PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake of fill values
 
-# Types that numpy has no name for: variable-length UTF-8, and the enumeration of /status.
+# Types that numpy has no name for: UTF-8 of a fixed length, and the enumeration of /status.
 TEXT = "text"
 STATUS = "status"
 STATUS_VALUES = {
@@ -65,6 +64,9 @@ class DatasetSpec:
         as zero, and the file system need not store them.
     compress
         Level of gzip for its chunks; 0 for none.
+    opened
+        Whether it changes while a run goes on and is not sealed: it has checksums of its own, or
+        is checked by what it says.
     """
 
     name: str
@@ -78,6 +80,7 @@ class DatasetSpec:
     prefill: bool = True
     compress: int = 0
     attributes: tuple[tuple[str, str], ...] = ()
+    opened: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -161,13 +164,18 @@ def file_specs(
     specs += [replace(row_spec(layout, array), allocated=rows) for array in layout.row_arrays()]
     specs += [*_statistics(layout), *_progress(layout), *_profile(n_ranks)]
     if in_place:
-        specs.append(DatasetSpec("progress/checksums", (layout.n_blocks,), "<u4"))
+        specs.append(checksum_spec(layout, layout.n_blocks))
     if checkpoint_bytes:
         specs += checkpoint_specs(checkpoint_bytes)
     name = (("name", layout.model_name),)
     specs.append(DatasetSpec("model/source", (), TEXT, data=layout.model_source, attributes=name))
     specs.append(DatasetSpec("model/canonical", (), TEXT, data=layout.model_canonical))
     return [spec.filled(contents or {}) for spec in specs]
+
+
+def finished_specs(layout: Layout, contents: Contents) -> list[DatasetSpec]:
+    """All datasets of a finished file, with a row of the profile for each rank."""
+    return file_specs(layout, len(contents["profile/device"]), in_place=True, contents=contents)
 
 
 def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
@@ -181,7 +189,14 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
         chunks=chunk_shape(layout, array),
         # The status is small, and tells what is missing wherever rows have no fill values.
         prefill=array.name == "status" or layout.payload_bytes <= PREFILL_BYTES,
+        opened=True,
     )
+
+
+def checksum_spec(layout: Layout, slots: int) -> DatasetSpec:
+    """Checksums ``[slot, array]``, of each block's rows of each array, arrays by their names."""
+    shape = (slots, len(list(layout.row_arrays())))
+    return DatasetSpec("progress/checksums", shape, "<u4", opened=True)
 
 
 def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
@@ -195,15 +210,17 @@ def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
     ]
     return [
         *(replace(spec, chunks=None) for spec in specs),
-        DatasetSpec("progress/block_ids", (slots,), "<i8", fill=-1),
-        DatasetSpec("progress/blocks", (slots,), "|u1"),
-        DatasetSpec("progress/checksums", (slots,), "<u4"),
+        DatasetSpec("progress/block_ids", (slots,), "<i8", fill=-1, opened=True),
+        DatasetSpec("progress/blocks", (slots,), "|u1", opened=True),
+        checksum_spec(layout, slots),
     ]
 
 
 def checkpoint_specs(slot_bytes: int) -> list[DatasetSpec]:
     """The two alternating slots for statistics."""
-    return [DatasetSpec(name, (slot_bytes,), "|u1", (name,)) for name in CHECKPOINT_SLOTS]
+    return [
+        DatasetSpec(name, (slot_bytes,), "|u1", (name,), opened=True) for name in CHECKPOINT_SLOTS
+    ]
 
 
 def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
@@ -319,9 +336,10 @@ def _lead_axes(layout: Layout) -> tuple[str, ...]:
 
 
 def _progress(layout: Layout) -> Iterator[DatasetSpec]:
-    yield DatasetSpec("progress/blocks", (layout.n_blocks,), "|u1", ("progress/blocks",))
+    name = "progress/blocks"
+    yield DatasetSpec(name, (layout.n_blocks,), "|u1", (name,), opened=True)
     yield DatasetSpec("progress/block_size", (), "<i8", data=np.int64(layout.block))
-    yield DatasetSpec("progress/complete", (), "|u1")
+    yield DatasetSpec("progress/complete", (), "|u1", opened=True)
 
 
 def _profile(n_ranks: int) -> Iterator[DatasetSpec]:

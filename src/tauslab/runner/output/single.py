@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.model.errors import OutputError
+from tauslab.model.seals import SEALS, final_seals
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.disk import Disk, publish
@@ -86,14 +87,15 @@ class SingleWriter:
         self.restored = found.restored if existing else None
         self._marked = marked_blocks(layout, [source])
         names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]
-        self._file = RawFile(path, names, disk)
+        self._file = RawFile(path, [*names, SEALS], disk)
         self._slots = CheckpointSlots(self._file, layout, found.generation)
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks and mark them."""
         first, end = chunk_blocks(self._layout, chunk)
         write_rows(self._file, self._layout, chunk, chunk.start, slice(None))
-        self._file.write(CHECKSUMS, 4 * first, block_checksums(self._layout, chunk))
+        sums = block_checksums(self._layout, chunk)
+        self._file.write(CHECKSUMS, 4 * first * sums.shape[1], sums)
         write_marks(self._file, first, end - first)
         self._marked[first:end] = True
 
@@ -114,6 +116,7 @@ class SingleWriter:
         contents = statistics_contents(self._layout, totals) | profile_contents(profile[:1])
         for name, values in contents.items():
             self._file.write(name, 0, values)
+        self._file.write(SEALS, 0, final_seals(self._path, contents))
         self._file.sync()
         self._file.write(COMPLETE, 0, np.ones(1, np.uint8))
         self._file.sync()

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.model.hdf5_text import put_attributes, put_text
+from tauslab.model.seals import seal
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.buffers import PAGE, SparseBuffer
 from tauslab.runner.output.disk import Disk
@@ -39,6 +41,7 @@ def build_file(
     extend: Callable[[h5py.File], None] | None = None,
     *,
     shared: bool = False,
+    opened: Collection[str] = (),
 ) -> None:
     """Write a file with all its datasets and fill values into an empty file.
 
@@ -46,6 +49,8 @@ def build_file(
     ----------
     extend
         Adds more to the file, which may not be large.
+    opened
+        Names of the datasets among those whose values are not sealed.
     shared
         Lay it out for many writers through HDF5: large arrays begin at whole mebibytes, and its
         format has no note of a writer in its head, which a killed one would leave there.
@@ -63,13 +68,14 @@ def build_file(
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
     made: dict[str, Any] = {"libver": ("v110", "v110")}
     if shared:
-        made = {"libver": ("earliest", "v108"), "alignment_threshold": _ALIGNED}
+        made = {"libver": ("v108", "v108"), "alignment_threshold": _ALIGNED}
         made["alignment_interval"] = _ALIGNED
     with h5py.File(image, "w", **made) as file:
         attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
-        file.attrs.update(attributes)
+        put_attributes(file, attributes)
         if extend is not None:
             extend(file)
+        seal_specs(file, specs, opened)
     _store(image, path, disk)
     _fill(path, [spec for spec in specs if spec.needs_filling], disk)
 
@@ -109,15 +115,20 @@ def create_dataset(file: h5py.File, spec: DatasetSpec) -> h5py.Dataset:
     group = file.require_group(spec.name.rpartition("/")[0] or "/")
     name = spec.name.rpartition("/")[2]
     if spec.dtype == TEXT:
-        data = spec.data if isinstance(spec.data, str) else np.array(spec.data, object)
-        dataset = group.create_dataset(name, shape=spec.shape, data=data, dtype=h5py.string_dtype())
+        dataset = put_text(group, name, spec.data)
     else:
         dataset = h5py.Dataset(_create_numbers(group, name, spec))
         if spec.data is not None:
             dataset[...] = spec.data
-    for key, value in spec.attributes:
-        dataset.attrs[key] = value
+    put_attributes(dataset, dict(spec.attributes))
     return dataset
+
+
+def seal_specs(file: h5py.File, specs: Sequence[DatasetSpec], opened: Collection[str] = ()) -> None:
+    """Seal a file that has all its datasets; what has no content yet is sealed in the end."""
+    free = {spec.name for spec in specs if spec.opened or not spec.allocated}
+    empty = {spec.name for spec in specs if spec.data is None} - free
+    seal(file, {*free, *opened}, empty)
 
 
 def hdf5_type(spec: DatasetSpec) -> np.dtype[Any]:

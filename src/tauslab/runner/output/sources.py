@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.seals import SealedFile, safe_attributes
 from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.checkpoint import Checkpoint, decode
 from tauslab.runner.output.disk import Disk
@@ -38,6 +39,8 @@ class Source:
         Those with a right checksum, the newest first.
     damaged
         Slots that are marked and whose checksum is wrong; they do not count in `blocks`.
+    sums
+        Checksums ``[slot, array]`` of the rows, arrays by their names.
     """
 
     path: Path
@@ -45,6 +48,7 @@ class Source:
     rows: tuple[int, ...]
     checkpoints: tuple[Checkpoint, ...]
     damaged: tuple[int, ...] = ()
+    sums: npt.NDArray[np.uint32] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,46 +94,54 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
 
     try:
         with h5py.File(path, "r") as file:
-            if file.attrs.get("run") != run:
+            if safe_attributes(file).get("run") != run:
                 return None
-            blocks = np.empty(0, np.int64)
-            if "progress/blocks" in file:
-                marks = file["progress/blocks"][()] == 1
-                ids = file.get("progress/block_ids")
-                numbers = np.arange(len(marks)) if ids is None else ids[()]
-                blocks = np.where(marks, numbers, -1)
-            rows = tuple(file["status"].shape) if "status" in file else (0,)
+            names = SealedFile(path, file, OutputError).names
+            blocks, sums = np.empty(0, np.int64), None
+            if MARKS in names:
+                sums = file[CHECKSUMS][()]
+                blocks = _numbers(file, names, layout)
+            rows = tuple(file["status"].shape) if "status" in names else (0,)
             damaged = _damaged(path, file, layout, blocks) if verify else ()
             blocks[list(damaged)] = -1
-            found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in file]
+            found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in names]
+    except OutputError:  # an OSError too, and a sentence already
+        raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise OutputError(f"{path} cannot be read: {error}") from error
     valid = sorted((c for c in found if c is not None), key=lambda c: -c.generation)
-    return Source(path, blocks, rows, tuple(valid), damaged)
+    return Source(path, blocks, rows, tuple(valid), damaged, sums)
+
+
+def _numbers(file: Any, names: Sequence[str], layout: Layout) -> npt.NDArray[np.int64]:
+    """The block in each slot ``[slot]``; -1 for none that is marked, or that there can be."""
+    marks = file[MARKS][()] == 1
+    found = np.arange(len(marks))
+    if "progress/block_ids" in names:
+        found = file["progress/block_ids"][()]
+    return np.where(marks & (found >= 0) & (found < layout.n_blocks), found, -1)
 
 
 def _damaged(
     path: Path, file: Any, layout: Layout, blocks: npt.NDArray[np.int64]
 ) -> tuple[int, ...]:
     """Marked slots whose rows are not those that were written."""
-    if CHECKSUMS not in file:
+    if MARKS not in file:
         return ()
     found, stored = [], file[CHECKSUMS][()]
-    places = {array.name: locate(file[array.name]) for array in layout.row_arrays()}
+    arrays = sorted(layout.row_arrays(), key=lambda array: array.name)
+    places = {array.name: locate(file[array.name]) for array in arrays}
     with path.open("rb") as raw:
         for slot in np.flatnonzero(blocks >= 0).tolist():
             block = int(blocks[slot])
-            if block >= layout.n_blocks:
-                found.append(slot)
-                continue
             start, stop = layout.block_rows(block, block + 1)
-            parts = []
-            for array in layout.row_arrays():
+            for column, array in enumerate(arrays):
                 first = slot * layout.block * array.row_bytes
                 length = (stop - start) * array.row_bytes
-                parts.append(read_cells(raw, places[array.name], first, length))
-            if checksum(block, parts) != stored[slot]:
-                found.append(slot)
+                cells = read_cells(raw, places[array.name], first, length)
+                if checksum(block, cells) != stored[slot, column]:
+                    found.append(slot)
+                    break
     return tuple(found)
 
 
@@ -160,6 +172,15 @@ def distrust(source: Source, disk: Disk) -> None:
         file.sync()
     finally:
         file.close()
+
+
+def block_sums(layout: Layout, sources: Sequence[Source]) -> npt.NDArray[np.uint32]:
+    """Checksums ``[block, array]`` of the rows as they were written, of all blocks."""
+    sums = np.zeros((layout.n_blocks, len(list(layout.row_arrays()))), np.uint32)
+    for run in find_runs(layout, sources):
+        assert run.source.sums is not None
+        sums[run.block : run.block + run.count] = run.source.sums[run.slot :][: run.count]
+    return sums
 
 
 def marked_blocks(layout: Layout, sources: Sequence[Source]) -> BoolArray:

@@ -1,0 +1,267 @@
+"""Whether the file of a lattice run holds what it says, and what is read of it what was written.
+
+Samples have a checksum each, and so have the compressed chunks of frames; both are compared before
+the first of them is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.damaged import reading
+from tauslab.model.errors import InputFileError, TauslabError
+from tauslab.model.seals import SealedFile
+from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+MARKS = "progress/samples"
+COMPLETE = "progress/complete"
+CHECKSUMS = "progress/checksums"
+COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow")
+FRAMES = {"lattice/particles": "lattice/checksums", "lattice/sites": "lattice/site_checksums"}
+_NEEDED = ("time", "species", "site_type", "reaction", *COUNTED, MARKS, COMPLETE, CHECKSUMS)
+_NUMBERS = {
+    "seed": (0, 2**64 - 1), "steps": (0, 2**63 - 1), "replicas": (1, 2**31 - 1),
+    "count_every": (1, 2**63 - 1), "frame_every": (0, 2**63 - 1),
+    "diffusion_substeps": (0, 2**63 - 1), "reaction_substeps": (0, 2**63 - 1),
+}  # fmt: skip
+_READ = 1 << 10  # samples at a time
+Array = npt.NDArray[Any]
+
+
+def sample_sum(replica: int, sample: int, values: Iterator[Array]) -> int:
+    """CRC-32 of a sample: the numbers of replica and sample, and what is counted."""
+    found = zlib.crc32(replica.to_bytes(8, "little") + sample.to_bytes(8, "little"))
+    for value in values:
+        found = zlib.crc32(np.ascontiguousarray(value, "<i8").tobytes(), found)
+    return found
+
+
+def chunk_sum(data: bytes) -> int:
+    """CRC-32 of a chunk as it lies in the file, compressed."""
+    return zlib.crc32(data)
+
+
+def chunk_grid(dataset: h5py.Dataset) -> tuple[int, ...]:
+    """Number of chunks along every axis."""
+    return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+
+
+def chunk_sums(dataset: h5py.Dataset) -> npt.NDArray[np.uint32]:
+    """Checksums of all chunks, read from the file; the shape is that of the grid of chunks."""
+    dataset.flush()  # a chunk in HDF5's cache is not compressed yet
+    sums = np.zeros(chunk_grid(dataset), np.uint32)
+    for place in np.ndindex(*sums.shape):
+        sums[place] = chunk_sum(_chunk(dataset, place))
+    return sums
+
+
+def _chunk(dataset: h5py.Dataset, place: tuple[int, ...]) -> bytes:
+    corner = tuple(at * size for at, size in zip(place, dataset.chunks, strict=True))
+    data: bytes = dataset.id.read_direct_chunk(corner)[1]
+    return data
+
+
+class VerifiedChunks:
+    """A dataset of compressed chunks that never gives values of a damaged chunk.
+
+    Parameters
+    ----------
+    sums
+        Checksums of the chunks, in the shape of their grid.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dataset: h5py.Dataset,
+        sums: npt.NDArray[np.uint32],
+        kind: type[TauslabError] = InputFileError,
+    ) -> None:
+        self._path, self._dataset, self._sums, self._kind = path, dataset, sums, kind
+        self._left = np.ones(sums.shape, np.bool_)
+
+    def __getattr__(self, name: str) -> Any:
+        """All but the values is the dataset's."""
+        return getattr(self._dataset, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Some values, by whole numbers and slices with step 1.
+
+        Raises
+        ------
+        TauslabError
+            A chunk that they lie in is not what was written.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        sides = []
+        for axis, (size, chunk) in enumerate(
+            zip(self._dataset.shape, self._dataset.chunks, strict=True)
+        ):
+            chosen = keys[axis] if axis < len(keys) else slice(None)
+            if isinstance(chosen, slice):
+                start, stop, _ = chosen.indices(size)
+            else:
+                start = int(chosen) % max(1, size)
+                stop = start + 1
+            sides.append(range(start // chunk, -(-stop // chunk)))
+        for place in itertools.product(*sides):
+            self.chunk(place)
+        return self._dataset[key]
+
+    def chunk(self, place: tuple[int, ...]) -> bytes | None:
+        """A chunk as it lies in the file, by its place in the grid; None if it was compared."""
+        if not self._left[place]:
+            return None
+        try:
+            data = _chunk(self._dataset, place)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self._damaged(place) from error
+        if chunk_sum(data) != int(self._sums[place]):
+            raise self._damaged(place)
+        self._left[place] = False
+        return data
+
+    def _damaged(self, place: tuple[int, ...]) -> TauslabError:
+        return self._kind(
+            f"{self._path} is damaged, or was changed after it had been written: chunk "
+            f"{list(place)} of {self._dataset.name} does not agree with its checksum"
+        )
+
+
+class CheckedLattice:
+    """The open file of a lattice run, checked: names, attributes and datasets.
+
+    Raises
+    ------
+    TauslabError
+        A `kind`: the file is another program's, of another version or kind, or not what was
+        written.
+    """
+
+    def __init__(
+        self, path: Path, file: h5py.File, kind: type[TauslabError] = InputFileError
+    ) -> None:
+        self._path, self._file, self._kind = path, file, kind
+        self._compared = False
+        self._chunks: dict[str, VerifiedChunks] = {}
+        with reading(path, kind), ended_by_signals():
+            found = known_attributes(path, file, kind)
+            if found.get("method") != "rdme":
+                raise kind(f"{path} is not a lattice result: its method is {found.get('method')!r}")
+            self._sealed = SealedFile(path, file, kind)
+            self.attributes: Mapping[str, Any] = self._sealed.attributes
+            for wrong in self._wrong():
+                raise self._sealed.damaged(wrong)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self._sealed.complete
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a dataset."""
+        return name in self._sealed.names
+
+    @property
+    def names(self) -> list[str]:
+        """Datasets in alphabetical order."""
+        return self._sealed.names
+
+    def __getitem__(self, name: str) -> Any:
+        """A dataset, compared with its checksums; frames are when they are read."""
+        if name not in self:
+            raise KeyError(name)
+        if name in COUNTED:
+            self.require_samples()
+        if name in FRAMES:
+            if name not in self._chunks:
+                sums = self._file[FRAMES[name]][()]
+                self._sealed.require(FRAMES[name])
+                self._chunks[name] = VerifiedChunks(self._path, self._file[name], sums, self._kind)
+            return self._chunks[name]
+        self._sealed.require(name)
+        return self._file[name]
+
+    def require_samples(self) -> None:
+        """Compare all samples that were written with their checksums, once.
+
+        Raises
+        ------
+        TauslabError
+            One is not what was written.
+        """
+        if self._compared:
+            return
+        stored, marks = self._file[CHECKSUMS][()], self._file[MARKS][()]
+        replicated = self._file["counts"].ndim == 3
+        for replica, done in enumerate(marks.tolist()):
+            lead = (replica,) if replicated else ()
+            for start in range(0, done, _READ):
+                part = (*lead, slice(start, min(done, start + _READ)))
+                columns = [self._file[name][part] for name in COUNTED]
+                for at in range(len(columns[0])):
+                    sample = start + at
+                    found = sample_sum(replica, sample, (column[at] for column in columns))
+                    if found != int(stored[replica, sample]):
+                        raise self._sealed.damaged(
+                            f"sample {sample} of replica {replica} does not agree with its checksum"
+                        )
+        self._compared = True
+
+    def _wrong(self) -> Iterator[str]:
+        """What does not agree, the first of which is told."""
+        names, attributes, file = self._sealed.names, self.attributes, self._file
+        yield from (f"it has no /{name}" for name in _NEEDED if name not in names)
+        for name, (least, most) in _NUMBERS.items():
+            value = attributes.get(name)
+            if not isinstance(value, int) or not least <= value <= most:
+                yield f"its attribute {name!r} is {value!r}, not a whole number from {least} on"
+        for name in ("step", "max_hop"):
+            value = attributes.get(name)
+            if not isinstance(value, float) or not 0 < value < np.inf:
+                yield f"its attribute {name!r} is {value!r}, not a positive number"
+        for name in ("model_sha256", "command", "tauslab_version"):
+            if not isinstance(attributes.get(name), str):
+                yield f"its attribute {name!r} is no text"
+        yield from self._wrong_shapes(file, attributes["replicas"])
+
+    def _wrong_shapes(self, file: h5py.File, replicas: int) -> Iterator[str]:
+        samples, species, types, reactions = (
+            len(file[name]) for name in ("time", "species", "site_type", "reaction")
+        )
+        if not samples or file["time"].dtype.kind != "f":
+            yield "/time is not a list of times"
+        lead = (replicas,) if replicas > 1 else ()
+        for name, inner in zip(
+            COUNTED, ((species,), (types, species), (reactions,), ()), strict=True
+        ):
+            wanted = (*lead, samples, *inner)
+            if file[name].shape != wanted or file[name].dtype != np.dtype("<i8"):
+                yield f"/{name} is {file[name].dtype} {list(file[name].shape)}, not i64 {wanted}"
+        marks = file[MARKS][()]
+        if marks.shape != (replicas,) or (marks < 0).any() or (marks > samples).any():
+            yield f"/{MARKS} is not what was written"
+        if self.complete and (marks != samples).any():
+            yield f"/{MARKS} lacks samples of a run that is complete"
+        if file[CHECKSUMS].shape != (replicas, samples):
+            yield "it has not a checksum for each sample"
+        names = self._sealed.names
+        if self.complete and self.attributes["frame_every"]:
+            yield from (f"it has no /{name}" for name in FRAMES if name not in names)
+        for name, sums in FRAMES.items():
+            if name not in names:
+                continue
+            if sums not in names or file[name].chunks is None:
+                yield f"/{name} has no checksums"
+            elif file[sums].shape != chunk_grid(file[name]):
+                yield f"/{name} has not a checksum for each chunk"

@@ -1,0 +1,106 @@
+"""Opens files that may be damaged, or of another program, and says what they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.model.damaged import reading
+from tauslab.model.errors import InputFileError, TauslabError
+from tauslab.model.seals import FORMAT, require_format, safe_attributes
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.File:
+    """Open a file for reading.
+
+    Raises
+    ------
+    TauslabError
+        A `kind`: it is missing, no file, not readable, or not HDF5.
+    """
+    import h5py
+
+    if not path.exists():
+        raise kind(f"{path}: there is no such file")
+    if not path.is_file():
+        raise kind(f"{path} is not a file")
+    if not os.access(path, os.R_OK):
+        raise kind(f"{path} cannot be read: permission denied")
+    try:
+        with ended_by_signals():
+            return h5py.File(path, "r")
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        if "truncated" in reason:
+            raise kind(f"{path} is truncated: {reason}") from None
+        if not h5py.is_hdf5(path):
+            raise kind(f"{path} is not an HDF5 file, so not a result") from None
+        raise kind(f"{path} cannot be opened: {reason}") from None
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """The method of a file of ours, such as ``ssa``, ``rdme`` or ``dbn``.
+
+    None for what is not HDF5, or another program's; whoever reads it then says what is wrong.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            return None
+        with reading(path, InputFileError), open_hdf5(path) as file, ended_by_signals():
+            found = safe_attributes(file)
+    except OSError:
+        return None
+    method = found.get("method")
+    return method if isinstance(method, str) and found.get("format") == FORMAT else None
+
+
+def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> dict[str, Any]:
+    """Attributes of the root of a result of this version.
+
+    Raises
+    ------
+    TauslabError
+        A `kind`: it is of another program or another version.
+    """
+    found = safe_attributes(file)
+    require_format(path, found, "a result", kind)
+    return found
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the process at once, where a run would stop in order.
+
+    While HDF5 reads a file, Python handles no signals; nothing has been written yet, and a file
+    that is damaged in a way that nobody has met may keep HDF5 busy for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    ours = [n for n, handler in before.items() if _is_ours(handler)]
+    for number in ours:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+
+
+def _is_ours(handler: Any) -> bool:
+    """Whether it belongs to a run, or is what Python begins with; a user's own one stays."""
+    if handler is signal.default_int_handler:
+        return False
+    return str(getattr(handler, "__module__", "")).partition(".")[0] == "tauslab"

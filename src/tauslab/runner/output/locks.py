@@ -1,0 +1,107 @@
+"""One run at a time for a result: a lock that ends with its holder, however that ends.
+
+The lock is one of the system (`flock`) on a file beside the result, which says who holds it. A
+killed run leaves that file, and nobody holds it; the next run takes it and removes it in the end.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import fcntl
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.output.collective import on_root
+from tauslab.runner.output.targets import require_place
+
+if TYPE_CHECKING:
+    from tauslab.runner.mpi import Communicator
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_MOST_TEXT = 500
+
+
+def lock_path(output: Path) -> Path:
+    """The file beside a result that is locked while a run writes it."""
+    return output.with_name(f"{output.name}.tauslab-lock")
+
+
+@contextmanager
+def written_by_us(output: Path | None, comm: Communicator) -> Iterator[None]:
+    """Be the only run that writes `output`, until the end of a `with` statement. Collective.
+
+    Rank 0 takes the lock. Where a file system has no locks, a warning says so.
+
+    Raises
+    ------
+    ConfigError
+        Another run writes it: which process, on which machine, since when; or no file can be made
+        there.
+    """
+    if output is None:
+        yield
+        return
+    held: list[int] = []
+
+    def take() -> None:
+        require_place(output)
+        held.extend(_taken(output))
+
+    on_root(comm, take)
+    try:
+        yield
+    finally:
+        for lock in held:
+            with suppress(OSError):  # while we hold it: nobody else has it open for long
+                lock_path(output).unlink()
+            os.close(lock)
+
+
+def _taken(output: Path) -> list[int]:
+    """The locked file, open; nothing where there are no locks."""
+    path = lock_path(output)
+    while True:
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ConfigError(f"{output} cannot be made: {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return _without(error, lock, output)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                break
+        os.close(lock)  # its holder removed it just now: another file has its name, or none
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+    return [lock]
+
+
+def _without(error: OSError, lock: int, output: Path) -> list[int]:
+    """What follows if a lock was not given: an error, or to go on where there are none."""
+    try:
+        if error.errno in _NO_LOCKS:
+            warnings.warn(
+                f"{output}: this file system has no locks ({error.strerror}), so nothing keeps two "
+                "runs from writing there at once",
+                stacklevel=2,
+            )
+            with suppress(OSError):
+                lock_path(output).unlink()
+            return []
+        holder = os.pread(lock, _MOST_TEXT, 0).decode("utf-8", "replace").strip()
+    finally:
+        os.close(lock)
+    raise ConfigError(
+        f"{output} is being written by {holder or 'another run'}: wait until that has ended, or "
+        "choose another -o"
+    )
