@@ -199,7 +199,7 @@ class Ode:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
-        tables = (solve.source, solve.diagonal, solve.steps, solve.starts)
+        tables = (solve.source, solve.columns, solve.starts, solve.lower, solve.order)
         self._elimination = [self.backend.upload(t if t.size else t.reshape(0)) for t in tables]
         self._words = solve.cells + len(found.nodes)
         return lambda _, writer: jacobian_functions(found, writer)
