@@ -10,7 +10,14 @@ import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
 from tauslab.kernels.ode_choice import MOST_SPLIT, Choice, Wishes, chosen
-from tauslab.kernels.ode_codegen import PRECISIONS, Writer, count_constants, ode_header
+from tauslab.kernels.ode_codegen import (
+    LONGEST,
+    LONGEST_OF_ADAPTIVE,
+    PRECISIONS,
+    Writer,
+    count_constants,
+    ode_header,
+)
 from tauslab.kernels.ode_costs import compiled_costs
 from tauslab.kernels.ode_counting import Counting, chosen_to_count
 from tauslab.kernels.ode_jacobian import jacobian
@@ -28,7 +35,7 @@ from tauslab.kernels.ssa import (
 )
 from tauslab.model.errors import ConfigError
 
-SOLVERS = ("rk4", "dopri5", "rosenbrock")
+SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 LAYOUTS = ("auto", "thread", "warps", "global")
 MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
@@ -45,7 +52,7 @@ class OdeSettings:
     ----------
     solver
         ``rk4``: fixed steps; ``dopri5``: steps that adapt; ``rosenbrock``: the same for stiff
-        equations.
+        equations; ``auto``: one of the last two, to be chosen before kernels are made.
     substeps
         Of ``rk4``: steps between one sample or event and the next.
     rtol, atol
@@ -153,10 +160,11 @@ class Ode:
         trajectories: int = 0,
         counting: Counting | None = None,
     ) -> None:
+        assert settings.solver != "auto", "a solver must be chosen first"
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
         self._n_times = len(times)
-        cut = spans(times, system.events)
+        cut = spans(times, system.events, system.jumps)
         self._spans = [backend.upload(a) for a in (cut.begin, cut.end, cut.event, cut.sample)]
         self._n_spans = len(cut.end)
         numbers, table = self.priors.numbers(system.inputs), self.priors.table
@@ -189,7 +197,10 @@ class Ode:
             more = with_layout(self.choice)
             if self.choice.in_global:
                 self._words = 3 * len(system.variables) + count_constants(system)
-        header = ode_header(system, precision=settings.precision, wide=wide, more=more)
+        longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
+        header = ode_header(
+            system, precision=settings.precision, wide=wide, more=more, longest=longest
+        )
         source = KernelSource(
             f"{self.entry}.cc", (self.entry,), {"model.h": header}, block_bytes=block_bytes
         )
@@ -199,7 +210,7 @@ class Ode:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
-        tables = (solve.source, solve.diagonal, solve.steps, solve.starts)
+        tables = (solve.source, solve.columns, solve.starts, solve.lower, solve.order)
         self._elimination = [self.backend.upload(t if t.size else t.reshape(0)) for t in tables]
         self._words = solve.cells + len(found.nodes)
         return lambda _, writer: jacobian_functions(found, writer)

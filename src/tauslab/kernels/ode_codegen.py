@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tauslab.kernels.codegen import literal
+from tauslab.kernels.ode_functions import Function
 from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
 from tauslab.kernels.ode_lowering import OdeSystem
 
@@ -26,6 +27,10 @@ _HEADER = (
 # Operations of a step from which its four stages share one text. On an H200, 3,700 are a quarter
 # faster so, and 900 a fifth slower (docs/benchmarks/ode.md).
 LONG_STEP = 2000
+# Statements of a function from which it is cut into parts: registers of a GPU hold no values across
+# them, so only what is too long for registers anyway is cut there.
+LONGEST = 4000
+LONGEST_OF_ADAPTIVE = 1000
 PRECISIONS = {"double": "double", "single": "float"}
 
 
@@ -61,6 +66,7 @@ class Writer:
 
     graph: Graph
     constants: dict[int, int] = field(default_factory=dict)
+    longest: int = LONGEST
 
     def body(
         self,
@@ -172,6 +178,7 @@ def ode_header(
     precision: str = "double",
     wide: bool = True,
     more: Callable[[OdeSystem, Writer], str] | None = None,
+    longest: int = LONGEST,
 ) -> str:
     """`model.h` for a system.
 
@@ -183,8 +190,10 @@ def ode_header(
         Whether samples are doubles; otherwise they have the precision.
     more
         Writes what else a method needs.
+    longest
+        Statements of a function that is not cut into parts.
     """
-    writer = Writer(system.graph)
+    writer = Writer(system.graph, longest=longest)
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
     if more is not None:
         functions.append(more(system, writer))
@@ -234,34 +243,42 @@ def _setup(system: OdeSystem, writer: Writer) -> str:
     constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
     more, starts = writer.setup(list(system.initial))
     initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
-    generic = "template <class Numbers>\nDEVICE void"
-    head = "([[maybe_unused]] const double *p, [[maybe_unused]] Numbers &"
-    return (
-        f"{generic} ode_constants{head}c) {{\n{''.join([*lines, *constants])}}}\n\n"
-        f"{generic} ode_initial{head}x) {{\n{''.join([*more, *initial])}}}\n"
-    )
+
+    def function(name: str, target: str) -> Function:
+        return Function(
+            name, "template <class Numbers>",
+            f"[[maybe_unused]] const double *p, [[maybe_unused]] Numbers &{target}",
+            f"p, {target}", "double", "DEVICE", writer.longest,
+        )  # fmt: skip
+
+    texts = function("ode_constants", "c").text(lines, constants)
+    return f"{texts}\n{function('ode_initial', 'x').text(more, initial)}"
+
+
+def running_function(name: str, out: str, writer: Writer) -> Function:
+    """A function of state, constants and time that writes to `out`: ``d``, or ``out`` by `put`."""
+    more, kind = (", class Out", "const Out &") if out == "out" else ("", "Real *")
+    return Function(
+        name, f"template <class State, class Constants{more}>",
+        f"[[maybe_unused]] const State &x, {ARGUMENTS}, [[maybe_unused]] {kind}{out}",
+        f"x, c, t, {out}", longest=writer.longest,
+    )  # fmt: skip
 
 
 def _rates(system: OdeSystem, writer: Writer) -> str:
     """All rates."""
     lines, values = writer.body(system.rates, fused_products(system.graph, system.rates))
-    lines += [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
-    return (
-        "// dx/dt of every variable.\ntemplate <class State, class Constants>\n"
-        f"DEVICE_SHARED void ode_rates([[maybe_unused]] const State &x, {ARGUMENTS},\n"
-        f"                      [[maybe_unused]] Real *d) {{\n{''.join(lines)}}}\n"
-    )
+    stores = [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
+    text = running_function("ode_rates", "d", writer).text(lines, stores)
+    return f"// dx/dt of every variable.\n{text}"
 
 
 def _quantities(system: OdeSystem, writer: Writer) -> str:
     nodes = [node for _, node in system.quantities]
     lines, values = writer.body(nodes, fused_products(system.graph, nodes))
-    lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
-    return (
-        "// What is recorded.\ntemplate <class State, class Constants, class Out>\n"
-        f"DEVICE_SHARED void ode_quantities([[maybe_unused]] const State &x, {ARGUMENTS},\n"
-        f"                           [[maybe_unused]] const Out &out) {{\n{''.join(lines)}}}\n"
-    )
+    stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    text = running_function("ode_quantities", "out", writer).text(lines, stores)
+    return f"// What is recorded.\n{text}"
 
 
 def _events(system: OdeSystem, writer: Writer) -> str:

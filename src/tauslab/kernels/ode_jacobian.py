@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,61 +15,94 @@ from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, Graph
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.model.expression import Expression, Number, Symbol, parse
 
+IntArray = npt.NDArray[np.integer]
+
+_SUMS = ("add", "sub", "neg")
 _STEPS = (*COMPARISONS, *LOGIC, "floor", "ceil")  # derivatives are zero almost everywhere
 
 
 class Differentiator:
-    """Derivatives of nodes of a graph; by variable number, and by the time as number `time`."""
+    """Derivatives of nodes of a graph; by variable number, and by the time as number `time`.
 
-    def __init__(self, graph: Graph, variables: int) -> None:
+    Sums are taken apart into their terms, so that one of many terms costs as much as it is long.
+    """
+
+    def __init__(self, graph: Graph, variables: int, outputs: Sequence[int]) -> None:
         self.graph, self.time = graph, variables
-        self._reads: dict[int, int] = {}
-        self._found: dict[tuple[int, int], int | None] = {}
+        self._found: dict[int, dict[int, int]] = {}
+        users = Counter(a for n in graph.reached(list(outputs)) for a in graph.nodes[n].arguments)
+        self._shared = {node for node, count in users.items() if count > 1} | set(outputs)
 
-    def reads(self, node: int) -> int:
-        """Which variables a node depends on, a bit for each; the time is the highest."""
-        for n in self.graph.reached([node]):
-            if n not in self._reads:
-                own = self.graph.nodes[n]
-                bits = 1 << own.index if own.kind == "variable" else 0
-                bits |= 1 << self.time if own.kind == "time" else 0
-                for argument in own.arguments:
-                    bits |= self._reads.get(argument, 0)
-                self._reads[n] = bits
-        return self._reads.get(node, 0)
+    def of(self, node: int) -> dict[int, int]:
+        """Derivatives by variable; those that are zero for their form are left out."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top in self._found:
+                stack.pop()
+                continue
+            needed = [n for n in self._read(top) if n not in self._found]
+            if needed:
+                stack.extend(needed)
+            else:
+                self._found[top] = dict(sorted(self._derive(top).items()))
+        return self._found[node]
 
-    def by(self, node: int, variable: int) -> int | None:
-        """The derivative, None where it is zero for its form."""
-        if not self.reads(node) >> variable & 1:
-            return None
-        key = (node, variable)
-        if key not in self._found:
-            self._found[key] = self._derive(node, variable)
-        return self._found[key]
+    def _read(self, node: int) -> list[int]:
+        """Nodes whose derivatives those of a node are made of."""
+        own = self.graph.nodes[node]
+        if self.graph.stages[node] < RUNNING or own.kind in _STEPS:
+            return []
+        if own.kind in _SUMS:
+            return [term for _, term in self._terms(node)]
+        return list(own.arguments[1:] if own.kind == "if" else own.arguments)
 
-    def _derive(self, node: int, variable: int) -> int | None:
-        graph = self.graph
-        kind, arguments = graph.nodes[node].kind, graph.nodes[node].arguments
-        if kind in ("variable", "time"):
-            return graph.number(1.0)
-        if kind in _STEPS:
-            return None
-        if kind in ("if", "min", "max"):
-            return self._chosen(kind, arguments, variable)
-        parts = [
-            (a, inner, place)
-            for place, a in enumerate(arguments)
-            if (inner := self.by(a, variable)) is not None
-        ]
-        total: int | None = None
-        for _, inner, place in parts:
-            factor = self._outer(node, kind, arguments, place)
-            term = graph.apply("mul", factor, inner)
-            total = term if total is None else graph.apply("add", total, term)
+    def _terms(self, node: int) -> list[tuple[bool, int]]:
+        """What a sum adds and (True) subtracts, in order; sums that others use too are terms."""
+        graph, found, stack = self.graph, list[tuple[bool, int]](), [(False, node)]
+        while stack:
+            minus, top = stack.pop()
+            kind, arguments = graph.nodes[top].kind, graph.nodes[top].arguments
+            if kind not in _SUMS or (top != node and top in self._shared):
+                found.append((minus, top))
+                continue
+            signs = [minus] * len(arguments)
+            signs[-1] ^= kind != "add"
+            stack.extend(reversed(list(zip(signs, arguments, strict=True))))
+        return found
+
+    def _derive(self, node: int) -> dict[int, int]:
+        graph, own = self.graph, self.graph.nodes[node]
+        if own.kind == "variable":
+            return {own.index: graph.number(1.0)}
+        if own.kind == "time":
+            return {self.time: graph.number(1.0)}
+        if graph.stages[node] < RUNNING or own.kind in _STEPS:
+            return {}
+        total: dict[int, int] = {}
+        if own.kind in _SUMS:
+            for minus, term in self._terms(node):
+                for variable, inner in self._found[term].items():
+                    if variable in total:
+                        kind = "sub" if minus else "add"
+                        total[variable] = graph.apply(kind, total[variable], inner)
+                    else:
+                        total[variable] = graph.apply("neg", inner) if minus else inner
+            return total
+        if own.kind in ("if", "min", "max"):
+            return self._chosen(own.kind, own.arguments)
+        for place, argument in enumerate(own.arguments):
+            if not self._found[argument]:
+                continue
+            factor = self._outer(node, own.kind, own.arguments, place)
+            for variable, inner in self._found[argument].items():
+                term = graph.apply("mul", factor, inner)
+                before = total.get(variable)
+                total[variable] = term if before is None else graph.apply("add", before, term)
         return total
 
-    def _chosen(self, kind: str, arguments: Sequence[int], variable: int) -> int:
-        """Of a choice, that of what is chosen."""
+    def _chosen(self, kind: str, arguments: Sequence[int]) -> dict[int, int]:
+        """Of a choice, those of what is chosen."""
         graph = self.graph
         if kind == "if":
             test, yes, no = arguments
@@ -75,15 +110,16 @@ class Differentiator:
             yes, no = arguments
             test = graph.apply("lt" if kind == "min" else "gt", yes, no)
         zero = graph.number(0.0)
-        derived = [self.by(a, variable) for a in (yes, no)]
-        return graph.apply("if", test, *(zero if d is None else d for d in derived))
+        first, second = self._found[yes], self._found[no]
+        return {
+            variable: graph.apply("if", test, first.get(variable, zero), second.get(variable, zero))
+            for variable in sorted({*first, *second})
+        }
 
     def _outer(self, node: int, kind: str, arguments: Sequence[int], place: int) -> int:
         """Derivative of a function by its argument number `place`."""
         graph, apply = self.graph, self.graph.apply
         one = graph.number(1.0)
-        if kind in ("add", "sub", "neg"):
-            return one if kind == "add" or (kind == "sub" and place == 0) else graph.number(-1.0)
         if kind == "mul":
             return arguments[1 - place]
         if kind == "div":
@@ -143,15 +179,13 @@ class Jacobian:
 def jacobian(system: OdeSystem) -> Jacobian:
     """Derivatives of all rates; nodes are added to the system's graph."""
     size, found = len(system.variables), []
-    differentiate = Differentiator(system.graph, size)
+    differentiate = Differentiator(system.graph, size, system.rates)
     by_time = []
     for row, rate in enumerate(system.rates):
-        reads = differentiate.reads(rate) if system.graph.stages[rate] == RUNNING else 0
-        for column in range(size + 1):
-            node = differentiate.by(rate, column) if reads >> column & 1 else None
-            if node is not None and column < size:
+        for column, node in differentiate.of(rate).items():
+            if column < size:
                 found.append((row, column, node))
-            elif node is not None:
+            else:
                 by_time.append((row, node))
     rows, columns, nodes = zip(*found, strict=True) if found else ((), (), ())
     return Jacobian(size, tuple(rows), tuple(columns), tuple(nodes), tuple(by_time))
@@ -161,53 +195,90 @@ def jacobian(system: OdeSystem) -> Jacobian:
 class Elimination:
     """Gaussian elimination of a sparse matrix without exchange of pivots, as tables.
 
-    The matrix has `cells` cells, those that fill up on the way included; `source` i32 ``[cells]``
-    is the entry of the Jacobian that a cell starts from, or -1; `diagonal` i32 ``[size]`` the cell
-    of each pivot. `steps` i32 holds for each pivot in turn: its variable, its cell, how many rows
-    below and columns beside it, then rows and cells, then columns and cells, then the cell of each
-    row at each column; `starts` i32 ``[size]`` says where each begins.
+    Rows stand in the order of their pivots, `order` i32 ``[size]`` tells the variable of each. The
+    matrix has `cells` cells, those that fill up on the way included, row by row: `starts` i32
+    ``[size + 1]`` cuts them into rows, `columns` i32 ``[cells]`` are the columns, as pivots, in
+    increasing order, `lower` i32 ``[size]`` counts those below the diagonal of each row. `source`
+    i32 ``[cells]`` is the entry of the Jacobian that a cell starts from, or -1. `operations` are
+    the multiplications of an elimination.
     """
 
     cells: int
-    source: npt.NDArray[np.int32]
-    diagonal: npt.NDArray[np.int32]
-    steps: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int32]
+    source: IntArray
+    columns: IntArray
+    starts: IntArray
+    lower: IntArray
+    order: IntArray
+    operations: int
 
 
 def eliminate(size: int, entries: Sequence[tuple[int, int]]) -> Elimination:
-    """Order pivots so that little fills up (Markowitz 1957), and write the elimination down."""
-    cell = {pair: k for k, pair in enumerate(dict.fromkeys(entries))}
-    source = [entries.index(pair) for pair in cell]
-    for i in range(size):
-        cell.setdefault((i, i), len(cell))
-    source += [-1] * (len(cell) - len(source))
-    below: list[set[int]] = [set() for _ in range(size)]  # of a column, rows that are left
-    beside: list[set[int]] = [set() for _ in range(size)]
-    for row, column in cell:
-        if row != column:
-            below[column].add(row)
-            beside[row].add(column)
-    left, steps, starts = set(range(size)), list[int](), list[int]()
-    while left:
-        pivot = min(left, key=lambda k: (len(below[k]) * len(beside[k]), k))
-        left.remove(pivot)
-        rows, columns = sorted(below[pivot]), sorted(beside[pivot])
-        for row in rows:
-            beside[row].discard(pivot)
-            for column in columns:
-                cell.setdefault((row, column), len(cell))
-                if row != column:
-                    beside[row].add(column)
-                    below[column].add(row)
-        for column in columns:
-            below[column].discard(pivot)
-        starts.append(len(steps))
-        steps += [pivot, cell[pivot, pivot], len(rows), len(columns)]
-        steps += [n for row in rows for n in (row, cell[row, pivot])]
-        steps += [n for column in columns for n in (column, cell[pivot, column])]
-        steps += [cell[row, column] for row in rows for column in columns]
-    source += [-1] * (len(cell) - len(source))
-    diagonal = [cell[i, i] for i in range(size)]
-    tables = (np.array(t, np.int32) for t in (source, diagonal, steps, starts))
-    return Elimination(len(cell), *tables)
+    """Order pivots so that little fills up (Markowitz 1957), and write the elimination down.
+
+    Rows and columns that are left are sets of bits in integers: to fill up is to join two.
+    """
+    beside, below = [1 << i for i in range(size)], [1 << i for i in range(size)]
+    for row, column in entries:
+        beside[row] |= 1 << column
+        below[column] |= 1 << row
+    left = (1 << size) - 1
+    queue = [(_fill(below[i], beside[i]), i) for i in range(size)]
+    heapq.heapify(queue)
+    order: list[int] = []
+    patterns = list(beside)  # of rows of both factors, by variable
+    operations = 0
+    while queue:
+        cost, pivot = heapq.heappop(queue)
+        if not left >> pivot & 1 or cost != _fill(below[pivot], beside[pivot]):
+            continue  # it was put in again when its cost changed
+        order.append(pivot)
+        left ^= 1 << pivot
+        rows, columns = below[pivot] & left, beside[pivot] & left
+        operations += rows.bit_count() * (1 + columns.bit_count())
+        row_list, column_list = _bits(rows).tolist(), _bits(columns).tolist()
+        for row in row_list:
+            patterns[row] |= columns
+            beside[row] = (beside[row] | columns) & left
+        for column in column_list:
+            below[column] = (below[column] | rows) & left
+        for row in row_list:
+            below[row] &= left
+        for column in column_list:
+            beside[column] &= left
+        for k in _bits(rows | columns).tolist():
+            heapq.heappush(queue, (_fill(below[k], beside[k]), k))
+    return _written(order, patterns, entries, operations)
+
+
+def _written(
+    order: list[int], patterns: list[int], entries: Sequence[tuple[int, int]], operations: int
+) -> Elimination:
+    """The tables of an elimination in this order; `patterns` are the cells of rows as bits."""
+    size = len(order)
+    place = np.empty(size, np.int64)
+    place[order] = np.arange(size)
+    rows = [np.sort(place[_bits(patterns[variable])]) for variable in order]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    columns = np.concatenate([*rows, np.empty(0, np.int64)])
+    lower = np.array([np.searchsorted(row, i) for i, row in enumerate(rows)], np.int32)
+    source = np.full(len(columns), -1, np.int32)
+    if entries:
+        pairs = np.array(entries, np.int64)
+        keys = np.repeat(np.arange(size), np.diff(starts)) * size + columns
+        wanted = place[pairs[:, 0]] * size + place[pairs[:, 1]]
+        source[np.searchsorted(keys, wanted)] = np.arange(len(entries))
+    return Elimination(
+        len(columns), source, columns.astype(np.int32), starts, lower, np.array(order, np.int32),
+        operations,
+    )  # fmt: skip
+
+
+def _fill(below: int, beside: int) -> int:
+    """Markowitz's cost of a pivot: other rows times other columns; both hold the pivot."""
+    return (below.bit_count() - 1) * (beside.bit_count() - 1)
+
+
+def _bits(word: int) -> IntArray:
+    """Numbers of the bits that are set, in increasing order."""
+    raw = np.frombuffer(word.to_bytes(word.bit_length() // 8 + 1, "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

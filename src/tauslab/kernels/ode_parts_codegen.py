@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tauslab.kernels.ode_codegen import ARGUMENTS, Writer, fused_products
+from tauslab.kernels.ode_codegen import ARGUMENTS, Writer, fused_products, running_function
 from tauslab.kernels.ode_jacobian import Jacobian
 from tauslab.kernels.ode_lowering import OdeSystem
 
@@ -13,23 +13,19 @@ def jacobian_functions(found: Jacobian, writer: Writer) -> str:
     """Derivatives of rates: by variables, entry by entry, and by the time."""
     graph = writer.graph
     lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
-    lines += [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    derivatives = running_function("ode_jacobian", "out", writer).text(lines, stores)
     nodes = [node for _, node in found.by_time]
-    more, slopes = writer.body(nodes, fused_products(graph, nodes))
+    lines, slopes = writer.body(nodes, fused_products(graph, nodes))
     rows = [row for row, _ in found.by_time]
-    more += [f"    d[{row}] = {value};\n" for row, value in zip(rows, slopes, strict=True)]
+    stores = [f"    d[{row}] = {value};\n" for row, value in zip(rows, slopes, strict=True)]
+    by_time = running_function("ode_time_slopes", "d", writer).text(lines, stores)
     return (
         f"constexpr int N_ENTRIES = {len(found.nodes)};\n"
         f"constexpr int N_CELLS = {found.elimination.cells};\n"
         f"constexpr bool TIME_ENTERS = {str(bool(nodes)).lower()};\n\n"
-        "// Derivatives of rates by variables.\n"
-        "template <class State, class Constants, class Out>\n"
-        f"DEVICE_SHARED void ode_jacobian([[maybe_unused]] const State &x, {ARGUMENTS},\n"
-        f"                                [[maybe_unused]] const Out &out) {{\n"
-        f"{''.join(lines)}}}\n\n// And by the time; those left out are zero.\n"
-        "template <class State, class Constants>\n"
-        f"DEVICE_SHARED void ode_time_slopes([[maybe_unused]] const State &x, {ARGUMENTS},\n"
-        f"                            [[maybe_unused]] Real *d) {{\n{''.join(more)}}}\n"
+        f"// Derivatives of rates by variables.\n{derivatives}\n"
+        f"// And by the time; those left out are zero.\n{by_time}"
     )
 
 

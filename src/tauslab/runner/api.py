@@ -246,9 +246,10 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
         ``step_limit``).
     ode_solver, substeps, rtol, atol, precision
-        Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` (the default) or
-        ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`;
-        ``double`` or ``single`` precision. See docs/ode.md.
+        Of ``ode``: ``rk4`` with `substeps` steps from sample to sample, ``dopri5`` or
+        ``rosenbrock`` (for stiff equations), whose steps keep errors within `rtol` and `atol`, or
+        ``auto`` (the default), which chooses one of these by a pilot that counts steps; ``double``
+        or ``single`` precision. See docs/ode.md.
     ode_layout, ode_warps, ode_memory_warps, ode_balance
         How ``rk4`` uses a GPU, which changes no result: see docs/ode.md.
     sample

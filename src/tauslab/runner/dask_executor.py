@@ -26,6 +26,7 @@ from tauslab.runner.piloting import with_pilot
 from tauslab.runner.result import Result
 from tauslab.runner.run import ProfileRow, prepare_task, run_network, run_task
 from tauslab.runner.settling import require_output, settled
+from tauslab.runner.solver_choice import stored_solver, wants_solver, with_chosen_solver
 from tauslab.runner.task import Task
 
 
@@ -59,6 +60,9 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
     choice = stored_choice(options) if options.method == "auto" else None
     if choice is not None:
         task = with_choice(task, choice, tell=True)
+    solver = stored_solver(options) if wants_solver(task) else None
+    if solver is not None:
+        task = with_chosen_solver(task, solver, tell=True)
     with open_workers(options, stop) as workers:
         task, plan = _planned(task, workers)
         name = secrets.token_hex(8)
@@ -86,7 +90,9 @@ def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
     from tauslab import __version__
 
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
-    if plan.choice is not None:
+    if plan.choice is not None and wants_solver(task):
+        task = with_chosen_solver(task, plan.choice, tell=True)
+    elif plan.choice is not None:
         task = with_choice(task, plan.choice, tell=True)
     return with_pilot(task, plan.pilot, tell=True), plan
 

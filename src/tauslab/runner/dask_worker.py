@@ -28,6 +28,7 @@ from tauslab.runner.mpi import SerialCommunicator, host_name
 from tauslab.runner.output.layout import Chunk
 from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.run import build_engine, observable_scales, open_backend
+from tauslab.runner.solver_choice import choose_solver, wants_solver, with_chosen_solver
 from tauslab.runner.task import Task
 
 # Samples of a launch: they travel through the network as one message, and a few of each worker
@@ -165,7 +166,10 @@ def plan(task: Task, version: str) -> Plan:
         backend = _open(task)
         try:
             choice = choose_method(task, backend) if task.options.method == "auto" else None
-            if choice is not None:
+            if wants_solver(task):
+                choice = choose_solver(task, backend)
+                task = with_chosen_solver(task, choice, tell=False)
+            elif choice is not None:
                 task = with_choice(task, choice, tell=False)
             pilot = piloted(task, backend)
             task = with_pilot(task, pilot, tell=False)

@@ -94,7 +94,7 @@ def build(  # noqa: PLR0913 - as the command has
         ranges=dict(ranges or {}),
         samples=samples,
         integration=integration(
-            "ode", solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+            "ode", "dopri5", solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
         ),
         intervals=every,
         own_intervals=own,
@@ -160,7 +160,7 @@ def check_property(  # noqa: PLR0913
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=tuple(unknown), ranges=dict(ranges or {}),
-        integration=integration("ode", solver=ode_solver, substeps=substeps),
+        integration=integration("ode", "dopri5", solver=ode_solver, substeps=substeps),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), device=device, threads=threads,
     )  # fmt: skip

@@ -66,7 +66,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
         unknown=names(arguments.unknown) if arguments.unknown else (),
         ranges=parse_ranges(arguments.range),
         sample=tuple(arguments.sample),
-        integration=told_integration({**vars(arguments), "method": "ode"}),
+        integration=told_integration({**vars(arguments), "method": "ode"}, "dopri5"),
         samples=parse_samples(arguments.samples or DEFAULT_SAMPLES),
         intervals=every,
         own_intervals=own,

@@ -20,6 +20,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.runner.dbn_job import DbnOptions
 from tauslab.runner.dbn_network import FloatArray, Structure
+from tauslab.runner.ode_task import SLACK
 from tauslab.runner.sampling import Sampling
 from tauslab.runner.task import with_settings
 from tauslab.runner.texts import some
@@ -90,7 +91,10 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))
     nominal = {**network.initial_amounts(values), **values}
     sampling = _sampling(options, nominal, parameters)
-    system = lower_ode(network, parameters=values, varying=options.unknown, recorded=tuple(sides))
+    system = lower_ode(
+        network, parameters=values, varying=options.unknown, recorded=tuple(sides),
+        slack=SLACK * options.integration.atol,
+    )  # fmt: skip
     inputs = np.array([[nominal[name] for name in system.inputs] or [0.0]])
     digest = hashlib.sha256(canonical_text(network).encode())
     digest.update(sampling.digest())

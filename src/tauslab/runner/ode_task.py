@@ -49,7 +49,10 @@ def prepare_ode(network: Network, options: Options) -> Task:
     _warn_of_small(network.initial_amounts(values), network, options)
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
-    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded)
+    slack = SLACK * options.integration.atol
+    system = lower_ode(
+        network, parameters=values, varying=varying, recorded=recorded, slack=slack
+    )
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical.encode())
     if options.sweep is not None:
@@ -105,14 +108,15 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
     return table
 
 
+SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
 _OF_DEVICES = ("layout", "warps", "memory_warps", "balance")
 
 
-def integration(method: str | None, **given: Any) -> OdeSettings:
+def integration(method: str | None, default: str = "auto", **given: Any) -> OdeSettings:
     """Settings from what was given, by the names of `OdeSettings`; None is the same as nothing.
 
-    The solver is ``rk4`` where `substeps` are given, else ``dopri5``.
+    The solver is ``rk4`` where `substeps` are given, else `default`.
 
     Raises
     ------
@@ -123,7 +127,9 @@ def integration(method: str | None, **given: Any) -> OdeSettings:
     if method != "ode":
         _refuse_choices(own)
         return OdeSettings()
-    name = own.pop("solver", None) or ("rk4" if "substeps" in own else "dopri5")
+    name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
+    if name == "auto" != default:
+        raise ConfigError("--ode-solver auto is a choice of runs: use dopri5, rosenbrock or rk4")
     if "substeps" in own and name != "rk4":
         raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
     if name == "rk4" and {"rtol", "atol"} & own.keys():
@@ -139,12 +145,12 @@ def _refuse_choices(own: Mapping[str, object]) -> None:
             raise ConfigError(f"--{option.replace('_', '-')} needs --method ode")
 
 
-def told_integration(arguments: Mapping[str, Any]) -> OdeSettings:
-    """Settings from a command's arguments."""
+def told_integration(arguments: Mapping[str, Any], default: str = "auto") -> OdeSettings:
+    """Settings from a command's arguments; `default` as `integration` has it."""
     names = {name: name for name in ("substeps", "rtol", "atol", "precision")}
     names |= {name: f"ode_{name}" for name in ("solver", *_OF_DEVICES)}
     given = {name: arguments[option] for name, option in names.items()}
-    return integration(arguments["method"], **given)
+    return integration(arguments["method"], default, **given)
 
 
 def ode_attributes(options: Options) -> dict[str, str | int | float]:

@@ -50,6 +50,7 @@ from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
 from tauslab.runner.settling import require_output, settled
+from tauslab.runner.solver_choice import with_solver
 from tauslab.runner.stopping import in_order, stopped_early
 from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
@@ -140,7 +141,7 @@ def prepare_task(network: Network, options: Options) -> Task:
 
 def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
     """The task with method and selector, its observables' scales, compiled kernels. Collective."""
-    task = with_method(task, backend, comm)
+    task = with_solver(with_method(task, backend, comm), backend, comm)
     pilot = on_root(comm, lambda: piloted(task, backend))
     task = with_pilot(task, pilot, tell=comm.rank == 0)
     engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,6 +115,44 @@ def cpu_features() -> str:
         return f"{platform.machine()} {platform.processor()}"
     first = text.split("\n\n")[0].splitlines()
     return platform.machine() + "\n" + "\n".join(x for x in first if x.startswith(wanted))
+
+
+def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler with everything that it starts, which ends with this process, however that ends.
+
+    A compiler works for others too: ``g++`` starts ``cc1plus``. So all of it is a process group of
+    its own, with a shell that waits at a pipe; when this process is gone, also by SIGKILL, the pipe
+    is closed and the shell ends the group.
+    """
+    shell = ["/bin/sh", "-c", _ENDS_WITH_PARENT, "sh", *command]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
+        with subprocess.Popen(
+            shell, stdin=subprocess.PIPE, stdout=out, stderr=log, start_new_session=True
+        ) as process:
+            try:
+                status = process.wait()
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        texts = []
+        for file in (out, log):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+    return subprocess.CompletedProcess(list(command), status, *texts)
+
+
+# Standard input is the pipe: `cat` ends when it is closed. Commands in the background read nothing
+# unless they are given a descriptor.
+_ENDS_WITH_PARENT = """
+exec 3<&0 </dev/null
+{ cat <&3 >/dev/null 2>&1; kill -KILL 0; } 2>/dev/null >/dev/null &
+watcher=$!
+"$@" 3<&-
+status=$?
+kill -KILL $watcher 2>/dev/null
+exit $status
+"""
 
 
 def _version(command: tuple[str, ...]) -> str:

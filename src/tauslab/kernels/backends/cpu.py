@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +27,12 @@ from tauslab.kernels.backends.base import (
     Grid,
     KernelSource,
 )
-from tauslab.kernels.backends.compilers import Compiler, cpu_features, host_compiler
+from tauslab.kernels.backends.compilers import (
+    Compiler,
+    cpu_features,
+    host_compiler,
+    run_compiler,
+)
 from tauslab.kernels.cache import compiled, content_key, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.model.errors import DeviceError, KernelCompileError
@@ -343,7 +347,7 @@ def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     command = [*compiler.command, *compiler.flags(), "-o", str(out), str(folder / source.file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_compiler(command)
     if done.returncode != 0:
         raise KernelCompileError(_failure(compiler, source, folder, done.stderr))
 

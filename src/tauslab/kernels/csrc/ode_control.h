@@ -25,23 +25,52 @@ struct ErrorNorm {
 };
 
 // By what the step is multiplied after an error of size `error` (1 is just allowed) of a method
-// whose error grows with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4.
+// whose error grows with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. After a
+// trial that is not finite nothing is known but that it was too long.
 DEVICE double step_factor(double error, double order) {
     if (!(error > 1e-10)) return is_nan(error) ? 0.2 : 5.0;
+    if (!(error < 1e300)) return 0.2;
     const double factor = 0.9 * tl_exp(tl_log(error) / -order);
     return tl_min(5.0, tl_max(0.2, factor));
 }
 
-// A first step that changes no variable by more than about a hundredth.
-DEVICE double first_step(const Real *x, const Real *d, Tolerance allowed, double span) {
-    ErrorNorm size = {allowed, 0}, speed = {allowed, 0};
-    for (int i = 0; i < N_VARIABLES; ++i) size.add(x[i], x[i], x[i]), speed.add(d[i], x[i], x[i]);
-    const double ratio = 0.01 * tl_max(size.value(), 1e-3) / tl_max(speed.value(), 1e-300);
-    return ratio < span ? ratio : span;
+// The first step from a state, after Hairer, Norsett & Wanner (1993, II.4): a trial step of Euler's
+// that changes variables by about a hundredth (a millionth of the span where the state is at rest or
+// zero) tells how fast rates change, and from that the step follows whose error is about a hundredth
+// of what is allowed; at most a hundred trials. `d0` receives the rates; `d1` and `y` are room.
+template <class Constants>
+DEVICE double first_step(const Real *x, const Constants &c, double t, double span,
+                         Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
+    double trial = 0, speed = 0, bend = 0;
+    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {
+        for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
+        ode_rates(y, c, (Real)(t + trial), turn ? d1 : d0);
+        ErrorNorm size = {allowed, 0}, change = {allowed, 0};
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            size.add(x[i], x[i], x[i]);
+            change.add(turn ? d1[i] - d0[i] : d0[i], x[i], x[i]);
+        }
+        if (turn) {
+            bend = change.value() / trial;
+        } else {
+            speed = change.value();
+            const bool moves = size.value() > 1e-5 && speed * span > 1e-5;
+            trial = tl_min(span, moves ? 0.01 * size.value() / speed : 1e-6 * span);
+        }
+    }
+    const double most = tl_min(span, 100 * trial);
+    if (!(bend < 1e300)) return 0.01 * trial;
+    if (!(bend > 0)) return most;
+    const double ratio = bend / speed;  // about the size of the Jacobian
+    const double step = speed > 0 ? tl_exp(tl_log(0.01 * ratio / speed) / order) / ratio
+                                  : SQRT(0.01 / bend);
+    return step < most ? step : most;
 }
 
-// Walks from `from` to `to`; the last step ends there exactly. `Method::attempt(x, c, t, h)` makes
-// a step if its error, which it returns, is at most 1.
+// Walks from `from` to `to`; the last step ends there exactly. `Method::attempt(x, c, t, h, end)`
+// makes a step if its error, which it returns, is at most 1. A trial with an error that is larger, or
+// not a number, is made again with a smaller step, down to one of which a hundredth does not change
+// the time in its last digit.
 template <class Method>
 DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
     double t = from;
@@ -54,7 +83,7 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
         const bool looks =
             (method.made + method.rejected) % LOOK_EVERY_STEPS == LOOK_EVERY_STEPS - 1;
         if (looks && must_leave(method.control, LOOK_EVERY_STEPS, t)) return ODE_STEP_LIMIT;
-        const double error = method.attempt(x, c, t, h, t + h);
+        const double error = method.attempt(x, c, t, h, last ? to : t + h);
         const bool good = error <= 1.0;
         if (good)
             ++method.made;

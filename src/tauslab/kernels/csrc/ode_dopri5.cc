@@ -27,9 +27,8 @@ struct DormandPrince {
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }
     DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
-        ode_rates(x, c, (Real)t, d[0]);
         fresh = false;
-        return first_step(x, d[0], allowed, span);
+        return first_step(x, c, t, span, allowed, ORDER, d[0], d[1], d[2]);
     }
     DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
 };
