@@ -74,7 +74,7 @@ def read_labels(
     except Exception as error:  # noqa: BLE001 - each library has its own, also for damaged files
         raise ModelError(f"{path}: cannot be read: {_reason(error)}") from None
     if logged:
-        warnings.warn(f"{path}: {library.__name__} says: {_one_line(logged[0])}", stacklevel=2)
+        warnings.warn(f"{path}: tifffile says: {_one_line(logged[0])}", stacklevel=2)
     if volume.ndim != 3:
         raise ModelError(f"{path}: has {volume.ndim} axes; a volume has three, z, y, x")
     if not volume.size:

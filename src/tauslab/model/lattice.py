@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tauslab.model.equations import parse_equation
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, as_expression
+from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice_parts import (
     ANY,
     FACES,
@@ -43,7 +44,6 @@ from tauslab.model.lattice_parts import (
     positive,
 )
 from tauslab.model.network import Network
-from tauslab.model.host_memory import require_memory
 from tauslab.model.site_map import ArraySites, SiteMap, UniformSites
 
 

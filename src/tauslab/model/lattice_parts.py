@@ -161,7 +161,7 @@ def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
         given = list(shape)
         whole = [int(size) for size in given]
     except (TypeError, ValueError, OverflowError):
-        given, whole = [shape], []
+        given, whole = [], []
     if len(whole) != 3 or min(whole) < 1 or whole != given:
         raise ModelError(
             f"shape = {short(shape)}: three whole numbers from 1 are expected, z, y, x"

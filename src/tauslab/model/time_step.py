@@ -81,7 +81,7 @@ def choose_time_step(
         if tau < LEAST_STEP:
             raise ModelError(
                 f"{lattice.name}: {_hops(lattice, values)} need steps of {tau:.3g} s, below "
-                f"{LEAST_STEP:g} s{_likely_unit(lattice, values)}"
+                f"{LEAST_STEP:g} s{_likely_unit(values)}"
             )
     if not (math.isfinite(tau) and tau > 0):
         raise ConfigError(f"step {tau:g} s: it must be finite and above 0")
@@ -90,7 +90,7 @@ def choose_time_step(
         raise ModelError(
             f"{lattice.name}: {_hops(lattice, values)} need {wanted:.4g} passes of diffusion in a "
             f"step of {tau:g} s; at most {MOST_DIFFUSION_PASSES} are done"
-            f"{_likely_unit(lattice, values) or f': a step of {tau / wanted:.3g} s needs one'}"
+            f"{_likely_unit(values) or f': a step of {tau / wanted:.3g} s needs one'}"
         )
     passes = max(1, math.ceil(wanted))
     largest = (
@@ -124,7 +124,7 @@ def fastest_hop(lattice: Lattice, values: LatticeValues) -> float:
     if not math.isfinite(fastest):
         raise ModelError(
             f"{lattice.name}: {_hops(lattice, values)} are too many for a double"
-            f"{_likely_unit(lattice, values)}"
+            f"{_likely_unit(values)}"
         )
     return fastest
 
@@ -138,7 +138,7 @@ def _hops(lattice: Lattice, values: LatticeValues) -> str:
     )
 
 
-def _likely_unit(lattice: Lattice, values: LatticeValues) -> str:
+def _likely_unit(values: LatticeValues) -> str:
     """What was probably meant, where a number is far from any molecule's."""
     if float(values.diffusion.max()) <= _IN_WATER:
         return ""

@@ -56,7 +56,9 @@ def only_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) ->
     """Refuse a key that the format does not have."""
     for key in table:
         if key not in allowed:
-            raise ModelError(f"{_printable(where)}: unknown key {key!r}; allowed: {', '.join(allowed)}")
+            raise ModelError(
+                f"{_printable(where)}: unknown key {key!r}; allowed: {', '.join(allowed)}"
+            )
 
 
 def table_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:

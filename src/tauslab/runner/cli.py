@@ -177,6 +177,12 @@ def _add_dask(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--sbatch", metavar="OPTIONS", default="", help="of slurm: for the jobs of Dask workers"
     )
+    for name, text in (
+        ("ca", "of dask: PEM file of the authority, for connections in TLS"),
+        ("cert", "PEM file of the certificate that it has signed"),
+        ("key", "PEM file of the certificate's key"),
+    ):
+        run.add_argument(f"--dask-tls-{name}", type=Path, metavar="FILE", help=text)
 
 
 def _integration(run: argparse.ArgumentParser) -> None:

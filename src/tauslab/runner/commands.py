@@ -158,7 +158,10 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
-        dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
+        dask=dask_options(
+            *(getattr(arguments, name) for name in _DASK),
+            tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
+        ),
         output=arguments.output or own_output(arguments),
         overwrite=arguments.overwrite,
         resume=arguments.resume,
