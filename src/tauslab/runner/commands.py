@@ -35,6 +35,7 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import FloatArray, Options, Record, sample_times
+from tauslab.runner.last_word import PATIENCE
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
@@ -106,7 +107,8 @@ def process_rdme(arguments: argparse.Namespace) -> None:
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop_in_order(arguments.max_time), tell)
+        stop = stop_in_order(arguments.max_time)
+        result = run_lattice(model, options, comm, stop, tell, PATIENCE)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -159,7 +161,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         threads=arguments.threads,
         block=arguments.block,
         dask=dask_options(
-            *(getattr(arguments, name) for name in _DASK),
+            **{name: getattr(arguments, name) for name in _DASK},
             tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
         ),
         output=arguments.output or own_output(arguments),

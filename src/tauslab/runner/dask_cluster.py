@@ -164,9 +164,9 @@ def _client(stack: contextlib.ExitStack, chosen: DaskOptions, cluster: Any) -> A
     except (OSError, ValueError, TypeError, TimeoutError) as error:
         raise ConfigError(
             f"--scheduler {where}: no Dask scheduler answers there ({type(error).__name__}); "
-            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file; an address "
-            "that begins with tls:// needs the scheduler's certificates, by --dask-tls-ca, "
-            "--dask-tls-cert and --dask-tls-key"
+            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file; one with "
+            "tls:// needs the scheduler's certificates: --dask-tls-ca, --dask-tls-cert, "
+            "--dask-tls-key"
         ) from None
 
 

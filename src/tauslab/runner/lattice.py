@@ -14,6 +14,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.lattice import Lattice
+from tauslab.runner.last_word import last_word
 from tauslab.runner.lattice_group import Group, compile_kernels
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice_loop import ReplicaRuns
@@ -35,6 +36,7 @@ def run_lattice(
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], object] = lambda _: None,
+    patience: float | None = None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -44,6 +46,8 @@ def run_lattice(
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
     tell
         Given, on the first of several ranks, how these share the work.
+    patience
+        Seconds after which a run that cannot hear of a stop is ended with its process; None: never.
 
     Raises
     ------
@@ -64,7 +68,8 @@ def run_lattice(
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        _run(task, path, comm, grid, stop, tell)
+        with last_word(stop, comm, options.output, patience) as asked:
+            _run(task, path, comm, grid, asked, tell)
         result = agree(comm, lambda: LatticeResult(path))
     except BaseException as error:
         if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
