@@ -13,6 +13,7 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice import Lattice
 from tauslab.runner.last_word import last_word
 from tauslab.runner.lattice_group import Group, compile_kernels
@@ -60,9 +61,10 @@ def run_lattice(
     seed = on_root(comm, lambda: _seeded(options).seed)
     options = replace(options, seed=seed)
     task = agree(comm, lambda: prepare_lattice(model, options))
+    grid = _grid(task, comm)
+    agree(comm, lambda: _require_room(task, comm, grid, computes=False))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("the ranks have different models: every rank must run the same")
-    grid = _grid(task, comm)
     if comm.size > 1 and comm.rank == 0:
         tell(f"{task.model.name}: {grid}")
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
@@ -127,6 +129,26 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
     return grid
 
 
+def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, computes: bool) -> None:
+    """Refuse what memory or disk will not hold, before anything is allocated or written."""
+    share = f", a share of {comm.size} ranks," if comm.size > 1 else ""
+    z, y, x = task.lattice.shape
+    require_memory(
+        comm.local_size * task.host_bytes(grid.slabs, computes=computes),
+        f"{task.model.name}: a lattice of {z} x {y} x {x} sites with {task.lattice.slots} slots"
+        f"{share} and {task.samples + task.frames} samples and frames",
+    )
+    path, resumed = task.options.output, task.options.resume
+    if path is None or resumed:
+        return
+    free = shutil.disk_usage(path.parent).free
+    if task.least_bytes > free:
+        raise ConfigError(
+            f"{path}: {task.samples} samples and {task.frames} frames are "
+            f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose --count-every and --frame-every"
+        )
+
+
 def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions) -> None:
     """Refuse two ranks on one GPU, which halves its speed in silence."""
     mine = (host_name(), backend.identity())
@@ -159,6 +181,8 @@ def _run(
     writer: LatticeWriter | None = None
     try:
         agree(comm, lambda: _check_devices(backend, comm, options))
+        on_host = not backend.identity()
+        agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
         if comm.size > 1:
             in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))

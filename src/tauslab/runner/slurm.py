@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
-from tauslab.runner.output.resume import require_place
+from tauslab.runner.command_tools import require_new
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
 _TOO_EARLY = 60
@@ -487,13 +487,11 @@ def process_slurm(arguments: argparse.Namespace) -> None:
         print(text, end="")
         return
     path = arguments.output
-    require_place(path)
     if path.is_symlink() and not path.exists():
         raise ConfigError(f"{path} is a link to nothing: give another -o")
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_dir() and not path.is_file():
         raise ConfigError(f"{path} is no plain file: give another -o")
-    if path.exists() and not arguments.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+    require_new(path, overwrite=arguments.overwrite)
     if path.exists() and not _is_script(path):
         raise ConfigError(f"{path} is no batch script, so it is not replaced: give another -o")
     try:
