@@ -155,9 +155,16 @@ def test_hdf5_gives_the_same_model(tmp_path, make):
 def test_sites_in_a_file_are_read_only_where_they_are_asked_for(tmp_path):
     path = cell().write(tmp_path / "model.h5")
     lattice = read(path)
+    changed = np.roll(lattice.sites.planes(4, 5), 1, axis=2)
     with h5py.File(path, "r+") as file:  # a change shows that nothing was kept
+        file["model/sites"][4:5] = changed
+    assert (lattice.sites.planes(4, 5) == changed).all()
+    with h5py.File(path, "r+") as file:
         file["model/sites"][4] = 1
-    assert (lattice.sites.planes(4, 5) == 1).all()
+    with pytest.raises(ModelError, match="not as many of each type as it says"):
+        lattice.sites.planes(4, 5)
+    with h5py.File(path, "r+") as file:
+        file["model/sites"][4:5] = changed
     lattice.site_array()[0] = 1  # now it has its own
     assert (lattice.sites.planes(0, 1) == 1).all()
     assert (read(path).sites.planes(0, 1) == 0).all()

@@ -163,9 +163,7 @@ def _species_limit(network: LoweredNetwork, species: int) -> str:
     loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
     variance = " + ".join(_times(by * by, j) for j, by in changes)
     turnover = f"Turnover{{{gain}, {loss}, {variance}}}"
-    return _with_bound(
-        network, species, f"bound(count, order, {turnover}, tolerance, plan.limit)"
-    )
+    return _with_bound(network, species, f"bound(count, order, {turnover}, tolerance, plan.limit)")
 
 
 def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:

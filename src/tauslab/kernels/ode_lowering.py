@@ -301,9 +301,7 @@ class Spans:
     sample: npt.NDArray[np.int32]
 
 
-def spans(
-    times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()
-) -> Spans:
+def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()) -> Spans:
     """Cut the time from 0 to the last sample at samples and events; an event comes before a sample.
 
     Where rates jump a span ends with the last number before, and the next begins with the first one

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Mapping, Sequence
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice import Lattice
 from tauslab.model.shapes import Grid
 
@@ -22,6 +27,8 @@ _LIBRARIES = {
     ".rec": "mrcfile",
     ".zarr": "zarr",
 }
+_LARGEST = 2.0**53  # of labels stored as doubles
+_MOST_SAID = 200  # characters
 _SUFFIXES = (".npy", *_LIBRARIES)
 _UNITS = {
     "nm": 1e-9, "um": 1e-6, "\\u00B5m": 1e-6, "\u00b5m": 1e-6, "\u03bcm": 1e-6,
@@ -60,22 +67,77 @@ def read_labels(
         raise ModelError(f"{path}: cannot be read: there is no such file")
     library = _library(_LIBRARIES[suffix]) if suffix in _LIBRARIES else None
     try:
-        volume = _read(path, library, component)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: cannot be read: {error}") from None
+        with _unlogged() as logged:
+            volume = _read(path, library, component)
+    except ModelError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each library has its own, also for damaged files
+        raise ModelError(f"{path}: cannot be read: {_reason(error)}") from None
+    if logged:
+        warnings.warn(f"{path}: tifffile says: {_one_line(logged[0])}", stacklevel=2)
     if volume.ndim != 3:
         raise ModelError(f"{path}: has {volume.ndim} axes; a volume has three, z, y, x")
-    if volume.dtype.kind == "f" and np.array_equal(volume, np.round(volume)):
-        volume = volume.astype(np.int64)
+    if not volume.size:
+        raise ModelError(f"{path}: holds no voxels: its shape is {list(volume.shape)}")
+    if volume.dtype.kind == "f":
+        volume = _whole_numbers(path, volume)
     if volume.dtype.kind not in "iub":
         raise ModelError(f"{path}: holds {volume.dtype}; labels are whole numbers")
     return volume.transpose([axes.index(axis) for axis in "zyx"])
 
 
+def _whole_numbers(path: Path, volume: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Labels that a program stored as floats."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = (volume == np.round(volume)) & (np.abs(volume) <= _LARGEST)
+    if not whole.all():
+        wrong = volume[~whole][0]
+        raise ModelError(
+            f"{path}: holds {volume.dtype}, such as {float(wrong):g}; labels are whole numbers, up "
+            f"to {_LARGEST:g} either way"
+        )
+    return volume.astype(np.int64)
+
+
+def _reason(error: Exception) -> str:
+    """What a library says, in one line; a damaged file makes some say much."""
+    return _one_line(str(error).strip("'\"")) or type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return (line if line.isprintable() else ascii(line)[1:-1])[:_MOST_SAID]
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[list[str]]:
+    """What tifffile logs about damage, in place of lines on the standard error."""
+    logged: list[str] = []
+    logger = logging.getLogger("tifffile")
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield logged
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+
+
 def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
     if library is None:
-        return np.asarray(np.load(path, allow_pickle=False))
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # its size is that of the file
+        require_memory(mapped.nbytes, f"{path}: {list(mapped.shape)}")
+        return np.array(mapped)
     if library.__name__ == "tifffile":
+        with library.TiffFile(path) as file:
+            if not file.series:
+                raise ValueError("it holds no images")
+            first = file.series[0]
+            size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
+            require_memory(size, f"{path}: {list(first.shape)}")
         return np.asarray(library.imread(path))
     if library.__name__ == "zarr":
         opened = library.open(str(path), mode="r")
@@ -83,8 +145,13 @@ def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
         if not hasattr(found, "shape"):
             names = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
             raise ValueError(f"it is a group of arrays; component names one, of {names}")
+        require_memory(
+            math.prod(found.shape) * np.dtype(found.dtype).itemsize, f"{path}: {list(found.shape)}"
+        )
         return np.asarray(found[...])
     with library.open(path, permissive=True) as file:
+        if file.data is None:
+            raise ValueError("it holds no voxels")
         return np.array(file.data)
 
 
@@ -99,18 +166,28 @@ def _library(name: str) -> Any:
 
 def stored_voxel(path: str | Path) -> tuple[float, float, float] | None:
     """Edges of a voxel along z, y and x in metres that an MRC file or a stack of ImageJ states."""
-    path = Path(path)
+    try:
+        with _unlogged():
+            edges = _stored_edges(Path(path))
+    except ConfigError:
+        raise
+    except Exception:  # noqa: BLE001 - a header that cannot be read states nothing
+        return None
+    # 1 angstrom: not set
+    known = len(edges) == 3 and np.isfinite(edges).all() and min(edges) > 0
+    known = known and edges != [1e-10] * 3
+    return (edges[0], edges[1], edges[2]) if known else None
+
+
+def _stored_edges(path: Path) -> list[float]:
     library = _LIBRARIES.get(path.suffix.lower())
     if library == "mrcfile":
         with _library(library).open(path, permissive=True, header_only=True) as file:
-            edges = [float(file.voxel_size[axis]) * 1e-10 for axis in "zyx"]
-    elif library == "tifffile":
+            return [float(file.voxel_size[axis]) * 1e-10 for axis in "zyx"]
+    if library == "tifffile":
         with _library(library).TiffFile(path) as file:
-            edges = _imagej_voxel(file)
-    else:
-        edges = []
-    known = len(edges) == 3 and min(edges) > 0 and edges != [1e-10] * 3  # 1 angstrom: not set
-    return (edges[0], edges[1], edges[2]) if known else None
+            return _imagej_voxel(file)
+    return []
 
 
 def _imagej_voxel(file: Any) -> list[float]:

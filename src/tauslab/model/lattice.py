@@ -16,10 +16,12 @@ import numpy.typing as npt
 from tauslab.model.equations import parse_equation
 from tauslab.model.errors import ModelError
 from tauslab.model.expression import Expression, as_expression
+from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice_parts import (
     ANY,
     FACES,
     MOST_SITE_TYPES,
+    MOST_SPECIES,
     SLOTS,
     UNITS,
     VOLUMES,
@@ -30,15 +32,19 @@ from tauslab.model.lattice_parts import (
     SiteReaction,
     Value,
     as_face_kind,
+    as_label,
     as_names,
     as_positions,
     as_shape,
+    as_spacing,
+    as_substeps,
+    as_volume,
     check_name,
     face_names,
     positive,
 )
 from tauslab.model.network import Network
-from tauslab.model.site_map import ArraySites, SiteMap
+from tauslab.model.site_map import ArraySites, SiteMap, UniformSites
 
 
 class Lattice:
@@ -96,17 +102,15 @@ class Lattice:
         reaction_substeps: int | None = None,
         t_end: float | None = None,
     ) -> None:
-        self.name = name
+        self.name = as_label(name, "name")
         self.shape = as_shape(shape)
-        self.spacing = positive(spacing, "spacing", "metres")
+        self.spacing = as_spacing(spacing)
         self.step = None if step is None else positive(step, "step", "seconds")
-        if slots not in SLOTS:
+        if isinstance(slots, bool) or slots not in SLOTS:
             allowed = ", ".join(map(str, SLOTS))
             raise ModelError(f"slots = {slots}: a site holds {allowed} particles")
-        self.slots = slots
-        if reaction_substeps is not None and reaction_substeps < 1:
-            raise ModelError(f"reaction_substeps = {reaction_substeps}: it must be 1 or more")
-        self.reaction_substeps = reaction_substeps
+        self.slots = int(slots)
+        self.reaction_substeps = as_substeps(reaction_substeps)
         self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
         self.site_types: list[str] = []
         self.species: list[str] = []
@@ -115,11 +119,13 @@ class Lattice:
         self.reactions: list[SiteReaction] = []
         self.placements: list[Placement] = []
         self.boundary = {face: Boundary("reflecting") for face in FACES}
-        self.sites: SiteMap = ArraySites(np.zeros(self.shape, np.uint8))
+        self.sites: SiteMap = UniformSites(self.shape)
         self.notes: list[str] = []
         self.source_path: Path | None = None
         self.source_text: str | None = None
+        self._names: dict[str, set[str]] = {"species": set(), "site type": set()}
         self._reaction_names: set[str] = set()
+        self._first_order_volumes: list[tuple[str, str]] = []
         self.set_boundary(FACES, boundary)
 
     def __repr__(self) -> str:
@@ -127,11 +133,12 @@ class Lattice:
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
-        check_name(name, "site type", self.site_types)
+        check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
             raise ModelError(f"site type {name!r}: the name stands for a volume already")
         if len(self.site_types) == MOST_SITE_TYPES:
             raise ModelError(f"site type {name!r}: a lattice has at most {MOST_SITE_TYPES} types")
+        self._names["site type"].add(name)
         self.site_types.append(name)
         if mask is not None:
             self.paint(name, mask)
@@ -150,13 +157,18 @@ class Lattice:
     def site_array(self) -> npt.NDArray[np.uint8]:
         """Numbers of site types ``[z, y, x]``, to be read or changed; loaded if in a file."""
         if not isinstance(self.sites, ArraySites):
+            z, y, x = self.shape
+            require_memory(z * y * x, f"a lattice of {z} x {y} x {x} sites of several types")
             self.sites = ArraySites(self.sites.planes(0, self.shape[0]))
         return self.sites.array
 
     def add_species(self, *names: str) -> None:
         """Add one or more kinds of particle."""
         for name in names:
-            check_name(name, "species", self.species)
+            check_name(name, "species", self._names["species"])
+            if len(self.species) == MOST_SPECIES:
+                raise ModelError(f"species {name!r}: a lattice has at most {MOST_SPECIES} species")
+            self._names["species"].add(name)
             self.species.append(name)
 
     def add_parameter(self, name: str, value: Value) -> None:
@@ -232,7 +244,7 @@ class Lattice:
         name
             ``R1``, ``R2``, ... by position if not given.
         """
-        name = name or f"R{len(self.reactions) + 1}"
+        name = as_label(name or f"R{len(self.reactions) + 1}", "reaction")
         where = f"reaction {name}"
         if name in self._reaction_names:
             raise ModelError(f"{where} is defined twice")
@@ -247,10 +259,11 @@ class Lattice:
             )
         if unit is not None and unit != UNITS[order]:
             raise ModelError(f"{where}: unit {unit!r} where {UNITS[order]!r} is expected")
-        if order == 1:
+        volume = as_volume(volume, f"{where}: volume")
+        if order == 1:  # the same number for any volume, but a wrong one shows a mistake
+            if isinstance(volume, str):
+                self._first_order_volumes.append((where, volume))
             volume = None
-        elif isinstance(volume, float | int):
-            volume = positive(volume, f"{where}: volume", "m^3")
         chosen = () if site_types is None else as_names(site_types)
         self.reactions.append(
             SiteReaction(name, reactants, products, as_expression(rate), volume, chosen)
@@ -342,6 +355,11 @@ class Lattice:
                 f"{where}: {name!r} is not a site type of {self.name}; "
                 f"types: {', '.join(self.type_names)}"
             ) from None
+
+    @property
+    def first_order_volumes(self) -> Sequence[tuple[str, str]]:
+        """Reactions of one particle with the name of a volume, which changes nothing."""
+        return self._first_order_volumes
 
     @property
     def site_volume(self) -> float:

@@ -19,6 +19,7 @@ from tauslab.model.errors import ModelError
 from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_canonical import lattice_canonical_text
+from tauslab.model.lattice_parts import as_positions
 from tauslab.model.lattice_toml import Stored, read_lattice_text
 from tauslab.model.seals import require_undamaged, seal
 from tauslab.model.site_map import FileSites
@@ -105,29 +106,61 @@ def read_lattice_file(path: str | Path) -> Lattice:
             return _read(path.absolute(), file[GROUP])
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
-    except KeyError as error:
-        raise ModelError(f"{path}: its model is not whole: {error.args[0]}") from None
 
 
 def _read(path: Path, group: Any) -> Lattice:
-    canonical = _text(group["canonical"])
+    canonical = _text(path, group, "canonical")
     _, _, rest = canonical.partition('sites_sha256 = "')
-    counted = group["sites_per_plane"][...]
-    per_plane = np.zeros((len(counted), 256), np.int64)
-    per_plane[:, : counted.shape[1]] = counted
-    z, y, x = group["sites"].shape
-    sites = FileSites(path, f"{GROUP}/sites", (z, y, x), rest[:64], per_plane)
-    positions = [group[f"positions/{i}"][...] for i in range(len(group.get("positions", ())))]
+    sites = _sites(path, group, rest[:64])
+    folder = group.get("positions", ())
+    positions = [
+        as_positions(_dataset(path, group, f"positions/{i}")[...], sites.shape, f"{path}: {i}")
+        for i in range(len(folder))
+    ]
     lattice = read_lattice_text(canonical, path, Stored(sites, positions))
     if lattice.shape != sites.shape:
         raise ModelError(f"{path}: sites are {list(sites.shape)}, the model {list(lattice.shape)}")
-    name = group["source"].attrs["name"]
-    lattice.source_path = Path(name.decode() if isinstance(name, bytes) else name)
-    lattice.source_text = _text(group["source"])
+    name = _dataset(path, group, "source").attrs["name"]
+    lattice.source_path = Path(name.decode() if isinstance(name, bytes) else str(name))
+    lattice.source_text = _text(path, group, "source")
     lattice.name = lattice.source_path.stem
     return lattice
 
 
-def _text(dataset: Any) -> str:
-    value = dataset[()]
+def _sites(path: Path, group: Any, sha256: str) -> FileSites:
+    """The map of sites, whose planes are counted against `sites_per_plane` when they are read."""
+    sites, counted = (_dataset(path, group, name) for name in ("sites", "sites_per_plane"))
+    if len(sites.shape) != 3 or sites.dtype != np.uint8 or min(sites.shape) < 1:
+        raise ModelError(
+            f"{path}: /{GROUP}/sites is {sites.dtype} {list(sites.shape)}; uint8 [z, y, x] is "
+            "expected"
+        )
+    z, y, x = sites.shape
+    good = len(counted.shape) == 2 and counted.shape[0] == z and counted.shape[1] <= 256
+    if not good or counted.dtype.kind not in "iu":
+        raise ModelError(
+            f"{path}: /{GROUP}/sites_per_plane is {counted.dtype} {list(counted.shape)}; whole "
+            f"numbers [{z}, type] are expected"
+        )
+    per_plane = np.zeros((z, 256), np.int64)
+    per_plane[:, : counted.shape[1]] = counted[...]
+    if per_plane.min() < 0 or per_plane.max() > y * x or (per_plane.sum(axis=1) != y * x).any():
+        raise ModelError(f"{path}: /{GROUP}/sites_per_plane does not sum to {y * x} sites a plane")
+    return FileSites(path, f"{GROUP}/sites", (z, y, x), sha256, per_plane)
+
+
+def _dataset(path: Path, group: Any, name: str) -> Any:
+    """A data set that the format has, in the file itself."""
+    import h5py
+
+    found = group.get(name)
+    if not isinstance(found, h5py.Dataset):
+        raise ModelError(f"{path}: its model is not whole: there is no /{GROUP}/{name}")
+    if found.external or found.is_virtual:
+        raise ModelError(f"{path}: /{GROUP}/{name} lies in another file, which is not allowed")
+    return found
+
+
+def _text(path: Path, group: Any, name: str) -> str:
+    value = _dataset(path, group, name)[()]
     return value.decode() if isinstance(value, bytes) else str(value)

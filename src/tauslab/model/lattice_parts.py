@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -26,6 +26,9 @@ UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate consta
 
 SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
+SPACINGS = 1e-12, 1.0  # metres
+MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
+_LONGEST_NAME = 1000
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -154,26 +157,85 @@ def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
 
 def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
     """Sites along z, y and x, if they are three whole numbers from 1."""
-    whole = [int(size) for size in shape]
-    if len(whole) != 3 or min(whole) < 1 or whole != list(shape):
-        raise ModelError(f"shape = {list(shape)}: three whole numbers from 1 are expected, z, y, x")
+    try:
+        given = list(shape)
+        whole = [int(size) for size in given]
+    except (TypeError, ValueError, OverflowError):
+        given, whole = [], []
+    if len(whole) != 3 or min(whole) < 1 or whole != given:
+        raise ModelError(
+            f"shape = {short(shape)}: three whole numbers from 1 are expected, z, y, x"
+        )
     if math.prod(whole) > MOST_SITES:
-        raise ModelError(f"shape = {whole}: a lattice has at most 2^40 sites")
+        raise ModelError(f"shape = {short(shape)}: a lattice has at most 2^40 sites")
     return whole[0], whole[1], whole[2]
 
 
 def positive(value: float, what: str, unit: str) -> float:
     """`value` if it is finite and above 0; a `ModelError` that names `what` otherwise."""
-    if not (math.isfinite(value) and value > 0):
-        raise ModelError(f"{what} = {value:g} {unit}: it must be finite and above 0")
-    return float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} = {short(value)}: a number ({unit}) is expected") from None
+    if not (math.isfinite(number) and number > 0):
+        raise ModelError(f"{what} = {number:g} {unit}: it must be finite and above 0")
+    return number
 
 
-def check_name(name: str, what: str, taken: Sequence[str] | Mapping[str, object]) -> None:
-    """Refuse a name that is malformed or already among `taken`."""
-    if not _NAME.match(name):
+def as_spacing(value: float) -> float:
+    """Edge of a site, if it can be one."""
+    spacing = positive(value, "spacing", "metres")
+    least, most = SPACINGS
+    if not least <= spacing <= most:
         raise ModelError(
-            f"{what} {name!r} is not a name: letters, digits and underscores, no digit first"
+            f"spacing = {spacing:g} m: a site's edge is {least:g} to {most:g} m, and spacing is in "
+            "metres: 32 nm are 32e-9"
+        )
+    return spacing
+
+
+def as_substeps(value: int | None) -> int | None:
+    """Passes of reactions in a step, if they can be done."""
+    if value is None:
+        return None
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= MOST_SUBSTEPS:
+        raise ModelError(
+            f"reaction_substeps = {short(value)}: it must be a whole number, 1 to {MOST_SUBSTEPS}"
+        )
+    return int(value)
+
+
+def as_volume(value: str | float | None, where: str) -> str | float | None:
+    """Volume of a stochastic constant: a name, or a number of m^3 that is finite and above 0."""
+    if value is None or isinstance(value, str):
+        return value
+    return positive(value, where, "m^3")
+
+
+def as_label(name: str, what: str) -> str:
+    """A name that people read and files hold: any text of one line without control characters."""
+    if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise ModelError(
+            f"{what} {short(name)} is not a name: text of up to {_LONGEST_NAME} printable "
+            "characters is allowed"
+        )
+    return name
+
+
+def short(value: object, most: int = 80) -> str:
+    """A value in a message, without its middle where it is long."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
+def check_name(name: str, what: str, taken: Container[str]) -> None:
+    """Refuse a name that is malformed or already among `taken`."""
+    if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST_NAME:
+        raise ModelError(
+            f"{what} {short(name)} is not a name: letters, digits and underscores, no digit first"
         )
     if name in taken:
         raise ModelError(f"{what} {name!r} is defined twice")
@@ -198,7 +260,15 @@ def as_positions(
     positions: npt.ArrayLike, shape: tuple[int, int, int], where: str
 ) -> npt.NDArray[np.int64]:
     """Sites ``[particle, 3]`` of a lattice, checked."""
-    array = np.asarray(positions)
+    try:
+        array = np.asarray(positions)
+    except ValueError:  # lists of unlike lengths
+        array = np.asarray(None)
+    if array.ndim == 0 and array.dtype == object:
+        raise ModelError(
+            f"{where}: positions are {short(positions)}; whole numbers [particle, 3] (z, y, x) "
+            "are expected"
+        )
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
         raise ModelError(
             f"{where}: positions are {array.dtype} {list(array.shape)}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tauslab.model.toml_values import as_boolean, as_number, as_text, only_keys,
 
 Table = dict[str, Any]
 _COMMON = ("site_type", "shape", "within")
+_LABEL = re.compile(r"-?[0-9]{1,19}")
 _OF_LABELS = ("file", "component", "axes", "voxel", "labels")
 
 
@@ -142,7 +144,7 @@ _SHAPES: Mapping[str, tuple[tuple[str, ...], Callable[[Lattice, _Values], Mask]]
 
 def _labels(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
     names = table.get("labels")
-    if not isinstance(names, dict) or not all(key.lstrip("-").isdigit() for key in names):
+    if not isinstance(names, dict) or not all(_LABEL.fullmatch(key) for key in names):
         raise ModelError(f"{where}, labels: {shown(names)} where a table label = type is expected")
     component = as_text(table["component"], f"{where}, component") if "component" in table else None
     file = folder / as_text(table.get("file"), f"{where}, file")

@@ -165,7 +165,9 @@ class _Reader:
     def _place(self, species: str, table: dict[str, Any], where: str) -> None:
         with Naming(where):
             if "positions_sha256" in table:
-                at = next(self.positions)
+                at = next(self.positions, None)
+                if at is None:
+                    raise ModelError("its positions are not in the file")
                 self.lattice.placements.append(Placement(species, positions=at))
                 return
             self.lattice.place(

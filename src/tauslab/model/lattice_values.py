@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
+from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_parts import (
     ANY,
@@ -17,14 +18,18 @@ from tauslab.model.lattice_parts import (
     FACES,
     LITRES,
     MOST_SPECIES,
+    VOLUMES,
     Placement,
     Positions,
     SiteReaction,
     number,
 )
+from tauslab.model.site_map import UniformSites
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+_MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
+_COPIES = 4  # of the table of coefficients, in what is made from it
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ def lattice_values(lattice: Lattice, overrides: Mapping[str, float] | None = Non
     values = lattice.parameter_values(overrides)
     species = {name: index for index, name in enumerate(lattice.species)}
     sites_of = _sites_of(lattice)
+    _check_first_order_volumes(lattice)
     rates = _rates(lattice, species, values, sites_of)
     ghost, ghost_type = _ghosts(lattice, species, values)
     placed = tuple(
@@ -98,7 +104,14 @@ def _species(name: str, species: Mapping[str, int], where: str) -> int:
     return species[name]
 
 
+def _check_first_order_volumes(lattice: Lattice) -> None:
+    for where, name in lattice.first_order_volumes:
+        if name not in VOLUMES:
+            lattice.type_number(name, f"{where}: volume")
+
+
 def _sites_of(lattice: Lattice) -> IntArray:
+    _require_counts(lattice)
     counted: IntArray = lattice.sites.per_plane.sum(axis=0)
     types = lattice.type_names
     beyond = np.flatnonzero(counted[len(types) :])
@@ -110,10 +123,22 @@ def _sites_of(lattice: Lattice) -> IntArray:
     return counted[: len(types)]
 
 
+def _require_counts(lattice: Lattice) -> None:
+    """Refuse what counting sites by planes and types would not find memory for."""
+    z, y, x = lattice.shape
+    require_memory(256 * 8 * z, f"counting the sites of {z} planes")
+    if not isinstance(lattice.sites, UniformSites):
+        require_memory(9 * y * x, f"counting the sites of a plane of {y} x {x} sites")
+
+
 def _diffusion(
     lattice: Lattice, species: Mapping[str, int], values: Mapping[str, float]
 ) -> FloatArray:
     n_types = len(lattice.type_names)
+    require_memory(
+        8 * n_types * n_types * len(species) * _COPIES,
+        f"diffusion of {len(species)} species between {n_types} site types",
+    )
     coefficients = np.zeros((n_types, n_types, len(species)))
     for rule in lattice.diffusion:
         where = f"diffusion of {rule.species} from {rule.source} to {rule.target}"
@@ -187,6 +212,12 @@ def _ghosts(
             row[_species(species_name, species, where)] = (
                 concentration * AVOGADRO * LITRES * lattice.site_volume
             )
+        if not row.sum() <= _MOST_IN_GHOST * lattice.slots:
+            raise ModelError(
+                f"{where}: its concentrations are {row.sum():.4g} particles in a ghost site of "
+                f"{lattice.spacing:g} m; a site holds {lattice.slots}, a ghost site up to "
+                f"{_MOST_IN_GHOST * lattice.slots}"
+            )
     return ghost, tuple(ghost_type)
 
 
@@ -212,6 +243,9 @@ def _placed(
         molar = number(place.concentration, values, f"{where}: concentration")
         volume = float(sites_of[site_type]) * lattice.site_volume
         amount = molar * AVOGADRO * LITRES * volume
+    sites = int(sites_of[site_type])
+    if not amount <= sites * lattice.slots:
+        raise ModelError(_no_room(place.site_type, f"{amount:.10g}", sites, lattice.slots))
     return Placed(which, site_type, round(amount))
 
 
@@ -221,10 +255,14 @@ def _check_room(lattice: Lattice, numbers: LatticeValues) -> None:
     for name, particles, sites in zip(lattice.type_names, wanted, numbers.sites_of, strict=True):
         room = int(sites) * lattice.slots
         if particles > room:
-            raise ModelError(
-                f"site type {name!r}: {particles} particles are placed in {sites} sites, "
-                f"which hold {room}"
-            )
+            raise ModelError(_no_room(name, str(particles), int(sites), lattice.slots))
+
+
+def _no_room(site_type: str, particles: str, sites: int, slots: int) -> str:
+    return (
+        f"site type {site_type!r}: {particles} particles are placed in {sites} sites, which hold "
+        f"{sites * slots}"
+    )
 
 
 def _some(names: Mapping[str, int], limit: int = 8) -> str:

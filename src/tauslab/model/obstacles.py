@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
+from tauslab.model.host_memory import require_memory
+from tauslab.model.lattice_parts import short
 from tauslab.model.placement import random_words
 from tauslab.model.shapes import Grid, Mask
 
@@ -13,6 +17,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 _STREAM = 3  # of the Philox key; those below belong to placements
 _BATCH = 4096
+_SPHERE_BYTES, _SITE_BYTES = 120, 26  # of what is computed for a site around, or of the region
 HOPELESS = 100_000  # tries in a row that found no room
 
 
@@ -49,8 +54,18 @@ def obstacles(
     """
     if not 0 <= fraction <= 1:
         raise ModelError(f"obstacles: fraction {fraction:g}; it must be from 0 to 1")
-    if not radius > 0:
-        raise ModelError(f"obstacles: radius {radius:g} m; it must be above 0")
+    if not (radius > 0 and math.isfinite(radius)):
+        raise ModelError(f"obstacles: radius {radius:g} m; it must be finite and above 0")
+    if not 0 <= seed < 1 << 64:
+        raise ModelError(f"obstacles: seed {short(seed)}; it must be 0 to 2^64 - 1")
+    if radius > grid.spacing * max(grid.shape):
+        raise ModelError(
+            f"obstacles: spheres of {radius:g} m are larger than the lattice, whose longest side "
+            f"is {grid.spacing * max(grid.shape):g} m"
+        )
+    cube = 2 * int(radius / grid.spacing) + 3
+    require_memory(_SPHERE_BYTES * cube**3, f"obstacles: a sphere of {radius:g} m")
+    require_memory(_SITE_BYTES * inside.size, f"obstacles in {inside.size} sites")
     wanted = round(fraction * int(inside.sum()))
     covered = np.zeros(grid.shape, bool)
     points = _Points(np.argwhere(inside), grid.spacing, seed, centred=2 * radius < grid.spacing)

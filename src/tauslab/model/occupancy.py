@@ -26,7 +26,8 @@ def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
             start[:, placed.species] += np.bincount(types, minlength=len(start))
     spread = np.zeros_like(start)
     sites = values.sites_of.astype(np.float64)
-    for species in range(start.shape[1]):
+    # Of a species that is nowhere the rows stay 0.
+    for species in np.flatnonzero(start.any(axis=0)).tolist():
         for group in _connected(values.diffusion[:, :, species] > 0):
             room = sites[group].sum()
             if room:

@@ -6,6 +6,7 @@ Lengths are in metres, points are (z, y, x) from the lattice's first corner; the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -13,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.host_memory import require_memory
 
 Mask = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating[Any]]
 Point = Sequence[float]
 
 AXES = ("z", "y", "x")
+_FARTHEST = 1e6  # metres
+_BYTES_OF_A_SITE = 12  # distances in doubles, and masks
 _SURFACE = 1e-9  # relative: a centre on the surface stays inside, however its distance is rounded
 
 
@@ -42,6 +46,8 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     >>> int(ts.geometry.box(grid, (0, 0, 0), (2e-8, 4e-8, 4e-8)).sum())
     32
     """
+    _require_point(low)
+    _require_point(high)
     z, y, x = _centres(grid, (0.0, 0.0, 0.0))
     slack = _SURFACE * grid.spacing
     inside = [
@@ -157,7 +163,9 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
     if steps < 1:
         raise ModelError(f"steps = {steps}: there must be 1 or more")
     structure = ndimage.generate_binary_structure(3, {6: 1, 18: 2, 26: 3}[neighbours])
-    result: Mask = getattr(ndimage, name)(mask, structure, iterations=steps)
+    # So many steps lead from any site to any other.
+    enough = min(int(steps), sum(mask.shape))
+    result: Mask = getattr(ndimage, name)(mask, structure, iterations=enough)
     return result
 
 
@@ -166,6 +174,9 @@ def _centres(grid: Grid, centre: Point | None) -> tuple[FloatArray, FloatArray, 
     middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else centre
     if len(middle) != 3:
         raise ModelError(f"a point has three coordinates, z, y, x; {len(middle)} are given")
+    _require_point(middle)
+    sites = math.prod(grid.shape)
+    require_memory(_BYTES_OF_A_SITE * sites, f"a shape on a lattice of {sites} sites")
     z, y, x = (
         (np.arange(n) + 0.5) * grid.spacing - at for n, at in zip(grid.shape, middle, strict=True)
     )
@@ -186,6 +197,15 @@ def _whole(grid: Grid, mask: npt.NDArray[Any]) -> Mask:
 
 
 def _above_0(value: float, what: str) -> float:
-    if not value > 0:
-        raise ModelError(f"{what} = {value:g} m: it must be above 0")
+    if not (value > 0 and math.isfinite(value)):
+        raise ModelError(f"{what} = {value:g} m: it must be finite and above 0")
     return value
+
+
+def _require_point(point: Point) -> None:
+    for coordinate in point:
+        if not abs(coordinate) <= _FARTHEST:
+            raise ModelError(
+                f"{[float(at) for at in point]} is no point: its coordinates z, y, x are metres, "
+                f"up to {_FARTHEST:g} either way"
+            )

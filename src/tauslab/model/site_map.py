@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
+from tauslab.model.errors import ModelError
+
 SiteArray = npt.NDArray[np.uint8]
 IntArray = npt.NDArray[np.int64]
+_PIECE = 1 << 20  # bytes that are hashed at a time
 
 
 class SiteMap(Protocol):
@@ -59,6 +64,39 @@ class ArraySites:
         return hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()
 
 
+class UniformSites:
+    """One site type, number 0, everywhere; takes memory only where planes are asked for."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self._shape = shape
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites along z, y and x."""
+        return self._shape
+
+    def planes(self, z0: int, z1: int) -> SiteArray:
+        """Planes z0 to z1 - 1, made anew."""
+        return np.zeros((z1 - z0, *self._shape[1:]), np.uint8)
+
+    @property
+    def per_plane(self) -> IntArray:
+        """Number of sites ``[z, 256]`` of each type in each plane."""
+        counted = np.zeros((self._shape[0], 256), np.int64)
+        counted[:, 0] = self._shape[1] * self._shape[2]
+        return counted
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the types in C order; computed anew at each call."""
+        digest, left = hashlib.sha256(), math.prod(self._shape)
+        zeros = bytes(min(left, _PIECE))
+        while left:
+            digest.update(zeros[:left])
+            left -= min(left, len(zeros))
+        return digest.hexdigest()
+
+
 class FileSites:
     """Site types in the data set `name` of an HDF5 file; only planes that are asked for are read.
 
@@ -83,8 +121,13 @@ class FileSites:
         """Planes z0 to z1 - 1, read from the file."""
         import h5py
 
-        with h5py.File(self.path, "r") as file:
-            return np.asarray(file[self.name][z0:z1], dtype=np.uint8)
+        with reading(self.path), h5py.File(self.path, "r") as file:
+            planes = np.asarray(file[self.name][z0:z1], dtype=np.uint8)
+        if len(planes) and (count_types(planes) != self.per_plane[z0:z1]).any():
+            raise ModelError(
+                f"{self.path}: its sites are not as many of each type as it says: it is damaged"
+            )
+        return planes
 
 
 def count_types(sites: SiteArray) -> IntArray:

@@ -12,6 +12,10 @@ from tauslab.model.occupancy import largest_site_propensity, lasting_propensity
 
 MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
 MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
+MOST_DIFFUSION_PASSES = 10_000  # of a step
+MOST_REACTION_PASSES = 4096  # of a pass of diffusion: 12 bits of a draw's address
+LEAST_STEP = 1e-12  # seconds of a step that the model does not give: molecules do not diffuse below
+_IN_WATER = 1e-8  # m^2/s, faster than any molecule in water
 _MOST_REACTION_SUBSTEPS = 1000
 _ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pass
 
@@ -68,25 +72,80 @@ def choose_time_step(
             f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
             "particle would move at every step"
         )
-    fastest = float(values.diffusion.max()) / (lattice.spacing * lattice.spacing)
+    fastest = fastest_hop(lattice, values)
     tau = step if step is not None else lattice.step
     if tau is None:
         if fastest == 0:
             raise ModelError(f"{lattice.name}: nothing diffuses, so its step must be given")
         tau = max_hop / fastest
+        if tau < LEAST_STEP:
+            raise ModelError(
+                f"{lattice.name}: {_hops(lattice, values)} need steps of {tau:.3g} s, below "
+                f"{LEAST_STEP:g} s{_likely_unit(values)}"
+            )
     if not (math.isfinite(tau) and tau > 0):
         raise ConfigError(f"step {tau:g} s: it must be finite and above 0")
-    passes = max(1, math.ceil(fastest * tau / max_hop * (1 - _ROUNDING)))
+    wanted = fastest * tau / max_hop * (1 - _ROUNDING)
+    if not wanted <= MOST_DIFFUSION_PASSES:
+        raise ModelError(
+            f"{lattice.name}: {_hops(lattice, values)} need {wanted:.4g} passes of diffusion in a "
+            f"step of {tau:g} s; at most {MOST_DIFFUSION_PASSES} are done"
+            f"{_likely_unit(values) or f': a step of {tau / wanted:.3g} s needs one'}"
+        )
+    passes = max(1, math.ceil(wanted))
     largest = (
         max(largest_site_propensity(lattice, values), lasting_propensity(lattice, values)) * tau
     )
+    if not math.isfinite(largest):
+        raise ModelError(f"{lattice.name}: rates of reactions in a site are too large for a double")
     chosen = reaction_substeps if reaction_substeps is not None else lattice.reaction_substeps
     if chosen is None:
         chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))
     if chosen < 1:
         raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
     chosen = -(-chosen // passes) * passes
+    if chosen // passes > MOST_REACTION_PASSES:
+        raise ConfigError(
+            f"{lattice.name}: {chosen // passes} passes of reactions after a pass of hops; at most "
+            f"{MOST_REACTION_PASSES} are possible: choose a shorter step"
+        )
     return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
+
+
+def fastest_hop(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest D / h^2, hops to one side in a second.
+
+    Raises
+    ------
+    ModelError
+        It is too large for a double.
+    """
+    fastest = float(values.diffusion.max()) / (lattice.spacing * lattice.spacing)
+    if not math.isfinite(fastest):
+        raise ModelError(
+            f"{lattice.name}: {_hops(lattice, values)} are too many for a double"
+            f"{_likely_unit(values)}"
+        )
+    return fastest
+
+
+def _hops(lattice: Lattice, values: LatticeValues) -> str:
+    """The fastest species, as the beginning of a sentence."""
+    species = int(values.diffusion.max(axis=(0, 1)).argmax())
+    return (
+        f"hops of {lattice.species[species]}, D = {float(values.diffusion.max()):g} m^2/s, between "
+        f"sites of {lattice.spacing:g} m"
+    )
+
+
+def _likely_unit(values: LatticeValues) -> str:
+    """What was probably meant, where a number is far from any molecule's."""
+    if float(values.diffusion.max()) <= _IN_WATER:
+        return ""
+    return (
+        ": diffusion coefficients are in m^2/s, where 1 um^2/s is 1e-12 and a small molecule in "
+        "water has 1e-9, and spacing is in metres"
+    )
 
 
 def loss_warning(step: float, reaction_substeps: int, x: float) -> str | None:

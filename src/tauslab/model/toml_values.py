@@ -44,14 +44,21 @@ class Naming:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ModelError) and not str(error).startswith("["):
-            raise ModelError(f"{self._where}: {error}") from None
+            raise ModelError(f"{_printable(self._where)}: {error}") from None
+
+
+def _printable(text: str) -> str:
+    """Text without control characters, which could change what a terminal shows."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def only_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
     """Refuse a key that the format does not have."""
     for key in table:
         if key not in allowed:
-            raise ModelError(f"{where}: unknown key {key!r}; allowed: {', '.join(allowed)}")
+            raise ModelError(
+                f"{_printable(where)}: unknown key {key!r}; allowed: {', '.join(allowed)}"
+            )
 
 
 def table_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -192,11 +192,19 @@ def _add_dask(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--sbatch", metavar="OPTIONS", default="", help="of slurm: for the jobs of Dask workers"
     )
+    for name, text in (
+        ("ca", "of dask: PEM file of the authority, for connections in TLS"),
+        ("cert", "PEM file of the certificate that it has signed"),
+        ("key", "PEM file of the certificate's key"),
+    ):
+        run.add_argument(f"--dask-tls-{name}", type=Path, metavar="FILE", help=text)
 
 
 def _integration(run: argparse.ArgumentParser) -> None:
     """Options of ``ode``."""
-    run.add_argument("--ode-solver", choices=SOLVERS, help="auto; rk4 where --substeps are given; of dbn dopri5")
+    run.add_argument(
+        "--ode-solver", choices=SOLVERS, help="auto; rk4 where --substeps are given; of dbn dopri5"
+    )
     run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")

@@ -35,6 +35,7 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.doctor import doctor_json, doctor_report
 from tauslab.runner.info import describe, facts
 from tauslab.runner.job import NO_LEAPS, FloatArray, Options, Record, sample_times
+from tauslab.runner.last_word import PATIENCE
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_export import export_lattice
@@ -112,7 +113,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop, tell)
+        result = run_lattice(model, options, comm, stop, tell, PATIENCE)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()
@@ -170,7 +171,10 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         device=arguments.device,
         threads=arguments.threads,
         block=arguments.block,
-        dask=dask_options(*(getattr(arguments, name) for name in _DASK)),
+        dask=dask_options(
+            **{name: getattr(arguments, name) for name in _DASK},
+            tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
+        ),
         output=output,
         overwrite=arguments.overwrite,
         resume=arguments.resume,

@@ -16,9 +16,13 @@ from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
 from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.job import Options
+from tauslab.runner.slurm import sbatch_lines
 
 PATIENCE = 60.0  # seconds without any worker after which a run gives up, but not in a queue
 _LOOK_SECONDS = 1.0
+# With ":0" Dask would print 127.0.0.1 and listen on every interface of the machine.
+_DASHBOARD = "127.0.0.1:0"
+_CONNECT_SECONDS = 10.0
 _STOP_SECONDS = 20.0  # in which workers may end what they have in hand when a run is stopped
 
 
@@ -150,12 +154,19 @@ def _client(stack: contextlib.ExitStack, chosen: DaskOptions, cluster: Any) -> A
     if by_file and not Path(where).is_file():
         raise ConfigError(f"--scheduler {where}: there is no such scheduler file")
     options = {"scheduler_file": where} if by_file else {"address": where}
+    if chosen.tls is not None:
+        options["security"] = _security(chosen)
     try:
-        return stack.enter_context(Client(**options, timeout=10, set_as_default=False))
-    except (OSError, ValueError, TimeoutError) as error:
+        return stack.enter_context(
+            Client(**options, timeout=_CONNECT_SECONDS, set_as_default=False)
+        )
+    # A TypeError is what Dask raises for an address in TLS without certificates.
+    except (OSError, ValueError, TypeError, TimeoutError) as error:
         raise ConfigError(
             f"--scheduler {where}: no Dask scheduler answers there ({type(error).__name__}); "
-            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file"
+            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file; one with "
+            "tls:// needs the scheduler's certificates: --dask-tls-ca, --dask-tls-cert, "
+            "--dask-tls-key"
         ) from None
 
 
@@ -173,7 +184,8 @@ def _local(chosen: DaskOptions, options: Options) -> Any:
             # Launches that overlap come from as many threads.
             threads_per_worker=threads or LAUNCHES_IN_FLIGHT,
             processes=True,
-            dashboard_address=":0",
+            dashboard_address=_DASHBOARD,
+            **_encrypted(chosen),
             preload=["tauslab.runner.dask_worker"],
             silence_logs=logging.CRITICAL,
         )
@@ -195,11 +207,45 @@ def _slurm(chosen: DaskOptions, options: Options) -> Any:
         "memory": dask.config.get("jobqueue.slurm.memory") or "8GB",
         "job_extra_directives": [
             *(dask.config.get("jobqueue.slurm.job-extra-directives") or []),
-            *chosen.directives,
+            *sbatch_lines(chosen.directives),
         ],
-        "scheduler_options": {"dashboard_address": ":0"},
+        "scheduler_options": {"dashboard_address": _DASHBOARD},
+        **_encrypted(chosen),
     }
     return SLURMCluster(**given)
+
+
+def _encrypted(chosen: DaskOptions) -> dict[str, Any]:
+    """What makes a cluster that is started talk in TLS, where there are certificates."""
+    return {} if chosen.tls is None else {"security": _security(chosen), "protocol": "tls://"}
+
+
+def _security(chosen: DaskOptions) -> Any:
+    """Certificates of the scheduler, the workers and the client: the same three files.
+
+    Raises
+    ------
+    ConfigError
+        A file is not what it should be.
+    """
+    from distributed.security import Security
+
+    assert chosen.tls is not None
+    authority, certificate, key = map(str, chosen.tls)
+    files = {
+        f"tls_{role}_{kind}": file
+        for role in ("scheduler", "worker", "client")
+        for kind, file in (("cert", certificate), ("key", key))
+    }
+    security = Security(tls_ca_file=authority, require_encryption=True, **files)
+    try:
+        security.get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigError(
+            f"--dask-tls-ca {authority}, --dask-tls-cert {certificate}, --dask-tls-key {key}: "
+            f"these are no certificates and key in PEM that fit each other ({_first_line(error)})"
+        ) from None
+    return security
 
 
 def _first_line(error: BaseException) -> str:

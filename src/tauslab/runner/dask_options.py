@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.slurm import sbatch_words
 
 EXECUTORS = ("mpi", "dask")
 _MOST_WORKERS = 65536
@@ -27,7 +30,10 @@ class DaskOptions:
         Fewest and most workers to start; between them Dask scales by the work there is. None: one
         per GPU of this machine.
     directives
-        Lines of ``#SBATCH`` for each worker's job, such as ``--partition=gpu``.
+        Options of ``sbatch`` for each worker's job, such as ``--partition=gpu``.
+    tls
+        Files in PEM for encrypted connections of which both ends are known: the certificate of the
+        authority, the certificate that it has signed, and its key. None: without TLS.
 
     Raises
     ------
@@ -38,6 +44,7 @@ class DaskOptions:
     scheduler: Any = "local"
     workers: tuple[int, int] | None = None
     directives: tuple[str, ...] = ()
+    tls: tuple[Path, Path, Path] | None = None
 
     def __post_init__(self) -> None:
         """Check that the packages are there and that the choices go together."""
@@ -48,6 +55,14 @@ class DaskOptions:
                 raise ConfigError("--scheduler slurm needs --workers, for example --workers 1:16")
         elif self.directives:
             raise ConfigError("--sbatch is for --scheduler slurm only")
+        for path in self.tls or ():
+            if not path.is_file():
+                raise ConfigError(f"--dask-tls-... {path}: there is no such file")
+        plain = isinstance(self.scheduler, str) and self.scheduler.startswith(("tcp://", "ws://"))
+        if self.tls is not None and plain:
+            raise ConfigError(
+                f"--scheduler {self.scheduler}: with certificates its address begins with tls://"
+            )
         if self.workers is not None and not self.starts_workers:
             raise ConfigError(
                 "--workers is for --scheduler local and slurm: a scheduler that runs has its own"
@@ -60,9 +75,15 @@ class DaskOptions:
 
 
 def dask_options(
-    executor: str, scheduler: Any, workers: int | str | None, sbatch: str = ""
+    executor: str,
+    scheduler: Any,
+    workers: int | str | None,
+    sbatch: str = "",
+    tls: Sequence[str | os.PathLike[str] | None] | None = None,
 ) -> DaskOptions | None:
     """Settings from the options of ``tauslab run``; None for the executor ``mpi``.
+
+    `tls` are the files of ``--dask-tls-ca``, ``--dask-tls-cert`` and ``--dask-tls-key``.
 
     Raises
     ------
@@ -73,13 +94,33 @@ def dask_options(
         raise ConfigError(f"--executor {executor!r} is not known; allowed are mpi, dask")
     if executor == "mpi":
         given = {"--scheduler": scheduler, "--workers": workers, "--sbatch": sbatch or None}
+        given["--dask-tls-ca, --dask-tls-cert, --dask-tls-key"] = (
+            None if tls is None or not any(tls) else tls
+        )
         for option, value in given.items():
             if value is not None:
                 raise ConfigError(f"{option} goes with --executor dask only")
         return None
     return DaskOptions(
-        "local" if scheduler is None else scheduler, _range(workers), tuple(shlex.split(sbatch))
+        "local" if scheduler is None else scheduler,
+        _range(workers),
+        sbatch_words(sbatch),
+        _certificates(tls),
     )
+
+
+def _certificates(
+    tls: Sequence[str | os.PathLike[str] | None] | None,
+) -> tuple[Path, Path, Path] | None:
+    """All three files, or none."""
+    given = [Path(path) for path in tls or () if path is not None]
+    if not given:
+        return None
+    if len(given) != 3:
+        raise ConfigError(
+            "TLS needs three files: --dask-tls-ca, --dask-tls-cert and --dask-tls-key"
+        )
+    return given[0], given[1], given[2]
 
 
 def _range(workers: int | str | None) -> tuple[int, int] | None:

@@ -37,6 +37,7 @@ from tauslab.runner.dbn_plan import (
     with_seed,
 )
 from tauslab.runner.dbn_task import DbnTask, prepare_dbn
+from tauslab.runner.last_word import last_word
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.ode_layout import layout_row, tell_choice
 from tauslab.runner.output.collective import on_root
@@ -57,11 +58,13 @@ def build_network(
     options: DbnOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
+    patience: float | None = None,
 ) -> DynamicNetwork | None:
     """Build a network on all ranks of `comm`; rank 0 gets it. Collective.
 
     Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
-    the same whatever ranks and blocks there are.
+    the same whatever ranks and blocks there are. A build whose launches do not end within
+    `patience` seconds of a `stop` is ended with its process; None: never.
 
     Raises
     ------
@@ -71,11 +74,15 @@ def build_network(
         The build was stopped on request with what was counted in the file; ``--resume`` goes on.
     """
     with written_by_us(options.output, comm):
-        return _build(network, options, comm, stop)
+        return _build(network, options, comm, stop, patience)
 
 
 def _build(
-    network: Network, options: DbnOptions, comm: Communicator, stop: Callable[[], bool]
+    network: Network,
+    options: DbnOptions,
+    comm: Communicator,
+    stop: Callable[[], bool],
+    patience: float | None,
 ) -> DynamicNetwork | None:
     if not options.resume and network.source_path is not None:
         require_no_input(options.output, [network.source_path])
@@ -102,7 +109,8 @@ def _build(
         before = held[0][0] if held and held[0] is not None else None
         try:
             with in_order(stop):
-                done = counting.run()
+                with last_word(stop, comm, options.output, patience, by_asking=False):
+                    done = counting.run()
                 told = counting.told() | {"seconds_ready": ready - began}
                 told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
                 built, everywhere = _finish(task, plan, counting, (done, before), told)

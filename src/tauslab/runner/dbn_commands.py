@@ -31,6 +31,7 @@ from tauslab.runner.dbn_job import (
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_plot import plot_network
 from tauslab.runner.job import sample_times
+from tauslab.runner.last_word import PATIENCE
 from tauslab.runner.model_reading import read_telling
 from tauslab.runner.ode_task import told_integration
 from tauslab.runner.output.collective import on_root
@@ -45,7 +46,7 @@ def build_and_tell(arguments: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network, options = on_root(comm, lambda: _job(arguments))
-        built = build_network(network, options, comm, stop)
+        built = build_network(network, options, comm, stop, PATIENCE)
     if built is not None and not arguments.quiet:
         print("\n".join(network_summary(built, str(options.output))))
 

@@ -13,7 +13,9 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice import Lattice
+from tauslab.runner.last_word import last_word
 from tauslab.runner.lattice_group import Group, compile_kernels
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice_loop import ReplicaRuns
@@ -37,6 +39,7 @@ def run_lattice(
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], object] = lambda _: None,
+    patience: float | None = None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -46,6 +49,8 @@ def run_lattice(
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
     tell
         Given, on the first of several ranks, how these share the work.
+    patience
+        Seconds after which a run that cannot hear of a stop is ended with its process; None: never.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def run_lattice(
         The run was stopped on request; ``--resume`` completes it.
     """
     with written_by_us(options.output, comm):
-        return _run_and_open(model, options, comm, stop, tell)
+        return _run_and_open(model, options, comm, stop, tell, patience)
 
 
 def _run_and_open(
@@ -64,6 +69,7 @@ def _run_and_open(
     comm: Communicator,
     stop: Callable[[], bool],
     tell: Callable[[str], object],
+    patience: float | None,
 ) -> LatticeResult:
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
@@ -71,15 +77,17 @@ def _run_and_open(
     seed = on_root(comm, lambda: _seeded(options).seed)
     options = replace(options, seed=seed)
     task = agree(comm, lambda: prepare_lattice(model, options))
+    grid = _grid(task, comm)
+    agree(comm, lambda: _require_room(task, comm, grid, computes=False))
     if len(set(comm.allgather(task.sha256))) > 1:
         raise ConfigError("the ranks have different models: every rank must run the same")
-    grid = _grid(task, comm)
     if comm.size > 1 and comm.rank == 0:
         tell(f"{task.model.name}: {grid}")
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        _run(task, path, comm, grid, stop, tell)
+        with last_word(stop, comm, options.output, patience) as asked:
+            _run(task, path, comm, grid, asked, tell)
         result = agree(comm, lambda: LatticeResult(path))
     except BaseException as error:
         if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
@@ -137,6 +145,26 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
     return grid
 
 
+def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, computes: bool) -> None:
+    """Refuse what memory or disk will not hold, before anything is allocated or written."""
+    share = f", a share of {comm.size} ranks," if comm.size > 1 else ""
+    z, y, x = task.lattice.shape
+    require_memory(
+        comm.local_size * task.host_bytes(grid.slabs, computes=computes),
+        f"{task.model.name}: a lattice of {z} x {y} x {x} sites with {task.lattice.slots} slots"
+        f"{share} and {task.samples + task.frames} samples and frames",
+    )
+    path, resumed = task.options.output, task.options.resume
+    if path is None or resumed:
+        return
+    free = shutil.disk_usage(path.parent).free
+    if task.least_bytes > free:
+        raise ConfigError(
+            f"{path}: {task.samples} samples and {task.frames} frames are "
+            f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose --count-every and --frame-every"
+        )
+
+
 def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions) -> None:
     """Refuse two ranks on one GPU, which halves its speed in silence."""
     mine = (host_name(), backend.identity())
@@ -169,6 +197,8 @@ def _run(
     writer: LatticeWriter | None = None
     try:
         agree(comm, lambda: _check_devices(backend, comm, options))
+        on_host = not backend.identity()
+        agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
         if comm.size > 1:
             in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))

@@ -26,6 +26,9 @@ MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a dr
 MOST_STEPS = 1 << 48
 HALOS = ("auto", "self", "peer", "shared", "host", "mpi")
 _SAMPLES = 1000  # about as many by default
+_COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
+_FRAME = 1024  # bytes of one of an empty lattice
+_PLACING = 40  # bytes of a site while particles are placed
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,46 @@ class LatticeTask:
     options: LatticeOptions
     steps: int
     count_every: int
-    sha256: str
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the model; its sites are read for it."""
+        return lattice_sha256(self.model)
+
+    @property
+    def samples(self) -> int:
+        """Sample times of a replica."""
+        return self.steps // self.count_every + 1
+
+    @property
+    def frames(self) -> int:
+        """Frames of a replica."""
+        every = self.options.frame_every
+        return self.steps // every + 1 if every else 0
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of the file at least: of the counts of all samples, and what no frame lacks."""
+        lattice = self.lattice
+        types, species = len(lattice.site_types), len(lattice.species)
+        row = (types + 1) * species + len(lattice.reactions) + 1
+        return self.options.replicas * (8 * row * self.samples + _FRAME * self.frames)
+
+    def host_bytes(self, slabs: int, *, computes: bool) -> int:
+        """Host memory of a rank, where as many share a lattice, at its most.
+
+        Parameters
+        ----------
+        computes
+            Whether the device's memory is the host's.
+        """
+        nz, ny, nx = self.lattice.shape
+        sites = -(-nz // slabs) * ny * nx
+        particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
+        placing = any(one.positions is None for one in self.lattice.start.placed)
+        copies = _COPIES if computes else 1
+        here = sites * (copies * particles + 1 + (_PLACING if placing else 0))
+        return here + 16 * (self.samples + self.frames)
 
     @property
     def passes(self) -> int:
@@ -169,8 +211,12 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
         raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")
-    steps = max(1, math.ceil(t_end / lattice.step * (1 - 1e-12)))
-    if steps * lattice.diffusion_substeps >= MOST_STEPS:
-        raise ConfigError(f"--t-end {t_end:g}: these are {steps:.3g} steps; at most 2^48 are done")
+    wanted = t_end / lattice.step * (1 - 1e-12)
+    if not wanted * lattice.diffusion_substeps < MOST_STEPS - 1:
+        raise ConfigError(
+            f"--t-end {t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; at most "
+            "2^48 are done"
+        )
+    steps = max(1, math.ceil(wanted))
     every = options.count_every or max(1, steps // _SAMPLES)
-    return LatticeTask(model, lattice, options, steps, every, lattice_sha256(model))
+    return LatticeTask(model, lattice, options, steps, every)

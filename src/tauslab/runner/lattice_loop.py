@@ -1,5 +1,9 @@
 """The step loop of a lattice run: batches of steps, samples, frames, hooks, checkpoints, new cuts.
 
+It counts in steps of the engine, of which a step of the model has `LatticeTask.passes`: a batch may
+end inside a step of the model, so that a run can stop there. Samples, frames and hooks are at whole
+steps of the model.
+
 All ranks of a group take the same decisions: what depends on a clock is the first rank's.
 """
 
@@ -25,12 +29,15 @@ from tauslab.runner.progress import Progress
 
 _BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
 _MOST_SAMPLES = 4096  # of a batch
-_TIMED_STEPS = 64  # by which the time of slabs is measured
+_TIMED_STEPS = 64  # of the engine, by which the time of slabs is measured
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a group does next: `stop`, `checkpoint`, then steps to `end`, then `balance`."""
+    """What a group does next: `stop`, `checkpoint`, then steps to `end`, then `balance`.
+
+    `end` is a step of the engine.
+    """
 
     end: int
     stop: bool
@@ -63,17 +70,18 @@ class ReplicaRuns:
         self._group, self._writer, self._begun = group, writer, begun
         self._task = group.task
         self._stop, self._stops = stop, stops
-        self._pace = 0.0  # steps a second, as measured
+        self._pace = 0.0  # steps of the engine a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
         self._saved: tuple[int, int] | None = None  # replica and engine's step of a checkpoint
         self._memory: dict[str, Any] = {}
         self._mine = range(group.index, self._task.options.replicas, group.grid.replicas)
-        self.steps, self.seconds = 0, 0.0
+        self._made, self.seconds = 0, 0.0  # steps of the engine, and what they took
 
     def profile(self) -> dict[str, Any]:
-        """Columns of `/profile` of this rank."""
-        each = 1000 * self.seconds / self.steps if self.steps else 0.0
-        return {"steps": self.steps, "wall": self.seconds, "ms_per_step": each}
+        """Columns of `/profile` of this rank; steps of the model."""
+        steps = self._made / self._task.passes
+        each = 1000 * self.seconds / steps if steps else 0.0
+        return {"steps": int(steps), "wall": self.seconds, "ms_per_step": each}
 
     def run(self) -> None:
         """Run what is not done.
@@ -111,16 +119,16 @@ class ReplicaRuns:
             self._memory = dict(
                 group.begin(replica, lambda a, b: self._writer.read_begun(begun, a, b))
             )
-        done = group.engine.step // task.passes
+        done = group.engine.step
         if begun is not None and not begun.hooked and done:
             self._call_hooks(done)
-        while done < task.steps:
+        while done < task.steps * task.passes:
             plan = self._agreed(done)
             self._before_batch(plan, replica, done)
             done = self._batch(done, plan)
             self._keep_frame(done)
             self._call_hooks(done)
-            self._progress.update(number * task.steps + done, 0)
+            self._progress.update(number * task.steps + done // task.passes, 0)
         if options.replicas > 1 and not options.frame_every:
             only = begun is None and (self._saved is None or self._saved[0] != replica)
             self._checkpoint()  # so that a later resume need not run it again
@@ -131,7 +139,7 @@ class ReplicaRuns:
 
     def _agreed(self, done: int) -> _Plan:
         """The first rank's plan; a stop is any rank's. A run does some steps in any case."""
-        begun = self.steps > 0
+        begun = self._made > 0
         options, now = self._task.options, time.monotonic()
         every = options.rebalance_every if self._group.comm.size > 1 else 0
         checkpoint = begun and self._checkpoint_due(done, now)
@@ -152,23 +160,28 @@ class ReplicaRuns:
 
     def _checkpoint_due(self, done: int, now: float) -> bool:
         options = self._task.options
-        by_steps = options.checkpoint_steps and done % options.checkpoint_steps == 0
+        by_steps = self._is_due(done, options.checkpoint_steps)
         by_steps = by_steps and not self._just_framed(done)
         return bool(by_steps) or now - self._saved_at > 60 * options.checkpoint_every
 
     def _just_framed(self, done: int) -> bool:
         """Whether a frame of this step is as good as a checkpoint."""
-        every = self._task.options.frame_every
-        hooked = any(done % steps == 0 for steps, _ in self._task.options.hooks)
-        return bool(every) and done % every == 0 and not hooked
+        hooked = any(self._is_due(done, steps) for steps, _ in self._task.options.hooks)
+        return self._is_due(done, self._task.options.frame_every) and not hooked
+
+    def _is_due(self, done: int, every: int) -> bool:
+        """Whether what happens every so many steps of the model (0: never) does so now."""
+        return every > 0 and done % (every * self._task.passes) == 0
 
     def _batch_end(self, done: int) -> int:
         task, options = self._task, self._task.options
         steps = max(1, int(self._pace * _BATCH_SECONDS)) if self._pace else 1
-        end = min(done + min(steps, _MOST_SAMPLES * task.count_every), task.steps)
+        most = _MOST_SAMPLES * task.count_every * task.passes
+        end = min(done + min(steps, most), task.steps * task.passes)
         stops = [every for every, _ in options.hooks]
         stops += [every for every in (options.frame_every, options.checkpoint_steps) if every]
-        return min([end, *((done // every + 1) * every for every in stops)])
+        lengths = [every * task.passes for every in stops]
+        return min([end, *((done // length + 1) * length for length in lengths)])
 
     # ---------------------------------------------------------------- a batch
 
@@ -177,14 +190,14 @@ class ReplicaRuns:
             self._checkpoint()
             self._writer.sync()
             raise StoppedEarly(
-                f"stopped on request after {done} of {self._task.steps} steps of replica "
-                f"{replica}: --resume completes {self._writer.path}"
+                f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
+                f"of replica {replica}: --resume completes {self._writer.path}"
             )
         if plan.checkpoint:
             self._checkpoint()
 
     def _batch(self, done: int, plan: _Plan) -> int:
-        """Steps up to the next frame, hook or look at signals; returns steps done."""
+        """Steps up to the next frame, hook or look at signals; returns the engine's step."""
         if not plan.balance:
             return self._steps(done, plan.end)
         end = self._group.timed(lambda: self._steps(done, min(plan.end, done + _TIMED_STEPS)))
@@ -195,14 +208,14 @@ class ReplicaRuns:
 
     def _steps(self, done: int, end: int) -> int:
         task = self._task
-        every = task.count_every
+        every = task.count_every * task.passes
         sampled = np.arange((done // every + 1) * every, end + 1, every)
         marks = sorted({*sampled.tolist(), end})
         began = time.perf_counter()
-        samples = self._group.run_sampled([(mark - done) * task.passes for mark in marks])
+        samples = self._group.run_sampled([mark - done for mark in marks])
         took = max(1e-9, time.perf_counter() - began)
         self._pace = (end - done) / took
-        self.steps, self.seconds = self.steps + end - done, self.seconds + took
+        self._made, self.seconds = self._made + end - done, self.seconds + took
         if len(sampled):
             chosen = np.isin(marks, sampled)
             first = int(sampled[0]) // every
@@ -215,8 +228,8 @@ class ReplicaRuns:
 
     def _keep_frame(self, done: int) -> None:
         every = self._task.options.frame_every
-        if every and done % every == 0:
-            self._write(done // every)
+        if self._is_due(done, every):
+            self._write(done // (every * self._task.passes))
 
     def _checkpoint(self) -> None:
         """Keep the state; when that of all ranks is on disk, the next removes those before it."""
@@ -238,7 +251,7 @@ class ReplicaRuns:
     def _call_hooks(self, done: int) -> None:
         group, engine = self._group, self._group.engine
         for every, hook in self._task.options.hooks:
-            if done % every == 0:
+            if self._is_due(done, every):
                 hook(LatticeView(engine, group.count, group.sum, group.share_sites, self._memory))
                 engine.wait_for_arrays()
 

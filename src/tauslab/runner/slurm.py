@@ -8,12 +8,17 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.command_tools import require_new
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
-_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
+_TOO_EARLY = 60
+_TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+_MPI = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+_MOST_SEED = 2**64 - 1
+_FIRST_LINE = b"#!/bin/bash\n"
 _ANY = '"$@"'  # of a script that takes its command as arguments
 
 
@@ -30,7 +35,7 @@ class BatchJob:
     cpus_per_task
         Cores of a rank.
     time
-        Limit, as ``sbatch --time`` takes it.
+        Limit, as ``sbatch --time`` takes it: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S.
     requeue
         Stop before the limit, go back into the queue, and complete the file there.
     array
@@ -38,12 +43,12 @@ class BatchJob:
     mpi
         ``srun --mpi`` type.
     directives
-        More options of ``sbatch``.
+        More options of ``sbatch``, word by word.
 
     Raises
     ------
     ConfigError
-        A number or a time that is not allowed.
+        A number, a time, a type or a word that is not allowed.
     """
 
     nodes: int = 1
@@ -67,8 +72,19 @@ class BatchJob:
         ):
             if not low <= value <= 100_000:
                 raise ConfigError(f"{option} {value} is not allowed: {low} to 100000")
-        if not _TIME.fullmatch(self.time):
-            raise ConfigError(f"--time {self.time} is not allowed: for example 04:00:00 or 2-00:00")
+        limit = seconds_of(self.time)
+        if self.requeue and limit <= REQUEUE_SECONDS + _TOO_EARLY:
+            raise ConfigError(
+                f"--time {self.time} is too short for --requeue, which stops the run "
+                f"{REQUEUE_SECONDS} s before the limit: more than "
+                f"{(REQUEUE_SECONDS + _TOO_EARLY) // 60} minutes are needed"
+            )
+        if not _MPI.fullmatch(self.mpi):
+            raise ConfigError(
+                f"--mpi {self.mpi!r} is not allowed: a type that srun --mpi=list names, such as "
+                "pmix or pmi2"
+            )
+        sbatch_lines(self.directives)
         if self.gpus_per_node and self.tasks_per_node > self.gpus_per_node:
             raise ConfigError(
                 f"--tasks-per-node {self.tasks_per_node} is more than --gpus-per-node "
@@ -81,6 +97,91 @@ class BatchJob:
     def ranks(self) -> int:
         """Ranks of a node."""
         return self.tasks_per_node or (1 if self.array else self.gpus_per_node) or 1
+
+
+def seconds_of(time: str) -> int:
+    """Seconds of a limit as ``sbatch --time`` takes it.
+
+    >>> [seconds_of(text) for text in ("90", "90:30", "1:30:00", "2-12", "1-00:30")]
+    [5400, 5430, 5400, 216000, 88200]
+
+    Raises
+    ------
+    ConfigError
+        It is no time, or none at all.
+    """
+    found = _TIME.fullmatch(time)
+    if found is not None:
+        days, first, second, third = (
+            None if part is None else int(part) for part in found.groups()
+        )
+        sixty = [n for n in (second, third) if n is not None]
+        if days is not None:
+            total = ((days * 24 + (first or 0)) * 60 + (second or 0)) * 60 + (third or 0)
+        elif third is not None:
+            total = ((first or 0) * 60 + (second or 0)) * 60 + third
+        else:
+            total = (first or 0) * 60 + (second or 0)
+        if total > 0 and all(n < 60 for n in sixty):
+            return total
+    raise ConfigError(
+        f"--time {time!r} is not allowed: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S, for example "
+        "04:00:00 or 2-00:00"
+    )
+
+
+def sbatch_words(text: str) -> tuple[str, ...]:
+    """Options of ``sbatch`` in one text, as a shell would part it.
+
+    Raises
+    ------
+    ConfigError
+        A quotation that does not end, or words that are no options.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"--sbatch {text!r}: {str(error).lower()}") from None
+    sbatch_lines(words)
+    return words
+
+
+def sbatch_lines(words: Sequence[str]) -> list[str]:
+    """What stands after ``#SBATCH``, an option to a line, quoted as sbatch reads it.
+
+    >>> sbatch_lines(["-p", "gpu", "--comment=two words"])
+    ['-p gpu', "'--comment=two words'"]
+
+    Raises
+    ------
+    ConfigError
+        A word has characters that end a line or that nobody sees, or is no option's.
+    """
+    lines: list[str] = []
+    for word in words:
+        if not word.isprintable():
+            raise ConfigError(f"--sbatch {word!r}: only printable characters are allowed")
+        if word.startswith("-") and word.strip("-"):
+            lines.append(_quoted(word))
+        elif lines and word and " " not in lines[-1]:
+            lines[-1] += f" {_quoted(word)}"
+        else:
+            raise ConfigError(
+                f'--sbatch {word!r} is not an option of sbatch: write --sbatch="--partition=gpu '
+                '--account=x"'
+            )
+    return lines
+
+
+def _quoted(word: str) -> str:
+    """As a shell's word; sbatch does not know the shell's way to write an apostrophe."""
+    if "'" not in word:
+        return shlex.quote(word)
+    if set(word) & set('"\\'):
+        raise ConfigError(
+            f"--sbatch {word!r}: one kind of quotation mark, please, and no backslash"
+        )
+    return f'"{word}"'
 
 
 def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str = "") -> str:
@@ -194,7 +295,7 @@ def _directives(job: BatchJob) -> list[str]:
             "#SBATCH --open-mode=append",
         ]
     lines.append(f"#SBATCH --output=%x-{'%A_%a' if job.array else '%j'}.log")
-    return lines + [f"#SBATCH {text}" for text in job.directives]
+    return lines + [f"#SBATCH {text}" for text in sbatch_lines(job.directives)]
 
 
 def _comment(text: str) -> list[str]:
@@ -291,10 +392,10 @@ def _requeue(command: str) -> list[str]:
 
 
 def _array(job: BatchJob, command: Sequence[str] | None) -> list[str]:
-    table, words, seed = '"$1"', '"${@:2}"', "1"
+    table, words, seed = "${1:?give TABLE.csv MODEL [options of tauslab run]}", '"${@:2}"', 1
     if command is not None:
         table = shlex.quote(_option(command, "--table") or "")
-        seed = _option(command, "--seed") or "1"
+        seed = _seed(job, command)
         words = shlex.join(_without(command[1:], ("--table", "--seed", "-o", "--output")))
     return [
         *_comment(
@@ -307,21 +408,48 @@ def _array(job: BatchJob, command: Sequence[str] | None) -> list[str]:
         f"tasks=${{SLURM_ARRAY_TASK_COUNT:-{job.array}}}",
         "task=$((SLURM_ARRAY_TASK_ID - ${SLURM_ARRAY_TASK_MIN:-0}))",
         'part="${table%.csv}-$task"',
-        'awk -v n="$tasks" -v i="$task" \'NR == 1 || (NR - 2) % n == i\' "$table" > "$part.csv"',
+        'awk -v n="$tasks" -v i="$task" \'NR == 1 || (NR - 2) % n == i\' < "$table" > "$part.csv"',
+        *_comment(
+            "Seed of the task: that of the sweep plus its number. Bash's numbers end at 2^63, so "
+            "the last nine digits are added by themselves; 10# for zeros in front."
+        ),
+        f"seed=${{TAUSLAB_SEED:-{seed}}}",
+        "if [[ ! $seed =~ ^[0-9]{1,20}$ ]]; then",
+        '    echo "TAUSLAB_SEED=$seed: a whole number from 0 to 2^64 - 1 is needed" >&2',
+        "    exit 2",
+        "fi",
+        "seed=000000000$seed",
+        "low=$((10#${seed: -9} + task))",
+        "high=$((10#${seed:0:${#seed}-9} + low / 1000000000))",
+        'printf -v seed \'%d%09d\' "$high" "$((low % 1000000000))"',
         *_comment("A task that ran before goes on where it was."),
         f'"${{launch[@]}}" tauslab run {words} --table "$part.csv" \\',
-        f'    --seed "$((${{TAUSLAB_SEED:-{seed}}} + task))" -o "$part.h5" --resume',
+        '    --seed "$seed" -o "$part.h5" --resume',
     ]
 
 
+def _seed(job: BatchJob, command: Sequence[str]) -> int:
+    """Seed of the first task; those of all must fit 64 bits."""
+    text = _option(command, "--seed") or "1"
+    most = _MOST_SEED - job.array + 1
+    number = int(text) if re.fullmatch(r"[0-9_]{1,40}", text) else -1
+    if not 0 <= number <= most:
+        raise ConfigError(
+            f"--seed {text}: task i has seed + i, so it must be 0 to {most} with --array "
+            f"{job.array}"
+        )
+    return number
+
+
 def _option(command: Sequence[str], name: str) -> str | None:
-    """Value of an option in a command."""
+    """Value of an option in a command; the last, which is the one that counts."""
+    found = None
     for index, word in enumerate(command):
         if word == name and index + 1 < len(command):
-            return command[index + 1]
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None
+            found = command[index + 1]
+        elif word.startswith(f"{name}="):
+            found = word.partition("=")[2]
+    return found
 
 
 def _without(command: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -351,12 +479,30 @@ def process_slurm(arguments: argparse.Namespace) -> None:
     names = [field.name for field in fields(BatchJob) if field.name != "directives"]
     given = {name: getattr(arguments, name) for name in names}
     job = BatchJob(
-        directives=tuple(shlex.split(arguments.sbatch)),
+        directives=sbatch_words(arguments.sbatch),
         **{name: value for name, value in given.items() if value is not None},
     )
     text = batch_script(job, arguments.command)
     if arguments.output is None:
         print(text, end="")
         return
-    require_new(arguments.output, overwrite=arguments.overwrite)
-    arguments.output.write_text(text, encoding="utf-8")
+    path = arguments.output
+    if path.is_symlink() and not path.exists():
+        raise ConfigError(f"{path} is a link to nothing: give another -o")
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise ConfigError(f"{path} is no plain file: give another -o")
+    require_new(path, overwrite=arguments.overwrite)
+    if path.exists() and not _is_script(path):
+        raise ConfigError(f"{path} is no batch script, so it is not replaced: give another -o")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_FIRST_LINE)) == _FIRST_LINE
+    except OSError:
+        return False

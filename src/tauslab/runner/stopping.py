@@ -91,8 +91,9 @@ def stop_in_order(max_time: str | None, comm: Communicator | None = None) -> Sto
 
 
 def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
-    """`StopRequest.in_order` of one; of any other function nothing is asked."""
-    return stop.in_order() if isinstance(stop, StopRequest) else nullcontext()
+    """`StopRequest.in_order` of one, or of what asks one; of any other function nothing is asked."""
+    orderly: Callable[[], AbstractContextManager[None]] | None = getattr(stop, "in_order", None)
+    return nullcontext() if orderly is None else orderly()
 
 
 def stopped_early(done: int, blocks: int, output: Path | None) -> StoppedEarly:

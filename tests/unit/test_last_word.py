@@ -1,0 +1,131 @@
+"""A run that is asked to stop ends within seconds in every phase, and can be gone on with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tauslab.runner.cli import main
+from tauslab.runner.last_word import last_word
+
+BOX = """t_end = {t_end}
+[lattice]
+shape = [{shape}]
+spacing = 32e-9
+step = {step}
+[species]
+A = {count}
+[[diffusion]]
+species = "A"
+coefficient = 1e-12
+"""
+
+
+def started(folder, model, *more):
+    (folder / "box.toml").write_text(model)
+    words = ["-m", "tauslab", "rdme", "box.toml", "--seed", "1", "--device", "cpu", "--threads",
+             "1", "--quiet", "-o", "out.h5", *more]  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, *words], cwd=folder, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def when(ready, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not ready() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert ready()
+
+
+def stop(run):
+    """Ask a run to stop; seconds that it took, and what it said."""
+    began = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    try:
+        _, said = run.communicate(timeout=20)
+    finally:
+        run.kill()
+    return time.monotonic() - began, said
+
+
+class Comm:
+    """A rank that notes how it was ended."""
+
+    def __init__(self):
+        self.codes = []
+
+    def abort(self, code):
+        self.codes.append(code)
+
+
+@pytest.mark.parametrize(
+    ("asked", "asks", "hears", "patience", "codes"),
+    [
+        (True, False, False, 0.1, [75]),
+        (True, True, False, 0.1, []),
+        (True, False, True, 0.1, []),
+        (False, False, False, 0.1, []),
+        (True, False, False, None, []),
+    ],
+    ids=["deaf", "asks", "says that it heard", "nobody asked", "a program of a user"],
+)
+def test_who_does_not_hear_is_ended(capsys, tmp_path, asked, asks, hears, patience, codes):
+    comm = Comm()
+    with last_word(lambda: asked, comm, tmp_path / "a.h5", patience) as word:
+        if asks:
+            assert word() is asked
+        if hears:
+            word.hear()
+        time.sleep(0.8)
+    assert comm.codes == codes
+    assert ("--resume goes on from" in capsys.readouterr().err) == bool(codes)
+
+
+def test_a_step_of_many_passes_is_left_in_the_middle_and_gone_on_with(tmp_path):
+    """One step of 5,860 passes, which takes a minute; digests are those of a run by itself."""
+    model = BOX.format(t_end=1, shape="48, 48, 48", step=1, count=20000)
+    run = started(tmp_path, model)
+    when(lambda: (tmp_path / "out.h5").exists())
+    time.sleep(1.0)
+    took, said = stop(run)
+    assert run.returncode == 75, said
+    assert "stopped on request after 0 of 1 steps of replica 0: --resume completes" in said
+    assert took < 5
+
+
+def test_a_run_resumed_inside_a_step_gives_the_same_bits(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("box.toml").write_text(BOX.format(t_end=0.06, shape="8, 8, 8", step=0.02, count=900))
+    run = ["rdme", "box.toml", "--seed", "3", "--device", "cpu", "--quiet", "--count-every", "1",
+           "--frame-every", "2", "-o"]  # fmt: skip
+    assert main([*run, "whole.h5"]) == 0
+    assert main([*run, "parts.h5", "--max-time", "0"]) == 75  # after the first pass of 118
+    assert "after 0 of 3 steps" in capsys.readouterr().err
+    for _ in range(3):
+        assert main([*run, "parts.h5", "--max-time", "0", "--resume"]) == 75
+    assert main([*run, "parts.h5", "--resume"]) == 0
+    totals = []
+    for name in ("whole.h5", "parts.h5"):
+        assert main(["digest", name]) == 0
+        totals.append(capsys.readouterr().out.splitlines()[-1])
+    assert totals[0] == totals[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
+def test_placing_particles_can_be_stopped(tmp_path):
+    """3e7 particles are placed one after the other before the first step."""
+    model = BOX.format(t_end=1, shape="128, 128, 128", step=1e-4, count=30_000_000)
+    run = started(tmp_path, model)
+    when(lambda: (tmp_path / "out.h5").exists())  # made just before
+    time.sleep(0.5)
+    took, said = stop(run)
+    assert run.returncode == 75, said
+    assert "stopped on request" in said
+    assert took < 5
