@@ -170,7 +170,7 @@ def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
 
 @pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
 def test_leaps_of_small_networks_do_not_spill(name, architecture):
-    # Propensities and firings are indexed at run time: 16 bytes of local memory a reaction.
+    # Propensities before the leap and counts, to go back to: 16 bytes of local memory a reaction.
     network = lowered(model(name))
     texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style)}
     usage = compile_usage("tau_leap.cc", texts, architecture)
@@ -191,8 +191,8 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     stack, stores, loads, registers = usage["tau_leap_checked"]
     print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
     assert registers <= 128
-    assert stack <= 16 * (len(network.species) + len(network.reactions))
-    assert stores + loads <= 160 * len(network.reactions)
+    assert stack <= 24 * (len(network.species) + len(network.reactions))
+    assert stores + loads <= 320 * len(network.reactions)
 
 
 def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str, str]:

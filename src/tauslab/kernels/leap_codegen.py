@@ -88,7 +88,7 @@ def _few(reaction: LoweredReaction) -> str:
 
 def _critical_test(j: int, reaction: LoweredReaction) -> str:
     return (
-        f"DEVICE bool critical_{j}([[maybe_unused]] const i32 *x) {{\n"
+        f"template <class Counts>\nDEVICE bool critical_{j}([[maybe_unused]] const Counts &x) {{\n"
         f"    return {_few(reaction) or 'false'};\n}}\n"
     )
 
@@ -130,12 +130,12 @@ def _second_half(network: LoweredNetwork) -> str:
     return (
         "// Propensities for the second half of a leap: `first` are those that it began with, in the\n"
         "// state `before`, and x is the state between the halves. False if that has none.\n"
-        "template <class First, class Cells>\n"
+        "template <class Before, class First, class Cells>\n"
         "DEVICE bool second_half([[maybe_unused]] const i32 *x,\n"
-        "                        [[maybe_unused]] const i32 *before,\n"
+        "                        [[maybe_unused]] const Before &before,\n"
         "                        [[maybe_unused]] const double *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
-        f"    double between, sum = 0;\n{''.join(sums)}    return sum >= 0 && sum < tl_infinity();\n}}\n"
+        f"    double between, sum = 0;\n{''.join(sums)}    RELOAD;\n    return sum >= 0 && sum < tl_infinity();\n}}\n"
     )
 
 

@@ -48,8 +48,10 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
         waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / plan.critical;
         target = unit_half_open(bits.x2, bits.x3) * plan.critical;
     }
-    i32 before[N_SPECIES];
-    double first[N_CHANNELS];
+    // Volatile: in memory, as registers of a GPU are scarce (584 bytes of Ras/cAMP/PKA's 33 species and
+    // 39 reactions spill, not 2022).
+    volatile i32 before[N_SPECIES];
+    volatile double first[N_CHANNELS];
     for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
     for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
     for (;;) {
@@ -61,6 +63,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
             tau = t_next - s.t;
             cut = true;
         }
+        const int chosen = fires ? choose_critical(s.x, s.c, target) : -1;
         const u32 attempt = s.attempts;
         s.attempts += HALVES;
         u64 fired = 0;
@@ -70,9 +73,8 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
                 outcome = FELL_BELOW_ZERO;
                 break;
             }
-            const int extra = half > 0 && fires ? choose_critical(before, s.c, target) : -1;
             const PhiloxSeries series = leap_series(keys, s.id, s.point, attempt + (u32)half);
-            outcome = fire_half(s, cells, 0.5 * tau, extra, series, keys, fired);
+            outcome = fire_half(s, cells, 0.5 * tau, half > 0 ? chosen : -1, series, keys, fired);
         }
         if (!(outcome & FELL_BELOW_ZERO)) {
             s.overflowed = outcome & TOO_LARGE;

@@ -122,12 +122,10 @@ template <class Cells>
 DEVICE bool second_rates(Trajectory &s, Ahead &ahead, const Cells &cells) {
     const Row rates = ahead.propensities(), later = ahead.later();
     i32 x[N_SPECIES];
-    double first[N_CHANNELS];
     for (int i = 0; i < N_SPECIES; ++i) x[i] = s.x[i];
-    for (int j = 0; j < N_CHANNELS; ++j) first[j] = larger(rates[j], 0.0);
-    if (apply_firings(x, cells) != FITS || !second_half(x, s.x, s.c, first, later)) return false;
+    if (apply_firings(x, cells) != FITS || !second_half(x, s.x, s.c, rates, later)) return false;
     for (int j = 0; j < N_CHANNELS; ++j)
-        if (rates[j] < 0) later[j] = 0.0;
+        if (rates[j] < 0) later[j] = 0.0;  // an event is waited for
     return true;
 }
 
@@ -186,7 +184,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
         holds = holds && leap_holds(s.x, s.c, cells, tolerance);
         if (holds) {
             if (stretch.fires) cells[event.channel] = cell_of(1);
-            i32 before[N_SPECIES];
+            volatile i32 before[N_SPECIES];
             for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
             const int outcome = apply_firings(s.x, cells);
             s.overflowed = outcome & TOO_LARGE;
