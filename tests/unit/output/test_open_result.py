@@ -97,7 +97,7 @@ def test_a_moved_view_opens(job, tmp_path):
     ("attributes", "message"),
     [
         ({"format": "other"}, "is not a result of tauslab"),
-        ({"format_version": 2}, "has format version 2; this tauslab reads 1 to 1"),
+        ({"format_version": 3}, "has format version 3; this tauslab reads 1 to 2"),
     ],
 )
 def test_files_of_others_are_refused(job, tmp_path, attributes, message):

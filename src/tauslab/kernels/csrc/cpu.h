@@ -185,6 +185,13 @@ DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 
+// Of numbers that are compared as such.
+DEVICE void atomic_most(u64 *cell, u64 value) {
+    u64 found = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    while (found < value && !__atomic_compare_exchange_n(cell, &found, value, true,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
 // Adds 1 to the cell of each lane that has one.
 DEVICE void add_together(u64 *cell) {
     if (cell) atomic_add(cell, 1);

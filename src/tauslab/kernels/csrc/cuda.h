@@ -208,6 +208,10 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
     if (value < *(volatile u64 *)cell) atomicMin(cell, value);
 }
 
+DEVICE void atomic_most(u64 *cell, u64 value) {
+    if (value > *(volatile u64 *)cell) atomicMax(cell, value);
+}
+
 // Blocks: threads that share memory and wait for each other.
 #define BLOCK_KERNEL(threads, blocks, name, ...) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.resume import parts_folder
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
+from tauslab.runner.output.schema import FORMAT, WITH_DIGITS
 from tauslab.runner.result import Result
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def _check_format(path: Path, file: h5py.File) -> None:
     if kind is not None:
         raise InputFileError(f"{path} holds {kind}, not an ensemble of trajectories")
     version = int(file.attrs.get("format_version", 0))
-    if not 1 <= version <= FORMAT_VERSION:
+    if not 1 <= version <= WITH_DIGITS:
         raise InputFileError(
-            f"{path} has format version {version}; this tauslab reads 1 to {FORMAT_VERSION}"
+            f"{path} has format version {version}; this tauslab reads 1 to {WITH_DIGITS}"
         )
 
 

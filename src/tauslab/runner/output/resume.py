@@ -14,7 +14,7 @@ import numpy as np
 from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.layout import Layout
-from tauslab.runner.output.schema import FORMAT, FORMAT_VERSION
+from tauslab.runner.output.schema import FORMAT, WITH_DIGITS, format_version
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -166,11 +166,10 @@ def _opened(path: Path) -> h5py.File:
     if file.attrs.get("format") != FORMAT or "block" not in file.attrs:
         file.close()
         raise ConfigError(f"{path} cannot be resumed: it is not a result of tauslab")
-    if file.attrs["format_version"] != FORMAT_VERSION:
-        version = file.attrs["format_version"]
+    if not 1 <= (version := file.attrs["format_version"]) <= WITH_DIGITS:
         file.close()
         raise ConfigError(
-            f"{path} cannot be resumed: it has format version {version}, not {FORMAT_VERSION}"
+            f"{path} cannot be resumed: it has format version {version}, not 1 to {WITH_DIGITS}"
         )
     return file
 
@@ -196,10 +195,8 @@ def _differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, An
         found = tuple(v.decode() for v in file[key][()]) if key in file else ()
         if found != names:
             yield f"list of {key}", ", ".join(found), ", ".join(names)
-    for group in layout.real_groups:
-        key, scale = f"statistics/{group.name}/scale", list(layout.observable_scale[group.where])
-        if key in file and file[key][()].tolist() != scale:
-            yield f"scale of the {group.name}", file[key][()].tolist(), scale
+    if (version := int(file.attrs["format_version"])) != format_version(layout):
+        yield "format version", version, format_version(layout)
 
 
 def _sweep_differences(file: h5py.File, layout: Layout) -> Iterator[tuple[str, Any, Any]]:
