@@ -182,7 +182,8 @@ def sample_job() -> Job:
     status = rng.integers(0, 2, n).astype(np.uint8)
     counts[5, 2:] = -1
     status[5] = 2
-    observables = rng.normal(0, 3, (n, times, 1))
+    # Of very unlike sizes, so that their sums see windows move.
+    observables = rng.normal(0, 3, (n, times, 1)) * 10.0 ** rng.integers(-40, 40, (n, times, 1))
     observables[5, 2:] = np.nan
     arrays = {
         "counts": counts,
