@@ -202,7 +202,7 @@ def layout_of(ranks: int) -> Layout:
     attributes: dict[str, str | int | float] = {"method": "ssa", "seed": 1, "command": "none"}
     return Layout(
         n=BLOCKS * ROWS * ranks, times=np.arange(float(TIMES)), species=("X", "Y"), observables=(),
-        trajectories=True, final=True, statistics=False, histograms=(), observable_scale=(),
+        trajectories=True, final=True, statistics=False, histograms=(),
         block=ROWS, attributes=attributes, model_name="none", model_source="none",
         model_canonical="none",
     )  # fmt: skip

@@ -77,7 +77,7 @@ def write(name: str, folder: Path, total: int) -> None:
     n = total // (4 * TIMES)
     layout = Layout(
         n=n, times=np.arange(TIMES, dtype=float), species=("X",), observables=(),
-        trajectories=True, final=False, statistics=False, histograms=(), observable_scale=(),
+        trajectories=True, final=False, statistics=False, histograms=(),
         block=BLOCK, attributes={"method": "ssa", "seed": 1, "model_sha256": "", "command": ""},
     )  # fmt: skip
     rng = np.random.default_rng(comm.rank)

@@ -62,6 +62,22 @@ def test_statistics_alone_need_no_samples_on_any_rank(mpirun, tmp_path):
     assert digests(tmp_path / "1.h5") == digests(tmp_path / "3.h5")
 
 
+def test_ranks_do_not_change_sums_of_real_quantities(mpirun, tmp_path):
+    """Which grow from e^-300 to e^900 on ranks that have windows of their own before they add."""
+    model = tmp_path / "fall.toml"
+    reaction = '[[reactions]]\nequation = "A ->"\nrate = 0.01\n'
+    model.write_text(f'[species]\nA = 7\n[rules]\nsteep = "exp(150 * A - 450)"\n{reaction}')
+    run = ["-m", "tauslab", "run", model, "--t-end", "9", "--points", "4", "--seed", "5", "-n", "500",
+           "--device", "cpu", "--threads", "1", "--record", "statistics"]  # fmt: skip
+    found = {}
+    for ranks, block in ((1, "500"), (2, "64"), (3, "7")):
+        path = tmp_path / f"{ranks}.h5"
+        mpirun(ranks, [*run, "--method", "ssa", "--block", block, "-o", path])
+        found[ranks] = dict(digests(path))
+    assert found[1] == found[2] == found[3]
+    assert {f"statistics/observables/{k}" for k in ("exponent", "sum", "sumsq")} <= set(found[1])
+
+
 def test_summaries_are_the_same_on_any_number_of_ranks(mpirun, tmp_path):
     kinds = "summary:first-passage:X:300,summary:amplitude:X,summary:mean:X:0.5"
     sweep = ["--sweep", "c3=lin:8e-4:1.2e-3:5", "-n", "60", "--points", "41", "--record", kinds]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,39 @@ def statistics(counts: np.ndarray[Any, Any]) -> Arrays:
     return arrays
 
 
-def real_statistics(observables: np.ndarray[Any, Any], scale: Sequence[int]) -> Arrays:
-    """Sums over round(y * 2^scale) by Python integers, halves of 128 bits."""
+def real_statistics(observables: np.ndarray[Any, Any]) -> Arrays:
+    """Digits of the sums, cut by Python's integers: see docs/file-format.md."""
+    group, (_, n_times, n_observables) = "statistics/observables", observables.shape
+    names = {"n": "u8", "infinite": "u8", "exponent": "i8", "lowest": "i8"}
+    shapes = dict.fromkeys(names, (n_times, n_observables))
+    names |= {"sum": "i8", "sumsq": "u8"}
+    shapes |= {"sum": (n_times, n_observables, 4), "sumsq": (n_times, n_observables, 7)}
+    arrays: Arrays = {name: np.zeros(shape, names[name]) for name, shape in shapes.items()}
+    for k, o in np.ndindex(n_times, n_observables):
+        column = observables[:, k, o]
+        values = [Fraction(y) for y in column if np.isfinite(y)]
+        arrays["n"][k, o], arrays["infinite"][k, o] = len(values), np.isinf(column).sum()
+        units = [int(v * 2**1074) for v in values]
+        highest = max((abs(u) for u in units), default=0).bit_length()
+        low = 23 * ((highest - 1) // 23 - 3) if highest else -92
+        arrays["exponent"][k, o] = low - 1074
+        bits = [(u & -u).bit_length() - 1 for u in units if u]
+        arrays["lowest"][k, o] = min(bits, default=2098) - 1074
+        for u in units:
+            size = abs(u) << 100 >> low + 100
+            square = u * u << 200 >> 2 * low + 23 + 200
+            for b in range(4):
+                arrays["sum"][k, o, b] += (1 if u > 0 else -1) * (size >> 23 * b & 0x7FFFFF)
+            for b in range(7):
+                arrays["sumsq"][k, o, b] += square >> 23 * b & 0x7FFFFF
+    digits = {"sum": 23 * np.arange(4), "sumsq": 23 * np.arange(7)}
+    return {f"{group}/{name}": values for name, values in arrays.items()} | {
+        f"statistics/{name}_digit": values for name, values in digits.items()
+    }
+
+
+def rounded_statistics(observables: np.ndarray[Any, Any], scale: Sequence[int]) -> Arrays:
+    """Of format version 1: sums over round(y * 2^scale), halves of 128 bits."""
     group, (_, n_times, n_observables) = "statistics/observables", observables.shape
     names = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
     arrays: Arrays = {

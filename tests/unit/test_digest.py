@@ -94,7 +94,7 @@ def test_file_and_memory_agree(tmp_path):
 
 @pytest.mark.parametrize("block", [16, 100])
 def test_what_the_writers_write_has_the_digest_of_its_arrays(tmp_path, block):
-    arrays = everything() | make.real_statistics(make.samples(N)["observables"], [-3, 1])
+    arrays = everything() | make.real_statistics(make.samples(N)["observables"])
     layout = Layout(
         n=N,
         times=make.TIMES,
@@ -104,7 +104,6 @@ def test_what_the_writers_write_has_the_digest_of_its_arrays(tmp_path, block):
         final=True,
         statistics=True,
         histograms=(HistogramSpec("X", 60.0, 300.0, 2),),
-        observable_scale=(-3, 1),
         block=block,
         attributes={"method": "ssa", "seed": 1},
     )

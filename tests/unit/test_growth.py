@@ -31,6 +31,7 @@ def pairs() -> ts.Network:
     net.add_reaction("-> X", rate="k")
     net.add_reaction("2 X -> Y", rate=0.1)
     net.add_rule("total", "X + 2 * Y")
+    net.add_rule("spread", "exp(8 * X - 9 * Y)")  # whose windows move as portions are joined
     return net
 
 

@@ -83,7 +83,7 @@ def test_every_rank_gets_blocks(sweep, record):
     for ranks in (1, 8, 512):
         comm = SerialCommunicator()
         comm.size = ranks
-        cut[ranks] = layout_of(task, comm, ()).n_blocks
+        cut[ranks] = layout_of(task, comm).n_blocks
     assert cut[512] >= 4 * 512
     assert cut[8] == cut[1]
 

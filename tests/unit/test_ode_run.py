@@ -54,6 +54,26 @@ def test_amounts_take_the_place_of_counts():
     assert result.status.tolist() == [0, 0, 0]
 
 
+def test_a_decay_to_nothing_keeps_its_statistics():
+    """Amounts fall by 13 orders of magnitude: every sample time has the digits of its own."""
+    net = ts.Network("decay")
+    net.add_parameter("k", 1.0)
+    net.add_species("X", 1e6)
+    net.add_species("Y", 0.0)
+    net.add_reaction("X -> Y", rate="k")
+    options = {"n": 300, "times": [1.0, 10.0, 20.0, 25.0, 30.0], "sample": "k=uniform(0.9,1.1)"}
+    drawn = {"record": "trajectories,sampled", "substeps": 2000}
+    samples = run(net, **options, **drawn)
+    alone = run(net, **options, record="statistics", substeps=2000)
+    for name in ("X", "Y"):
+        assert alone.mean(name).tolist() == samples.mean(name).tolist()
+        assert alone.variance(name).tolist() == samples.variance(name).tolist()
+    k = samples.data["summary/sampled:k"][()]
+    law = 1e6 * np.exp(-np.multiply.outer(k, options["times"]))
+    assert alone.mean("X") == pytest.approx(law.mean(axis=0), rel=1e-5)
+    assert alone.std("X") == pytest.approx(law.std(axis=0, ddof=1), rel=1e-5)
+
+
 def test_statistics_of_a_file_are_those_of_its_samples(tmp_path):
     draw = {"sample": "k=uniform(0.5,2)", "n": 40}
     kept = run(**draw, record="trajectories,statistics", output=tmp_path / "kept.h5")

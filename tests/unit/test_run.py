@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from fractions import Fraction
 from pathlib import Path
 
 import h5py
@@ -273,19 +276,61 @@ def test_a_resumed_run_without_a_seed_goes_on_with_the_seed_of_the_file(run, tmp
         assert again.seed == seed
 
 
-def test_samples_that_statistics_cannot_hold_are_told(run):
-    """Rare bursts: the first trajectories, which choose the scale of `total`, know none."""
-    net = ts.Network("bursts")
+def rare(law: str) -> ts.Network:
+    """One trajectory in 500 makes an X, and none of the first ones does."""
+    net = ts.Network("rare")
+    net.add_species("X", 0)
     net.add_species("S", 1)
-    net.add_species("Y", 1)
-    net.add_reaction("S -> 1000000 Y", rate=0.005)
-    net.add_rule("total", "Y + 0")
-    options = {"n": 4000, "times": [0.0, 1.0], "record": "statistics"}
-    with pytest.warns(UserWarning, match=r"statistics of total leave out \d+ samples") as caught:
-        result = run(net, **options)
+    net.add_reaction("S -> S + X", rate=0.002)
+    net.add_rule("O", law)
+    return net
+
+
+@pytest.mark.parametrize("law", ["exp(X * 15)", "X * 1e-9", "1e300 * X", "1e9 + 1e-6 * X", "-X"])
+def test_statistics_hold_what_the_first_trajectories_do_not_show(run, law):
+    """No scale is guessed: sums are those of the samples, however large or small these are."""
+    options = {"n": 4000, "times": [0.0, 1.0], "seed": 2}
+    samples = run(rare(law), **options, record="trajectories")
+    values = samples.data["observables"][()][:, :, 0]
+    assert len(set(values[:32].ravel())) == 1 < len(set(values[:, 1]))
+    result = run(rare(law), **options, record="statistics")
+    assert (result.data["statistics/observables/n"][()] == 4000).all()
+    assert result.mean("O").tolist() == [math.fsum(column) / 4000 for column in values.T]
+    units = [[int(Fraction(v) * 2**1074) for v in column] for column in values.T]
+    exact = [
+        Fraction(4000 * sum(u * u for u in c) - sum(c) ** 2, 4000 * 3999 << 2148) for c in units
+    ]
+    limit = Fraction(np.finfo(float).max)
+    assert result.variance("O").tolist() == [float(v) if v < limit else math.inf for v in exact]
+    assert samples.mean("O").tolist() == result.mean("O").tolist()
+    assert samples.variance("O").tolist() == result.variance("O").tolist()
+
+
+def test_infinite_samples_are_told(run):
+    options = {"n": 4000, "times": [0.0, 1.0], "seed": 2, "record": "statistics"}
+    with pytest.warns(UserWarning, match=r"statistics of O leave out \d+ samples") as caught:
+        result = run(rare("exp(X * 1000)"), **options)
     left_out = 4000 - int(result.data["statistics/observables/n"][1, 0])
-    assert left_out > 0
-    assert f"leave out {left_out} samples" in str(caught[0].message)
+    assert left_out == result.data["statistics/observables/infinite"][1, 0] > 0
+    assert f"{left_out} samples that are not finite ({left_out} infinite)" in str(caught[0].message)
+    assert result.mean("O").tolist() == [1.0, 1.0]
+
+
+def test_a_mean_of_samples_that_cancel_is_told(run):
+    """1e308 and -1e308 of one trajectory each, among small ones, whose digits are out of reach."""
+    law = "1 + X * (2.5 - 1.5 * X) * 1e308"
+    net = ts.Network("cancel")
+    net.add_species("X", 0)
+    net.add_species("S", 1)
+    net.add_rule("O", law)
+    values = np.zeros(1000, np.int32)
+    values[[400, 800]] = 1, 2
+    options = {"n": 1000, "times": [0.0], "record": "statistics", "set": {"X": values}}
+    with pytest.warns(UserWarning, match="the mean of O .* cancel"):
+        run(net, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(net, **{**options, "set": {"X": values // 2}})
 
 
 def test_a_run_with_values_per_trajectory_does_not_rerun_as_another(tmp_path):

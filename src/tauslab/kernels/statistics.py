@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
 
-_ENTRIES = ("count_statistics", "count_histogram", "real_statistics")
-_REAL_SUMS = ("n", "sum_low", "sum_high", "sq0", "sq1", "sq2")
+_ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
+# Digits that are kept of a sum of real numbers and of one of their squares: see csrc/statistics.cc.
+_REAL_SUMS = {"n": (), "infinite": (), "top": (), "low": (), "sum": (4,), "sq": (7,)}
+REAL_WORDS = 15  # of 8 bytes, for a quantity and time
 _ROWS_PER_ITEM = 256  # as in csrc/statistics.cc
 
 
@@ -23,8 +25,6 @@ class Statistics:
         Numbers of sample times, recorded species and observables.
     histograms
         For each, the column of its species and its bin edges ``[bins + 1]``.
-    scales
-        What each observable is multiplied by before it is rounded to a whole number.
     counts
         Whether sums over counts are wanted (otherwise histograms only).
     """
@@ -34,7 +34,6 @@ class Statistics:
         backend: Backend,
         shape: tuple[int, int, int],
         histograms: Mapping[str, tuple[int, Array]],
-        scales: Sequence[float],
         *,
         counts: bool,
     ) -> None:
@@ -42,7 +41,6 @@ class Statistics:
         self._times, self._species, self._observables = shape
         self._counts = counts
         self._program = backend.compile(KernelSource("statistics.cc", _ENTRIES))
-        self._scales = backend.upload(np.asarray(scales, np.float64)) if len(scales) else None
         self._histograms = {
             name: (column, len(edges) - 1, backend.upload(np.asarray(edges, np.float64)))
             for name, (column, edges) in histograms.items()
@@ -58,8 +56,9 @@ class Statistics:
         if self._counts:
             shapes |= {"n": (times,)}
             shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
-            if self._scales is not None:
-                shapes |= {f"obs_{name}": (times, observables) for name in _REAL_SUMS}
+            if observables:
+                for name, digits in _REAL_SUMS.items():
+                    shapes[f"obs_{name}"] = (times, observables, *digits)
         for name, (_, bins, _) in self._histograms.items():
             shapes[f"histogram/{name}"] = (times, bins + 2)
         return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
@@ -91,15 +90,12 @@ class Statistics:
             sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
             arguments = [counts, *cut, times, species, *sums]
             self._program.launch("count_statistics", chunks * times * species, arguments, stream)
-        if self._counts and self._scales is not None:
+        if self._counts and self._observables:
             columns = times * self._observables
-            sums = [into[f"obs_{name}"] for name in _REAL_SUMS]
-            self._program.launch(
-                "real_statistics",
-                chunks * columns,
-                [observables, *cut, columns, self._observables, self._scales, *sums],
-                stream,
-            )
+            items, data = chunks * columns, [observables, *cut, columns]
+            n, infinite, top, low, *sums = (into[f"obs_{name}"] for name in _REAL_SUMS)
+            self._program.launch("real_ranges", items, [*data, top, low], stream)
+            self._program.launch("real_statistics", items, [*data, top, n, infinite, *sums], stream)
         for name, (column, bins, edges) in self._histograms.items():
             self._program.launch(
                 "count_histogram",

@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.runner.output import windows
+from tauslab.runner.output.layout import Accumulators
+from tauslab.runner.output.statistics import add_accumulators, moments_of_sums, real_sums
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -75,26 +79,22 @@ def rows(
 
 @dataclass(frozen=True)
 class Sums:
-    """Exact sums per sample time; Python integers, so that nothing is rounded before the end.
-
-    A real quantity y enters as the whole number ``round(y * 2**scale)``; counts have scale 0.
-    """
+    """Exact sums per sample time; Python integers, so that nothing is rounded before the end."""
 
     n: list[int]
     total: list[int]
     squares: list[int]
-    scale: int = 0
 
     def mean(self) -> FloatArray:
         """Correctly rounded mean, ``[time]``; NaN where there is no sample."""
         means = [s / n if n else math.nan for n, s in zip(self.n, self.total, strict=True)]
-        return np.ldexp(np.array(means, np.float64), -self.scale)
+        return np.array(means, np.float64)
 
     def variance(self) -> FloatArray:
         """Correctly rounded unbiased variance, ``[time]``; NaN for fewer than two samples."""
         sums = zip(self.n, self.total, self.squares, strict=True)
         values = [(n * q - s * s) / (n * (n - 1)) if n > 1 else math.nan for n, s, q in sums]
-        return np.ldexp(np.array(values, np.float64), -2 * self.scale)
+        return np.array(values, np.float64)
 
 
 def stored_sums(data: Mapping[str, Any], group: str, index: int, *, apart: bool = False) -> Sums:
@@ -109,56 +109,58 @@ def stored_sums(data: Mapping[str, Any], group: str, index: int, *, apart: bool 
         values = values.sum(axis=0) if apart else values
         return [int(v) for v in (values if values.ndim == 1 else values[:, index])]
 
-    def wide(name: str) -> list[int]:
-        halves = zip(words(f"{name}_hi"), words(f"{name}_lo"), strict=True)
-        return [(high << 64) + low for high, low in halves]
+    def wide(high: str, low: str) -> list[int]:
+        pairs = zip(words(high), words(low), strict=True)
+        return [(above << 64) + (below % (1 << 64)) for above, below in pairs]
 
-    if f"{group}/sum" in data:
-        return Sums(words("n"), words("sum"), wide("sumsq"))
-    return Sums(words("n"), wide("sum"), wide("sumsq"), int(data[f"{group}/scale"][index]))
+    squares = wide("sumsq_hi", "sumsq_lo")
+    total = wide("sum_hi", "sum") if f"{group}/sum_hi" in data else words("sum")
+    return Sums(words("n"), total, squares)
+
+
+def stored_moments(
+    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance ``[time]`` of a real quantity from its sums; arguments as `stored_sums`."""
+
+    def cells(name: str) -> npt.NDArray[Any]:
+        values = np.asarray(data[f"{group}/{name}"][()])
+        return values[..., index, :] if name in ("sum", "sumsq") else values[..., index]
+
+    n, top = cells("n"), windows.tops(cells("exponent"))
+    sums, squares = cells("sum").view(np.uint64), cells("sumsq")
+    if apart:
+        highest = top.max(axis=0)
+        both = windows.raised(sums, squares, top, highest)
+        n, top = n.sum(axis=0), highest
+        sums, squares = (digits.sum(axis=0) for digits in both)
+    return windows.moments(n, top, sums, squares)
 
 
 def count_sums(column: Column) -> Sums:
-    """Sum a column of counts exactly.
-
-    The low and high halves of the squares are added apart, which is exact for up to 2^32
-    trajectories.
-    """
-    n, total, low, high = (np.zeros(column.n_times, np.uint64) for _ in range(4))
+    """Sum a column of counts exactly, whatever their number."""
+    n, total, squares = np.zeros((3, column.n_times), object)
     for piece in column.pieces():
-        n += (piece >= 0).sum(0, dtype=np.uint64)
+        n += (piece >= 0).sum(0).astype(object)
         values = np.maximum(piece, 0).astype(np.uint64)
-        total += values.sum(0)
+        total += values.sum(0).astype(object)
         values *= values
-        low += (values & _LOW_HALF).sum(0)
-        high += (values >> _HALF_BITS).sum(0)
-    squares = [int(a) + (int(b) << 32) for a, b in zip(low, high, strict=True)]
-    return Sums([int(v) for v in n], [int(v) for v in total], squares)
+        low, high = (part.sum(0) for part in (values & _LOW_HALF, values >> _HALF_BITS))
+        squares += low.astype(object) + (high.astype(object) << 32)
+    return Sums(n.tolist(), total.tolist(), squares.tolist())
 
 
 def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:
-    """Mean and unbiased variance of real values, ``[time]`` each.
-
-    Pieces are merged pairwise (Chan, Golub and LeVeque 1979), so that a large mean does not swamp
-    a small variance.
-    """
-    n, mean, square = (np.zeros(column.n_times) for _ in range(3))
+    """Mean and unbiased variance of real values, ``[time]`` each: those of recorded sums."""
+    total: Accumulators = {}
     for piece in column.pieces():
-        m, own, own_square = spread(piece)
-        both, shift = np.maximum(n + m, 1), own - mean
-        mean = mean + shift * m / both
-        square = square + own_square + shift**2 * n * m / both
-        n = n + m
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(n > 0, mean, np.nan), np.where(n > 1, square / (n - 1), np.nan)
-
-
-def spread(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Number, mean and sum of squares around it of finite values ``[..., trajectory, time]``."""
-    valid = np.isfinite(values)
-    n = valid.sum(-2).astype(np.float64)
-    mean = np.where(valid, values, 0.0).sum(-2) / np.maximum(n, 1)
-    return n, mean, (np.where(valid, values - mean[..., None, :], 0.0) ** 2).sum(-2)
+        own = real_sums(piece, np.zeros(1, np.intp))
+        if total:
+            add_accumulators(total, own)
+        else:
+            total = own
+    mean, variance = moments_of_sums(total)
+    return mean[0], variance[0]
 
 
 def extremes(column: Column) -> tuple[float, float]:

@@ -79,7 +79,7 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
             return opened[0].describe()
 
         try:
-            return run_task(task, plan.scales, comm, open_lanes, describe, stop)
+            return run_task(task, comm, open_lanes, describe, stop)
         finally:
             with contextlib.suppress(Exception):  # the result is there; workers may be gone
                 workers.client.run(dask_worker.close_station, name)

@@ -26,8 +26,8 @@ from tauslab.runner.local_rank import local_rank, node_group
 from tauslab.runner.method_choice import Choice, choose_method, with_choice
 from tauslab.runner.mpi import SerialCommunicator, host_name
 from tauslab.runner.output.layout import Chunk
-from tauslab.runner.piloting import piloted, with_pilot
-from tauslab.runner.run import build_engine, observable_scales, open_backend
+from tauslab.runner.piloting import piloted
+from tauslab.runner.run import build_engine, open_backend
 from tauslab.runner.solver_choice import choose_solver, wants_solver, with_chosen_solver
 from tauslab.runner.task import Task
 
@@ -46,11 +46,10 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What pilots on one worker tell all: `Choice` of ``auto``, order and selector, scales."""
+    """What pilots on one worker tell all: `Choice` of ``auto``, order and selector."""
 
     choice: Choice | None
     pilot: Pilot | None
-    scales: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,10 @@ class Station:
     def __init__(self, job: Job) -> None:
         began = time.perf_counter()
         self.name = job.name
-        self._task, self._scales = job.task, job.plan.scales
+        self._task = job.task
         self._backend = _open(job.task)
         self.engine = build_engine(job.task, self._backend, job.plan.pilot)
-        self._reductions = build_reductions(job.task, self._backend, self._scales)
+        self._reductions = build_reductions(job.task, self._backend)
         self._copies = self._backend.stream()
         self._origin = self._copies.record()
         self.device = self._backend.describe()
@@ -160,7 +159,7 @@ _OPENING = threading.Lock()
 
 
 def plan(task: Task, version: str) -> Plan:
-    """Choose method and selector, order the network, scale observables: pilots on this worker."""
+    """Choose method and selector, and order the network: pilots on this worker."""
     with _telling_where():
         _require_version(version)
         backend = _open(task)
@@ -172,11 +171,9 @@ def plan(task: Task, version: str) -> Plan:
             elif choice is not None:
                 task = with_choice(task, choice, tell=False)
             pilot = piloted(task, backend)
-            task = with_pilot(task, pilot, tell=False)
-            scales = observable_scales(task, build_engine(task, backend, pilot))
         finally:
             backend.close()
-        return Plan(choice, pilot, scales)
+        return Plan(choice, pilot)
 
 
 def keep(job: Job) -> Job:

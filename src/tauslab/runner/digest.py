@@ -35,6 +35,7 @@ _COVERED = (
     "observables",
     "statistics/n",
     "statistics/sum",
+    "statistics/sum_hi",
     "statistics/sumsq_hi",
     "statistics/sumsq_lo",
     "statistics/amounts/",
@@ -48,9 +49,14 @@ _PER_SPECIES = {
     "amounts",
     "final",
     "statistics/sum",
+    "statistics/sum_hi",
     "statistics/sumsq_hi",
     "statistics/sumsq_lo",
 }
+# Of the amounts of ordinary differential equations, a line per species and dataset too; digits of
+# sums have an axis of their own behind that of species.
+_AMOUNTS = "statistics/amounts/"
+_WITH_DIGITS = ("sum", "sumsq")
 # Axes of the arrays with a row per trajectory, without the points of a sweep.
 _AXES = {"status": 1, "counts": 3, "amounts": 3, "observables": 3, "final": 2}
 _OBSERVABLES = ("observables", "statistics/observables/")
@@ -87,7 +93,7 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
         dataset = result.data[name]
         if name == "species":
             lines.append((name, text_digest(name, chosen)))
-        elif name in _PER_SPECIES:
+        elif name in _PER_SPECIES or name.startswith(_AMOUNTS):
             lines += _species_lines(
                 name, dataset, [result.species.index(s) for s in chosen], chosen
             )
@@ -131,14 +137,16 @@ def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator
 
 
 def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str]) -> Lines:
-    """A line per species, all from one pass over the dataset; species is its last axis."""
-    shape = dataset.shape[:-1]
+    """A line per species, all from one pass over the dataset."""
+    digits = name.startswith(_AMOUNTS) and name.rpartition("/")[2] in _WITH_DIGITS
+    axis = -2 if digits else -1
+    shape = (*dataset.shape[:axis], *dataset.shape[len(dataset.shape) + axis + 1 :])
     hashes: list[Any] = [
         begin_digest(f"{name}/{species}", dataset.dtype, shape) for species in chosen
     ]
     for piece in _pieces(name, dataset):
         for sha, index in zip(hashes, indices, strict=True):
-            sha.update(canonical_bytes(piece[..., index]))
+            sha.update(canonical_bytes(piece.take(index, axis)))
     return [(f"{name}/{s}", sha.hexdigest()) for s, sha in zip(chosen, hashes, strict=True)]
 
 

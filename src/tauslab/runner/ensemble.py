@@ -19,11 +19,12 @@ import numpy as np
 from tauslab.decomposition.blocks import next_share, runs
 from tauslab.kernels.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
-from tauslab.runner.lane import Delivery, add_sums
+from tauslab.runner.lane import Delivery
 from tauslab.runner.lanes import LaneLike, Lanes
 from tauslab.runner.mpi import Communicator, Counter, host_name
 from tauslab.runner.output.base import Writer
 from tauslab.runner.output.layout import Accumulators, Layout
+from tauslab.runner.output.statistics import add_accumulators
 from tauslab.runner.pace import next_due
 from tauslab.runner.progress import Progress
 from tauslab.runner.task import Task
@@ -285,7 +286,7 @@ class Ensemble:
         """Add sums, write samples."""
         tally, begun = self.tally, time.perf_counter()
         self._consistent = False
-        add_sums(tally.sums, delivery.sums, delivery.points)
+        add_accumulators(tally.sums, delivery.sums, delivery.points)
         self._writer.write(delivery.chunk)
         first = delivery.chunk.start // self._layout.block
         blocks = -(-delivery.chunk.rows // self._layout.block)
@@ -309,7 +310,7 @@ class Ensemble:
     def totals(self) -> Accumulators:
         """Sums of this rank so far; those of an earlier attempt are rank 0's."""
         totals = {name: values.copy() for name, values in self.tally.sums.items()}
-        add_sums(totals, self._writer.restored or {})
+        add_accumulators(totals, self._writer.restored or {})
         return totals
 
     def checkpoint(self) -> None:

@@ -31,6 +31,11 @@ from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute, existing_text, require_same_run
 from tauslab.runner.output.schema import root_attributes
 from tauslab.runner.output.single import portions, remove_parts, remove_portions
+from tauslab.runner.output.statistics import (
+    add_accumulators,
+    add_groups,
+    zero_accumulators,
+)
 from tauslab.runner.rerun import sweep_of
 from tauslab.runner.result import Result
 from tauslab.runner.run import Setup, layout_of, opened, run_portion
@@ -59,7 +64,6 @@ class _Base:
     storage: str
     block: int
     parts_n: int
-    scales: tuple[int, ...]
     chosen: dict[str, Any]
 
 
@@ -69,13 +73,13 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     assert added is not None
     base = on_root(comm, lambda: _base(path, options))
     beside = path.with_name(f"{path.name}.append")
-    portion = Portion(before=base.n, scales=base.scales, run=base.run)
+    portion = Portion(before=base.n, run=base.run)
     on_root(comm, lambda: _look_at_portion(beside, base.n, added))
     chosen = replace(
         options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
     )
     with opened(network, chosen, comm) as setup:
-        layout = layout_of(setup.task, comm, setup.scales)
+        layout = layout_of(setup.task, comm)
         layout = _whole(layout, base.n + added, base.block)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
@@ -85,8 +89,9 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     def join() -> None:
         with open_result(path) as first, open_result(beside) as second:
             pieces = [_piece(first, base.n), _piece(second, added)]
-            sums = [stored_accumulators(layout, piece.data) for piece in pieces]
-            totals = {name: sums[0][name] + sums[1][name] for name in sums[0]}
+            totals = zero_accumulators(layout)
+            for piece in pieces:
+                add_accumulators(totals, stored_accumulators(layout, piece.data))
             join_files(path, layout, pieces, totals, base.run, Disk(), options.compress)
         _remove(beside)
 
@@ -115,11 +120,9 @@ def _base(path: Path, options: Options) -> _Base:
         if result.method == "ode":
             raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
         chosen = _left_open(options, result, path)
-        key = "statistics/observables/scale"
-        scales = tuple(result.data[key][()].tolist()) if key in result.data else ()
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
-        return _Base(result.n, str(stored["run"]), storage, block, parts_n, scales, chosen)
+        return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
 
 
 def _left_open(options: Options, result: Result, path: Path) -> dict[str, Any]:
@@ -194,7 +197,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
         limited = replace(limited, method=done.method, post_leap_check=checked)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
-        layout = agree(comm, lambda: layout_of(wanted.task, comm, wanted.scales))
+        layout = agree(comm, lambda: layout_of(wanted.task, comm))
         if path is not None and done:
             same = replace(layout, n=done.n)
             on_root(comm, lambda: require_same_run(path, same, "--resume"))
@@ -281,7 +284,7 @@ def _with_sums(wanted: Setup, until: Until) -> Setup:
         )
     histograms = record.histograms if extra is None else (*record.histograms, extra)
     more = replace(record, statistics=True, histograms=histograms)
-    portion = Portion(group=GROUP, scales=wanted.scales or None)
+    portion = Portion(group=GROUP)
     chosen = replace(task.options, record=more, portion=portion, presimulation=task.presimulation)
     return replace(wanted, task=replace(task, options=chosen))
 
@@ -334,15 +337,17 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
 def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
     """What is taken of each portion, and the sums of that."""
     pieces, left = [], whole.n
-    totals: Accumulators = {}
+    totals = zero_accumulators(whole)
     for result in results:
         rows = min(result.n, left)
         pieces.append(_piece(result, rows))
         sums = stored_accumulators(whole, result.data)
         apart = "group" in result.attributes  # not in a result that a higher limit goes on from
-        for name, values in sums.items():
-            more = values[: -(-rows // GROUP)].sum(axis=0, dtype=np.uint64) if apart else values
-            totals[name] = totals[name] + more if name in totals else more
+        if apart:
+            groups = -(-rows // GROUP)
+            add_groups(totals, {name: values[:groups] for name, values in sums.items()})
+        else:
+            add_accumulators(totals, sums)
         left -= rows
     return pieces, totals
 

@@ -106,15 +106,12 @@ class Portion:
         Trajectories that each point has from earlier runs: numbers go on from there.
     group
         Trajectories whose sums are kept apart; 0 for one sum over all.
-    scales
-        Exponents of the observables as an earlier run chose them.
     run
         Identity of the run that it belongs to.
     """
 
     before: int = 0
     group: int = 0
-    scales: tuple[int, ...] | None = None
     run: str | None = None
 
 

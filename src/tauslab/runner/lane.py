@@ -6,7 +6,6 @@ are written, all at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ from tauslab.kernels.ssa import (
     Launch,
     SampleBuffers,
 )
-from tauslab.kernels.statistics import Statistics
+from tauslab.kernels.statistics import REAL_WORDS, Statistics
 from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
@@ -49,22 +48,18 @@ class Reductions:
         return self.statistics is not None or self.summaries is not None
 
 
-def build_reductions(task: Task, backend: Backend, scales: tuple[int, ...]) -> Reductions:
-    """Kernels for the sums, histograms and summaries that are recorded.
-
-    `scales` holds the exponent s of every real quantity: statistics add round(y * 2^s).
-    """
-    return Reductions(_statistics(task, backend, scales), _summaries(task, backend))
+def build_reductions(task: Task, backend: Backend) -> Reductions:
+    """Kernels for the sums, histograms and summaries that are recorded."""
+    return Reductions(_statistics(task, backend), _summaries(task, backend))
 
 
-def _statistics(task: Task, backend: Backend, scales: tuple[int, ...]) -> Statistics | None:
+def _statistics(task: Task, backend: Backend) -> Statistics | None:
     record = task.record
     if not record.statistics and not record.histograms:
         return None
     shape = (len(task.options.times), len(task.counted), len(task.reals))
     histograms = {h.species: (task.species.index(h.species), h.edges) for h in record.histograms}
-    factors = [2.0**s for s in scales]
-    return Statistics(backend, shape, histograms, factors, counts=record.statistics)
+    return Statistics(backend, shape, histograms, counts=record.statistics)
 
 
 def _summaries(task: Task, backend: Backend) -> Summaries | None:
@@ -84,9 +79,10 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
-        # A point's sums: up to 8 words for a count, and a cell of each bin.
+        # A point's sums: words for a count and for a real quantity, and a cell of each bin.
         cells = sum(h.bins + 2 for h in task.record.histograms)
-        sums = 8 * task.sample_bytes + 8 * cells * len(task.options.times)
+        words = 4 * len(task.counted) + REAL_WORDS * len(task.reals) + cells
+        sums = 8 * words * len(task.options.times)
         row_bytes += -(-sums // task.per_sum)
     rows = min(task.options.total, room // max(1, row_bytes))
     return max(1, rows // block) * block
@@ -283,11 +279,3 @@ def _divided(task: Task, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.N
     species = len(task.species)
     parts = {"amounts": reals[..., :species], "observables": reals[..., species:]}
     return arrays | {k: np.ascontiguousarray(v) for k, v in parts.items() if v.shape[-1]}
-
-
-def add_sums(
-    totals: Accumulators, sums: Mapping[str, npt.NDArray[np.uint64]], where: slice = slice(None)
-) -> None:
-    """Add accumulators into `totals`, modulo 2^64; in a sweep, at the points `where`."""
-    for name, values in sums.items():
-        totals[name][where] += values

@@ -54,8 +54,6 @@ def layout_of_result(result: Result) -> Layout:
     """The layout that a finished result was written with."""
     data, attributes = result.data, result.attributes
     record = Record.parse(str(attributes["record"]))
-    groups = (f"statistics/{name}/scale" for name in ("amounts", "observables"))
-    scales = [scale for name in groups if name in data for scale in data[name][()].tolist()]
     grid = attributes.get("grid")
     return Layout(
         n=result.n,
@@ -67,7 +65,6 @@ def layout_of_result(result: Result) -> Layout:
         statistics=record.statistics,
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
-        observable_scale=tuple(scales),
         amounts=result.method == "ode",
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},

@@ -77,6 +77,9 @@ class Communicator(Protocol):
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise sum over the ranks, modulo 2^64, on every rank."""
 
+    def max_uint64(self, array: Uint64Array) -> Uint64Array:
+        """Elementwise maximum over the ranks, on every rank."""
+
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
         """Whether `value` holds on any rank."""
 
@@ -149,6 +152,10 @@ class SerialCommunicator:
         return [value]
 
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
+        """The array itself."""
+        return array
+
+    def max_uint64(self, array: Uint64Array) -> Uint64Array:
         """The array itself."""
         return array
 
@@ -260,6 +267,14 @@ class MpiCommunicator:
         total = np.empty_like(array)
         self._comm.Allreduce(np.ascontiguousarray(array), total)
         return total
+
+    def max_uint64(self, array: Uint64Array) -> Uint64Array:
+        """Elementwise maximum over the ranks."""
+        from mpi4py import MPI
+
+        largest = np.empty_like(array)
+        self._comm.Allreduce(np.ascontiguousarray(array), largest, op=MPI.MAX)
+        return largest
 
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
         """Whether `value` holds on any rank."""

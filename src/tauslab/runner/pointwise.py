@@ -11,7 +11,8 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.runner import columns
 from tauslab.runner.columns import FloatArray, IntArray, UintArray
-from tauslab.runner.output.statistics import count_moments
+from tauslab.runner.output.layout import MOST_NARROW
+from tauslab.runner.output.statistics import count_moments, moments_of_sums, real_sums
 
 if TYPE_CHECKING:
     from tauslab.runner.result import Result
@@ -36,10 +37,8 @@ def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
             column = result.column(name, points.start)
             mean[points], variance[points] = columns.real_moments(column)
             continue
-        n, own, squares = columns.spread(values)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean[points] = np.where(n > 0, own, np.nan)
-            variance[points] = np.where(n > 1, squares / (n - 1), np.nan)
+        rows, cuts = values.reshape(-1, len(result.times)), np.arange(len(values)) * result.n
+        mean[points], variance[points] = moments_of_sums(real_sums(rows, cuts))
     return mean, variance
 
 
@@ -68,6 +67,9 @@ def _points(result: Result, name: str) -> Iterator[tuple[slice, npt.NDArray[Any]
 def _count_moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     """From samples of all points, read in long runs and added up as integers."""
     n, shape = result.n, (result.n_points, len(result.times))
+    if n > MOST_NARROW:  # words of 64 bits might wrap
+        each = [columns.count_sums(result.column(name, point)) for point in range(result.n_points)]
+        return np.array([s.mean() for s in each]), np.array([s.variance() for s in each])
     count, total, low, high = (np.zeros(shape, np.uint64) for _ in range(4))
     for start, piece in result.numbered(name):
         end = start + len(piece)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner import columns, export, pointwise, tables
-from tauslab.runner.columns import FloatArray, Sums, UintArray
+from tauslab.runner.columns import FloatArray, UintArray
 from tauslab.runner.modes import ALPHA, Modes, modes_at
 from tauslab.runner.recorded import Recorded
 
@@ -383,18 +383,17 @@ class Result(Recorded):
         self._check(name)
         if self.swept:
             return pointwise.moments(self, name)
-        sums = self._stored_sums(name)
-        if sums is None and not self.has_samples(name):
+        _, group, names = self.place_of(name)
+        index = names.index(name)
+        apart = "group" in self.attributes  # a portion of a run that goes on until it converges
+        if f"{group}/exponent" in self.data:
+            return columns.stored_moments(self.data, group, index, apart=apart)
+        if f"{group}/n" in self.data:
+            sums = columns.stored_sums(self.data, group, index, apart=apart)
+        elif not self.has_samples(name):
             raise self._missing("statistics")
-        if sums is None and self.is_whole(name):
+        elif self.is_whole(name):
             sums = columns.count_sums(self.column(name))
-        if sums is None:
+        else:
             return columns.real_moments(self.column(name))
         return sums.mean(), sums.variance()
-
-    def _stored_sums(self, name: str) -> Sums | None:
-        _, group, names = self.place_of(name)
-        if f"{group}/n" not in self.data:
-            return None
-        apart = "group" in self.attributes  # a portion of a run that goes on until it converges
-        return columns.stored_sums(self.data, group, names.index(name), apart=apart)

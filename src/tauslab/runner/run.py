@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +30,8 @@ from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network import Network
 from tauslab.runner.approximation import approximation
 from tauslab.runner.ensemble import Ensemble
-from tauslab.runner.job import Options, Record
-from tauslab.runner.lane import Lane, Reductions, build_reductions
+from tauslab.runner.job import Options
+from tauslab.runner.lane import Reductions, build_reductions
 from tauslab.runner.lanes import DeviceLanes, Lanes
 from tauslab.runner.method_choice import with_method
 from tauslab.runner.mpi import Communicator, gpu_index
@@ -46,6 +45,7 @@ from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.memory import MemoryWriter
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.output.resume import existing_attribute
+from tauslab.runner.output.statistics import cancelled, sum_over_ranks
 from tauslab.runner.piloting import piloted, with_pilot
 from tauslab.runner.progress import Progress
 from tauslab.runner.result import Result
@@ -56,10 +56,6 @@ from tauslab.runner.task import Task, prepare
 from tauslab.runner.together import agree, end_all_ranks, in_turn
 
 ProfileRow = dict[str, float | str]
-
-_PILOT_TRAJECTORIES = 32
-_PILOT_POINTS = 64
-_PILOT_ROOM = 16  # doublings by which an observable may exceed the pilot's largest value
 
 
 def run_network(
@@ -96,13 +92,12 @@ def run_network(
 class Setup:
     """What portions of a run share: kernels on this rank's device, and the choices made.
 
-    `scales` are the exponents of the observables, `row` begins this rank's row of /profile.
+    `row` begins this rank's row of /profile.
     """
 
     task: Task
     engine: Engine
     reductions: Reductions
-    scales: tuple[int, ...]
     row: ProfileRow
 
 
@@ -115,11 +110,11 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     began = time.perf_counter()
     backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
     try:
-        task, scales, engine = ready(task, backend, comm)
-        reductions = in_turn(comm, lambda: build_reductions(task, backend, scales))
+        task, engine = ready(task, backend, comm)
+        reductions = in_turn(comm, lambda: build_reductions(task, backend))
         compiled = time.perf_counter() - began
         row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
-        yield Setup(task, engine, reductions, scales, row)
+        yield Setup(task, engine, reductions, row)
     finally:
         backend.close()
 
@@ -131,7 +126,7 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
         return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
 
     outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
-    return run_task(task, setup.scales, comm, lanes, lambda: setup.row, stop, outlook.events)
+    return run_task(task, comm, lanes, lambda: setup.row, stop, outlook.events)
 
 
 def prepare_task(network: Network, options: Options) -> Task:
@@ -139,23 +134,19 @@ def prepare_task(network: Network, options: Options) -> Task:
     return (prepare_ode if options.method == "ode" else prepare)(network, options)
 
 
-def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, tuple[int, ...], Engine]:
-    """The task with method and selector, its observables' scales, compiled kernels. Collective."""
+def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
+    """The task with method and selector, and its compiled kernels. Collective."""
     task = with_solver(with_method(task, backend, comm), backend, comm)
     pilot = on_root(comm, lambda: piloted(task, backend))
     task = with_pilot(task, pilot, tell=comm.rank == 0)
     engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
     if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
         tell_choice(engine)
-    scales = task.options.portion.scales
-    if scales is None:
-        scales = on_root(comm, lambda: observable_scales(task, engine))
-    return task, scales, engine
+    return task, engine
 
 
 def run_task(
     task: Task,
-    scales: tuple[int, ...],
     comm: Communicator,
     open_lanes: Callable[[Layout, int], Lanes],
     describe: Callable[[], ProfileRow],
@@ -173,7 +164,7 @@ def run_task(
     expected
         Events that the run may have, for the progress bar; 0 where that is not known.
     """
-    options, layout = task.options, layout_of(task, comm, scales)
+    options, layout = task.options, layout_of(task, comm)
     with in_order(stop):
         writer = open_writer(
             options.output,
@@ -230,35 +221,7 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     return get_backend(name, BackendOptions(index=index, threads=own))
 
 
-def observable_scales(task: Task, engine: Engine) -> tuple[int, ...]:
-    """Exponent s of every real quantity, so that y * 2^s uses 47 bits well.
-
-    From the largest value in the first trajectories, which are the same bits on every machine; in
-    a sweep, from the first of each of some points.
-    """
-    if not task.reals or not task.record.statistics:
-        return ()
-    pilot = replace(task, record=Record(trajectories=True))
-    n, points = task.options.n, 1 if task.sweep is None else task.sweep.points
-    chosen = np.unique(np.linspace(0, points - 1, _PILOT_POINTS).round()).astype(np.int64)
-    rows = min(-(-_PILOT_TRAJECTORIES // len(chosen)), n)
-    lane = Lane(pilot, engine, Reductions(), rows, engine.backend.stream())
-    largest = np.zeros(len(task.reals))
-    for point in chosen.tolist():
-        lane.start(point * n, point * n + rows)
-        arrays = lane.wait().chunk.arrays
-        found = [arrays[name] for name in ("amounts", "observables") if name in arrays]
-        values = np.abs(np.concatenate(found, axis=-1))
-        valid = np.where(np.isfinite(values), values, 0.0)
-        largest = np.maximum(largest, valid.max(axis=(0, 1)))
-    exponents = np.frexp(largest)[1]
-    return tuple(
-        int(47 - _PILOT_ROOM - e) if top > 0 else 20
-        for e, top in zip(exponents, largest, strict=True)
-    )
-
-
-def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout:
+def layout_of(task: Task, comm: Communicator) -> Layout:
     """What the file of a task will hold. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
@@ -307,7 +270,6 @@ def layout_of(task: Task, comm: Communicator, scales: tuple[int, ...]) -> Layout
         statistics=record.statistics,
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
-        observable_scale=scales,
         amounts=task.system is not None,
         block=block,
         attributes=attributes,
@@ -363,7 +325,7 @@ def _simulate(
             comm.barrier()  # a launcher may end all ranks as soon as one has left
             stopped = stopped_early(blocks, layout.n_blocks, task.options.output)
         else:
-            totals = {k: comm.sum_uint64(v) for k, v in sorted(ensemble.totals().items())}
+            totals = sum_over_ranks(comm, ensemble.totals())
             row = with_measured({**describe(), **tally.seconds()})
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
@@ -379,20 +341,26 @@ def _simulate(
 
 
 def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
-    """Say which real quantities have samples that their sums cannot hold: means lack these."""
+    """Say which real quantities have samples that their means lack, or lack in part."""
     if "obs_n" not in totals:
         return
     if layout.amounts:  # a trajectory that ended early lacks all of them, and its status says so
-        samples = totals["obs_n"].max(axis=-1)
+        samples = (totals["obs_n"] + totals["obs_infinite"]).max(axis=-1)
     else:
         full = np.full_like(totals["obs_n"][..., 0], layout.n)
         samples = totals["n"] if layout.species else full
     for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
-            limit = math.ldexp(1.0, 47 - layout.observable_scale[index])
             warnings.warn(
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
-                f"not finite or not below {limit:g} in size; record trajectories to have them all",
+                f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
+                "trajectories to see them",
                 stacklevel=2,
             )
+    for name in cancelled(layout, totals):
+        warnings.warn(
+            f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
+            "cancel, and lacks digits of the small ones: record trajectories to have them all",
+            stacklevel=2,
+        )

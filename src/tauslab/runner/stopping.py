@@ -91,7 +91,7 @@ def stop_in_order(max_time: str | None, comm: Communicator | None = None) -> Sto
 
 
 def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
-    """`StopRequest.in_order` of one, or of what asks one; of any other function nothing is asked."""
+    """`StopRequest.in_order` of one, or of what asks one; any other function is left alone."""
     orderly: Callable[[], AbstractContextManager[None]] | None = getattr(stop, "in_order", None)
     return nullcontext() if orderly is None else orderly()
 

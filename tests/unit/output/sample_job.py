@@ -15,7 +15,12 @@ from tauslab.runner.digest import digest_lines, digest_total
 from tauslab.runner.output.base import open_writer
 from tauslab.runner.output.layout import BoolArray, Chunk, HistogramSpec, Layout
 from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.statistics import accumulate, add_accumulators, zero_accumulators
+from tauslab.runner.output.statistics import (
+    accumulate,
+    add_accumulators,
+    sum_over_ranks,
+    zero_accumulators,
+)
 
 # What may differ between two files of the same run; `trajectory` is an axis without coordinates.
 VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "progress/seal", "trajectory")
@@ -55,6 +60,9 @@ class ThreadComm:
 
     def sum_uint64(self, array: Any) -> Any:
         return np.sum(self.allgather(array), axis=0, dtype=np.uint64)
+
+    def max_uint64(self, array: Any) -> Any:
+        return np.max(self.allgather(array), axis=0)
 
 
 @dataclass
@@ -133,7 +141,7 @@ class Job:
             done[first:end] = True
             writer.checkpoint(totals, done)
         if stop_after is None:
-            merged = {name: comm.sum_uint64(values) for name, values in totals.items()}
+            merged = sum_over_ranks(comm, totals)
             row = {"device": f"cpu {comm.rank}", "compute": 1.5, "events": 7 + comm.rank}
             writer.finish(merged, comm.gather(row) or [])
         return writer
@@ -174,7 +182,8 @@ def sample_job() -> Job:
     status = rng.integers(0, 2, n).astype(np.uint8)
     counts[5, 2:] = -1
     status[5] = 2
-    observables = rng.normal(0, 3, (n, times, 1))
+    # Of very unlike sizes, so that their sums see windows move.
+    observables = rng.normal(0, 3, (n, times, 1)) * 10.0 ** rng.integers(-40, 40, (n, times, 1))
     observables[5, 2:] = np.nan
     arrays = {
         "counts": counts,
@@ -192,7 +201,6 @@ def sample_job() -> Job:
         final=True,
         statistics=True,
         histograms=(HistogramSpec("X", 0.0, 800.0, 4),),
-        observable_scale=(20,),
         block=3,
         attributes={"method": "ssa", "seed": 2**64 - 1, "model_sha256": "ab" * 32, "command": "x"},
         model_name="m.xml",
@@ -204,7 +212,7 @@ def sample_job() -> Job:
 
 # Jobs for tests of crashes. Without observables, which are written as counts are: every dataset
 # costs points at which a run can be killed.
-_PLAIN = {"observables": (), "observable_scale": (), "histograms": (), "block": 5}
+_PLAIN = {"observables": (), "histograms": (), "block": 5}
 CRASH_JOBS: dict[str, Callable[[], Job]] = {
     "trajectories": lambda: sample_job().with_layout(**_PLAIN),
     "statistics": lambda: sample_job().with_layout(**_PLAIN, trajectories=False, final=False),

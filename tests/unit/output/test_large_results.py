@@ -32,7 +32,7 @@ class CountingDisk(Disk):
 
 def large_job(job, **changes):
     """Sample times and species as in the small job, no observables, no statistics."""
-    plain = {"observables": (), "observable_scale": (), "final": False, "statistics": False}
+    plain = {"observables": (), "final": False, "statistics": False}
     return replace(job.layout, **{**plain, "histograms": (), **changes})
 
 

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.output.join import stored_accumulators
 from tauslab.runner.output.layout import Chunk, HistogramSpec, Layout, RowArray, chunk_blocks
 from tauslab.runner.output.schema import MOST_CHUNK_BYTES, chunk_shape, file_specs
-from tauslab.runner.output.statistics import accumulate, add_accumulators, statistics_contents
+from tauslab.runner.output.statistics import (
+    accumulate,
+    add_accumulators,
+    statistics_contents,
+    zero_accumulators,
+)
+from tauslab.runner.result import Result
 
 
 def layout_of(**changes):
@@ -25,7 +32,6 @@ def layout_of(**changes):
         final=False,
         statistics=True,
         histograms=(),
-        observable_scale=(),
         block=4,
     )
     return replace(plain, **changes)
@@ -116,24 +122,70 @@ def test_statistics_are_exact_for_large_counts():
         assert found["statistics/variance"][k, 0] == float(variance)
 
 
+MANY = [(2**32, 65_535), (2**32 + 1, 65_535), (5 * 10**9, 65_535), (10**10, 100_003),
+        (2**33, 2**31 - 1), (2**40, 2**31 - 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "x"), MANY)
+def test_sums_of_any_number_of_counts(n, x):
+    """Every trajectory has x molecules; launches add words of 64 bits, as a device does."""
+    layout = layout_of(n=n, block=2**31)
+    assert layout.wide == (n > 2**32)
+    shape = {"n": (2,), "sum": (2, 1), "sq_low": (2, 1), "sq_high": (2, 1)}
+    tallies = [zero_accumulators(layout) for _ in range(3)]
+    for launch, start in enumerate(range(0, n, 2**31)):
+        rows = min(2**31, n - start)
+        words = {"n": rows, "sum": rows * x}
+        words |= {"sq_low": rows * (x * x % 2**32), "sq_high": rows * (x * x >> 32)}
+        assert max(words.values()) < 2**64
+        sums = {k: np.full(shape[k], v, np.uint64) for k, v in words.items()}
+        add_accumulators(tallies[launch % 3], sums)
+    for tally in tallies[1:]:
+        add_accumulators(tallies[0], tally)
+    found = statistics_contents(layout, tallies[0])
+    assert {spec.name for spec in file_specs(layout, 1)} >= set(found)
+    assert np.array_equal(found["statistics/mean"], np.full((2, 1), x))
+    assert np.array_equal(found["statistics/variance"], np.zeros((2, 1)))
+    words = {k: int(v.ravel()[0]) % 2**64 for k, v in found.items() if v.dtype.kind != "f"}
+    wide = words.get("statistics/sum_hi", 0) << 64
+    assert words["statistics/sum"] + wide == n * x
+    assert words["statistics/sumsq_lo"] + (words["statistics/sumsq_hi"] << 64) == n * x * x
+    again = statistics_contents(layout, stored_accumulators(layout, found))
+    assert all(np.array_equal(again[name], values) for name, values in found.items())
+    data = {"species": np.array(["X"], object), "status": np.zeros(1, np.uint8), **found}
+    result = Result(data, {"method": "ssa"})
+    assert result.mean("X").tolist() == [x, x]
+    assert result.std("X").tolist() == [0, 0]
+
+
 def test_statistics_of_observables_are_exact():
     rng = np.random.default_rng(4)
     values = rng.normal(-100, 1e5, (50, 2, 2))
     values[:3, 1, 0] = np.nan
-    values[3, 1, 1] = 1e30  # beyond what can be counted
-    layout = layout_of(n=50, observables=("a", "b"), observable_scale=(20, 5))
+    values[3, 1, 1] = np.inf
+    layout = layout_of(n=50, observables=("a", "b"))
     arrays = {"counts": np.zeros((50, 2, 1), np.int32), "observables": values}
     found = statistics_contents(layout, accumulate(layout, arrays))
-    group = "statistics/observables"
-    assert found[f"{group}/n"].tolist() == [[50, 50], [47, 49]]
+    found = {k.removeprefix("statistics/observables/"): v for k, v in found.items()}
+    assert found["n"].tolist() == [[50, 50], [47, 49]]
+    assert found["infinite"].tolist() == [[0, 0], [0, 1]]
     for k in range(2):
-        for o, scale in enumerate((20, 5)):
-            valid = [v for v in values[:, k, o] if abs(v) < 1e20]
-            mean, variance = exact_moments(valid, scale)
-            assert found[f"{group}/mean"][k, o] == float(mean)
-            assert found[f"{group}/variance"][k, o] == float(variance)
-            high, low = found[f"{group}/sum_hi"][k, o], found[f"{group}/sum_lo"][k, o]
-            assert Fraction((int(high) << 64) + int(low), 2**scale) == mean * len(valid)
+        for o in range(2):
+            valid = [v for v in values[:, k, o] if np.isfinite(v)]
+            mean, variance = exact_moments(valid, 80)
+            assert found["mean"][k, o] == float(mean)
+            assert found["variance"][k, o] == float(variance)
+            low = int(found["exponent"][k, o])
+            total = sum(
+                int(d) * Fraction(2) ** (low + 23 * b) for b, d in enumerate(found["sum"][k, o])
+            )
+            assert total == mean * len(valid)
+            digits = enumerate(found["sumsq"][k, o])
+            squares = sum(int(d) * Fraction(2) ** (2 * low + 23 + 23 * b) for b, d in digits)
+            assert squares == sum(Fraction(v) ** 2 for v in valid)
+            lowest = Fraction(2) ** int(found["lowest"][k, o])
+            assert all((Fraction(v) / lowest).denominator == 1 for v in valid)
+            assert any((Fraction(v) / lowest).numerator % 2 for v in valid)
 
 
 def test_statistics_of_nothing_are_nan():

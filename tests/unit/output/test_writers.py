@@ -256,7 +256,6 @@ def test_overwrite_removes_old_parts(job, tmp_path):
         ({"times": np.array([0, 1, 2, 3.0])}, "sample time 1 is 0.333.*, not 1.0"),
         ({"times": np.array([0, 1.0])}, "number of sample times is 4, not 2"),
         ({"species": ("X", "Z")}, "list of species is X, protein_Y, not X, Z"),
-        ({"observable_scale": (19,)}, "scale of the observables"),
         ({"final": False}, "its record is"),
         ({"block": 4}, "its block is 3, not 4"),
         ({"attributes": {"method": "tau", "seed": 1, "model_sha256": "ab" * 32}}, "its method"),
@@ -271,6 +270,25 @@ def test_resume_of_another_run_is_refused(job, tmp_path, changes, message):
     with pytest.raises(ConfigError, match=message):
         job.with_layout(**changes).run(path, resume=True)
     assert path.read_bytes() == before
+
+
+def test_resume_with_sums_of_an_earlier_format_is_refused(job, tmp_path):
+    """Which rounded real quantities to whole numbers: such sums cannot go on."""
+    path = tmp_path / "a.h5"
+    job.run(path, stop_after=1)
+    with h5py.File(path, "r+") as file:
+        assert file.attrs["format_version"] == 2
+        file.attrs["format_version"] = 1
+    with pytest.raises(ConfigError, match="its format version is 1, not 2"):
+        job.run(path, resume=True)
+
+
+def test_files_without_real_sums_keep_the_first_format(job, tmp_path):
+    """So that they can be read, resumed and appended to as before."""
+    plain = job.with_layout(observables=(), histograms=())
+    plain.run(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file.attrs["format_version"] == 1
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -2,7 +2,8 @@
 //
 // A work item is one column (one quantity at one sample time) of a chunk of rows: neighbouring
 // threads read neighbouring columns, and each item adds to the accumulators once per chunk.
-// All accumulators are unsigned 64-bit and wrap, so the order of adding cannot matter.
+// All accumulators are unsigned 64-bit integers: they are added modulo 2^64, or are the largest of
+// their kind, so the order cannot matter.
 //
 // Every accumulator has a leading axis: the points of a sweep that the launch touches. Point q of
 // them has the rows q * per_point - offset and up; the first and the last may be there in part.
@@ -41,7 +42,7 @@ DEVICE Piece piece_of(const Cut &cut, i64 item, i64 columns) {
 
 // counts [rows, n_times, n_species]; n [points, n_times]; sum, sq_low, sq_high
 // [points, n_times, n_species].
-// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories.
+// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has.
 KERNEL(count_statistics, const i32 *counts, i64 rows, i64 per_point, i64 offset, i64 n_times,
        i64 n_species, u64 *n, u64 *sum, u64 *sq_low, u64 *sq_high) {
     const i64 columns = n_times * n_species;
@@ -96,40 +97,126 @@ KERNEL(count_histogram, const i32 *counts, i64 rows, i64 per_point, i64 offset, 
     }
 }
 
-// Real quantities enter as whole numbers v = round(y * scale), |v| < 2^47; others are not counted.
-// values [rows, columns], columns = n_times * n_observables; scales [n_observables]; accumulators
-// [points, columns].
-KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
-       i64 n_observables, const double *scales, u64 *n, u64 *sum_low, u64 *sum_high, u64 *sq0,
-       u64 *sq1, u64 *sq2) {
-    constexpr double LIMIT = 140737488355328.0;   // 2^47
-    constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers
+// Real quantities are added as integers, exactly in a window that the largest of them places.
+//
+// Bits are numbered from 2^-1074, the lowest that a double can have, and cut into places of 23. A
+// number is a sum of digits, one for each place that it touches; digits of a place add up to less
+// than 2^63 over 2^40 numbers. Kept are the place of the highest bit of the largest number and the
+// three below it (a double touches four at most), of the squares the seven that end where the
+// largest square can. Nothing is carried from one place to the next, so what a number adds to a
+// place is a function of that number alone, and any order of adding and merging gives the same.
+// After Demmel and Nguyen (2015), IEEE Trans. Comput. 64, 2060.
+constexpr i32 DIGIT_BITS = 23, SUM_DIGITS = 4, SQUARE_DIGITS = 7;
+constexpr i32 BITS = 2098;  // that doubles have, from 2^-1074 to 2^1023
+constexpr u64 DIGIT = (1ull << DIGIT_BITS) - 1, FRACTION = (1ull << 52) - 1;
+constexpr u64 NOT_FINITE = 0x7ffull << 52, SIGN = 1ull << 63;
+
+// A finite number's size is whole * 2^place, in units of the lowest bit; whole < 2^53.
+struct Size {
+    u64 whole;
+    i32 place;
+};
+
+// Of the bits of a finite number without its sign.
+DEVICE Size size_of(u64 bits) {
+    const i32 field = (i32)(bits >> 52);
+    return {(bits & FRACTION) | (field ? FRACTION + 1 : 0), field ? field - 1 : 0};
+}
+
+// Three words; digits are cut from them.
+struct Wide {
+    u64 w0, w1, w2;
+
+    DEVICE_MEMBER u64 digit(i32 k) const {
+        const i32 first = k * DIGIT_BITS, bit = first % 64;
+        const u64 word = first < 64 ? w0 : first < 128 ? w1 : w2;
+        const u64 next = first < 64 ? w1 : w2;
+        return (bit > 64 - DIGIT_BITS ? word >> bit | next << (64 - bit) : word >> bit) & DIGIT;
+    }
+};
+
+// high * 2^64 + low moved up by `shift` bits, or down where that is negative: what falls below the
+// lowest bit is lost. Its bits above 192 are zeros.
+DEVICE Wide moved(u64 high, u64 low, i32 shift) {
+    if (LIKELY(shift > 0 && shift < 64))
+        return {low << shift, high << shift | low >> (64 - shift), high >> (64 - shift)};
+    if (shift >= 64) {  // at most 115, of numbers below 2^-1022, which are short
+        shift -= 64;
+        return {0, low << shift, shift ? high << shift | low >> (64 - shift) : high};
+    }
+    const u32 down = (u32)-shift;
+    if (down >= 128) return {0, 0, 0};
+    if (down >= 64) return {high >> (down - 64), 0, 0};
+    return {down ? low >> down | high << (64 - down) : low, high >> down, 0};
+}
+
+// values [rows, columns], columns = n_times * n_observables; top, low [points, columns]. Of all
+// that is finite and not zero: top, 1 + the place of the highest bit; low, 2098 - the lowest bit.
+KERNEL(real_ranges, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
+       u64 *top, u64 *low) {
     const Cut cut = cut_rows(rows, per_point, offset);
     for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, columns);
-        const double scale = scales[piece.column % n_observables];
-        u64 valid = 0, low = 0, high = 0, s0 = 0, s1 = 0, s2 = 0;
+        u64 largest = 0;
+        i32 lowest = BITS;
         for (i64 row = piece.begin; row < piece.end; ++row) {
-            const double scaled = values[row * columns + piece.column] * scale;
-            if (!(scaled > -LIMIT && scaled < LIMIT)) continue;
-            const i64 v = (i64)((scaled + ROUND) - ROUND);
-            const u64 size = (u64)(v < 0 ? -v : v);
-            // |v| = p * 2^32 + q, so v * v = p * p * 2^64 + 2 p q * 2^32 + q * q.
-            const u64 p = size >> 32, q = size & LOW_HALF;
-            const u64 qq = q * q, pq = 2 * p * q + (qq >> 32);
-            valid += 1;
-            low += (u64)v & LOW_HALF;
-            high += (u64)(v >> 32);
-            s0 += qq & LOW_HALF;
-            s1 += pq & LOW_HALF;
-            s2 += p * p + (pq >> 32);
+            const u64 bits = as_bits(values[row * columns + piece.column]) & ~SIGN;
+            if (bits >= NOT_FINITE || !bits) continue;
+            largest = bits > largest ? bits : largest;
+            const Size size = size_of(bits);
+            const i32 bit = size.place + lowest_bit(size.whole);
+            lowest = bit < lowest ? bit : lowest;
         }
+        if (!largest) continue;
+        const Size size = size_of(largest);
+        i32 place = (size.place + 52) / DIGIT_BITS;
+        // The highest bit of a number below 2^-1022 may be any of its 52.
+        while (place > 0 && size.place == 0 && !(size.whole >> place * DIGIT_BITS)) --place;
         const i64 cell = piece.point * columns + piece.column;
-        atomic_add(n + cell, valid);
-        atomic_add(sum_low + cell, low);
-        atomic_add(sum_high + cell, high);
-        atomic_add(sq0 + cell, s0);
-        atomic_add(sq1 + cell, s1);
-        atomic_add(sq2 + cell, s2);
+        atomic_largest(top + cell, (u64)place + 1);
+        atomic_largest(low + cell, (u64)(BITS - lowest));
+    }
+}
+
+// The sums in the windows that `top` tells; sum [points, columns, 4] (two's complement),
+// squares [points, columns, 7]. n counts what is finite, infinite what is infinite.
+KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
+       const u64 *top, u64 *n, u64 *infinite, u64 *sum, u64 *squares) {
+    const Cut cut = cut_rows(rows, per_point, offset);
+    for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, columns);
+        const i64 cell = piece.point * columns + piece.column;
+        // The lowest bits of the two windows.
+        const i32 base = DIGIT_BITS * ((i32)top[cell] - SUM_DIGITS);
+        const i32 square_base = 2 * base + DIGIT_BITS;
+        u64 finite = 0, endless = 0, sums[SUM_DIGITS] = {}, squared[SQUARE_DIGITS] = {};
+        for (i64 row = piece.begin; row < piece.end; ++row) {
+            const u64 signed_bits = as_bits(values[row * columns + piece.column]);
+            const u64 bits = signed_bits & ~SIGN, minus = signed_bits & SIGN ? ~0ull : 0;
+            if (bits >= NOT_FINITE) {
+                endless += bits == NOT_FINITE;
+                continue;
+            }
+            finite += 1;
+            if (!bits) continue;
+            const Size size = size_of(bits);
+            const Wide number = moved(0, size.whole, size.place - base);
+    UNROLL
+            for (i32 k = 0; k < SUM_DIGITS; ++k) sums[k] += (number.digit(k) ^ minus) - minus;
+            // whole = a * 2^32 + b, so its square is a * a * 2^64 + 2 a b * 2^32 + b * b.
+            const u64 a = size.whole >> 32, b = size.whole & LOW_HALF;
+            const u64 bb = b * b, ab = 2 * a * b + (bb >> 32);
+            const Wide square =
+                moved(a * a + (ab >> 32), ab << 32 | (bb & LOW_HALF), 2 * size.place - square_base);
+            UNROLL
+            for (i32 k = 0; k < SQUARE_DIGITS; ++k) squared[k] += square.digit(k);
+        }
+        atomic_add(n + cell, finite);
+        if (endless) atomic_add(infinite + cell, endless);
+        UNROLL
+        for (i32 k = 0; k < SUM_DIGITS; ++k) atomic_add(sum + cell * SUM_DIGITS + k, sums[k]);
+        UNROLL
+        for (i32 k = 0; k < SQUARE_DIGITS; ++k)
+            atomic_add(squares + cell * SQUARE_DIGITS + k, squared[k]);
     }
 }

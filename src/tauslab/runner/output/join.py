@@ -31,6 +31,7 @@ from tauslab.runner.output.single import COMPLETE, remove_parts
 from tauslab.runner.output.skeleton import attach_scales, build_file
 from tauslab.runner.output.statistics import statistics_contents
 from tauslab.runner.output.views import Box, Mapped, create_view
+from tauslab.runner.output.windows import tops
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -72,23 +73,25 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
 
     if layout.statistics and layout.counted:
         high, low = get("sumsq_hi"), get("sumsq_lo")
-        found |= {"n": get("n"), "sum": get("sum")}
-        found |= {"sq_low": low & _LOW, "sq_high": (high << _HALF) | (low >> _HALF)}
+        found |= {"n": get("n"), "sum": get("sum"), "sq_low": low & _LOW}
+        if "statistics/sum_hi" in data:
+            found |= {"sum": get("sum") & _LOW, "sq_high": low >> _HALF, "sq_top": high}
+            found["sum_high"] = (get("sum_hi") << _HALF) | (get("sum") >> _HALF)
+        else:
+            found["sq_high"] = (high << _HALF) | (low >> _HALF)
     if layout.statistics and layout.reals:
-        own = {
-            name: np.concatenate([get(f"{g.name}/{name}") for g in layout.real_groups], axis=-1)
-            for name in _WIDE
-        }
-        found |= {"obs_n": own["n"], "obs_sum_low": own["sum_lo"] & _LOW}
-        found["obs_sum_high"] = (own["sum_hi"] << _HALF) | (own["sum_lo"] >> _HALF)
-        found |= {"obs_sq0": own["sumsq_lo"] & _LOW, "obs_sq1": own["sumsq_lo"] >> _HALF}
-        found["obs_sq2"] = own["sumsq_hi"]
+        own = {}
+        for name in ("n", "infinite", "exponent", "lowest", "sum", "sumsq"):
+            axis = -2 if name in ("sum", "sumsq") else -1  # digits are the last
+            parts = [get(f"{group.name}/{name}") for group in layout.real_groups]
+            own[name] = np.concatenate(parts, axis=axis)
+        found |= {f"obs_{name}": own[name] for name in ("n", "infinite", "sum")}
+        found["obs_top"] = tops(own["exponent"].view(np.int64))
+        found["obs_low"] = np.uint64(1024) - own["lowest"]
+        found["obs_sq"] = own["sumsq"]
     for spec in layout.histograms:
         found[f"histogram/{spec.species}"] = get(f"histogram/{spec.species}")
     return found
-
-
-_WIDE = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
 
 
 def joined_contents(

@@ -10,22 +10,31 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.output.windows import SQUARE_DIGITS, SUM_DIGITS
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Exact sums by name, all uint64, merged by addition modulo 2^64. Shape [time]: n. [time, species]:
-# sum, sq_low, sq_high. [time, observable]: obs_n, obs_sum_low, obs_sum_high, obs_sq0, obs_sq1 and
-# obs_sq2. [time, bin]: histogram/SPECIES. A sweep puts an axis of points before these.
-# sq_low and sq_high add the 32-bit halves of x * x; an observable y enters as the whole number
-# v = round(y * 2^s), whose lower half and rest are added apart, as are the three 32-bit limbs of
-# v * v. sum and obs_sum_high are two's complement.
+# Exact sums by name, all uint64. Shape [time]: n. [time, species]: sum, sq_low, sq_high, and where
+# more than 2^32 trajectories are summed, sum_high and sq_top. [time, real]: obs_n, obs_infinite,
+# obs_top, obs_low. [time, real, digit]: obs_sum, obs_sq. [time, bin]: histogram/SPECIES. A sweep
+# puts an axis of points before these.
+# Those of counts are added modulo 2^64: sq_low and sq_high are sums of the 32-bit halves of x * x;
+# with sum_high and sq_top, sum and sum_high are of the halves of launches' sums, and sq_low,
+# sq_high and sq_top the 32-bit limbs of launches' sums of squares (see `add_accumulators`).
+# Those of real quantities, obs_..., are merged as `windows` says.
 Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
 SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
-OBSERVABLE_SUMS = ("obs_n", "obs_sum_low", "obs_sum_high", "obs_sq0", "obs_sq1", "obs_sq2")
+REAL_SUMS = {
+    **dict.fromkeys(("obs_n", "obs_infinite", "obs_top", "obs_low"), ()),
+    "obs_sum": (SUM_DIGITS,),
+    "obs_sq": (SQUARE_DIGITS,),
+}
+WIDE_SUMS = ("sum_high", "sq_top")
+MOST_NARROW = 1 << 32  # trajectories, whose sums of halves of squares fit in 64 bits
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,6 @@ class Layout:
         Names of the recorded species and observables.
     trajectories, final, statistics, histograms, summaries
         What is recorded; of a summary its name, such as ``amplitude:X:500``.
-    observable_scale
-        An exponent s per real quantity (`reals`): statistics add round(y * 2^s).
     block
         Trajectories in a storage block; blocks cut the flat order, in which points follow each
         other.
@@ -125,7 +132,6 @@ class Layout:
     final: bool
     statistics: bool
     histograms: tuple[HistogramSpec, ...]
-    observable_scale: tuple[int, ...]
     block: int
     attributes: dict[str, str | int | float] = field(default_factory=dict)
     model_name: str = ""
@@ -201,6 +207,11 @@ class Layout:
         return self.group if self.sweep is None else self.n
 
     @property
+    def wide(self) -> bool:
+        """Whether so many trajectories are summed that sums of counts need more than 64 bits."""
+        return bool(self.counted) and (self.per_sum or self.n) > MOST_NARROW
+
+    @property
     def sum_lead(self) -> tuple[int, ...]:
         """Axes before those of a sum: the points of a sweep, or groups, or none."""
         return (-(-self.total // self.per_sum),) if self.per_sum else ()
@@ -256,9 +267,11 @@ class Layout:
         shapes: dict[str, tuple[int, ...]] = {}
         if self.statistics:
             shapes["n"] = (times,)
-            shapes |= {name: (times, len(self.counted)) for name in COUNT_SUMS}
+            wide = WIDE_SUMS if self.wide else ()
+            shapes |= {name: (times, len(self.counted)) for name in (*COUNT_SUMS, *wide)}
             if self.reals:
-                shapes |= {name: (times, len(self.reals)) for name in OBSERVABLE_SUMS}
+                reals = len(self.reals)
+                shapes |= {name: (times, reals, *digits) for name, digits in REAL_SUMS.items()}
         for spec in self.histograms:
             shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
         return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}

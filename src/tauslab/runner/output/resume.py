@@ -165,10 +165,6 @@ def _differences(
         found = tuple(v.decode() for v in file[key][()]) if key in file else ()
         if found != names:
             yield f"list of {key}", ", ".join(found), ", ".join(names)
-    for group in layout.real_groups:
-        key, scale = f"statistics/{group.name}/scale", list(layout.observable_scale[group.where])
-        if key in file and file[key][()].tolist() != scale:
-            yield f"scale of the {group.name}", file[key][()].tolist(), scale
 
 
 def _sweep_differences(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.model.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.output.layout import Layout, RowArray
+from tauslab.runner.output.windows import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 
 MOST_CHUNK_BYTES = 8 << 20
 PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake of fill values
@@ -290,6 +291,9 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
             yield DatasetSpec(f"sweep/{name}", layout.lead, "<f8", ("point",), data=values)
     if layout.sweep is None and layout.group:
         yield DatasetSpec("group", layout.sum_lead, "|u1", ("group",), allocated=False)
+    if layout.statistics and layout.reals:
+        yield axis("statistics/sum_digit", "<i8", DIGIT_BITS * np.arange(SUM_DIGITS))
+        yield axis("statistics/sumsq_digit", "<i8", DIGIT_BITS * np.arange(SQUARE_DIGITS))
     # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
     yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
@@ -306,7 +310,9 @@ def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
         yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
     if layout.statistics and not layout.amounts:
         shape, axes = (*lead, times, species), (*before, "time", "species")
-        for name, dtype in (("sum", "<i8"), ("sumsq_hi", "<u8"), ("sumsq_lo", "<u8")):
+        dtypes = {"sum": "<i8", "sumsq_hi": "<u8", "sumsq_lo": "<u8"}
+        dtypes |= {"sum_hi": "<i8"} if layout.wide else {}
+        for name, dtype in dtypes.items():
             yield DatasetSpec(f"statistics/{name}", shape, dtype, axes)
         for name in ("mean", "variance"):
             yield DatasetSpec(f"statistics/{name}", shape, "<f8", axes, math.nan)
@@ -314,11 +320,16 @@ def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
         columns = len(reals.names)
         shape, axes = (*lead, times, columns), (*before, "time", reals.axis)
         group = f"statistics/{reals.name}"
-        scale = np.asarray(layout.observable_scale[reals.where], "<i8")
-        yield DatasetSpec(f"{group}/scale", (columns,), "<i8", (reals.axis,), data=scale)
-        for name in ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo"):
-            dtype = "<i8" if name == "sum_hi" else "<u8"
+        for name, dtype in (
+            ("n", "<u8"),
+            ("infinite", "<u8"),
+            ("exponent", "<i8"),
+            ("lowest", "<i8"),
+        ):
             yield DatasetSpec(f"{group}/{name}", shape, dtype, axes)
+        for name, dtype, digits in (("sum", "<i8", SUM_DIGITS), ("sumsq", "<u8", SQUARE_DIGITS)):
+            with_digits = (*axes, f"statistics/{name}_digit")
+            yield DatasetSpec(f"{group}/{name}", (*shape, digits), dtype, with_digits)
         for name in ("mean", "variance"):
             yield DatasetSpec(f"{group}/{name}", shape, "<f8", axes, math.nan)
     for spec in layout.histograms:
