@@ -80,3 +80,29 @@ def test_flags_of_the_environment_come_last_and_make_another_library(monkeypatch
     monkeypatch.setenv("TAUSLAB_CXXFLAGS", "'-O1")
     with pytest.raises(ConfigError, match="TAUSLAB_CXXFLAGS"):
         compilers.host_compiler().flags()
+
+
+def test_a_folder_that_others_may_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "cache"))
+    path, _ = compiled("a" * 64, ".so", lambda out: out.touch())
+    assert path.parent.parent.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    for folder in (path.parent, path.parent.parent):
+        folder.chmod(0o770)
+        with pytest.raises(OutputError, match=r"other users may write there.*chmod go-w") as found:
+            compiled("a" * 64, ".so", lambda out: out.touch())
+        assert "\n" not in str(found.value)
+        folder.chmod(0o700)
+    assert compiled("a" * 64, ".so", lambda out: out.touch())[1]
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path))
+
+    def build(out):
+        out.write_text("half")
+        raise ConfigError("no")
+
+    with pytest.raises(ConfigError, match="no"):
+        compiled("a" * 64, ".so", build)
+    assert list(tmp_path.iterdir()) == []

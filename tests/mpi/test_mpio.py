@@ -44,7 +44,7 @@ def test_the_same_file_as_of_one_rank(mpirun, parallel_h5py, tmp_path, record, s
     assert digests(tmp_path / "a.h5") == digests(tmp_path / "one.h5")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "one.h5"]
     with h5py.File(tmp_path / "a.h5") as file:
-        assert file.attrs["storage"] == "plain"
+        assert file.attrs["storage"] == b"plain"
         assert file.id.get_create_plist().get_version()[0] < 3, "not written by all ranks"
 
 

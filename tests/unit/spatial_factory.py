@@ -7,8 +7,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_file import write_model_group
+from tauslab.model.seals import dataset_names, seal
+from tauslab.runner.output.checking.lattice import FRAMES as FRAMES_SUMS
+from tauslab.runner.output.checking.lattice import chunk_sums, sample_sum
 
 SHAPE = (12, 5, 7)
 TIMES = np.array([0.0, 0.1, 0.2, 0.3])
@@ -33,22 +37,52 @@ def cell(slots: int = 8) -> Lattice:
     return lattice
 
 
+ATTRIBUTES = {
+    "format": "tauslab", "format_version": 2, "method": "rdme", "seed": np.uint64(1),
+    "tauslab_version": "0.1.0", "command": "tauslab rdme", "model_sha256": "ab" * 32,
+    "steps": 100, "step": 1e-4, "max_hop": 0.16, "count_every": 1, "frame_every": 1,
+    "diffusion_substeps": 1, "reaction_substeps": 1,
+}  # fmt: skip
+
+
 def write_result(path: Path, *, replicas: int = 0, frames: bool = True, seed: int = 5) -> Path:
     """A result with the layout of a lattice run; without replicas there is no such axis."""
     lattice = cell()
     rng = np.random.default_rng(seed)
     lead = (replicas,) if replicas else ()
     particles = rng.integers(0, 4, (*lead, len(FRAMES), *SHAPE, lattice.slots)).astype(np.uint8)
-    with h5py.File(path, "w") as file:
-        file.attrs.update(format="tauslab", format_version=1, method="rdme", seed=np.uint64(1))
+    samples, species, types = len(TIMES), len(lattice.species), 2
+    counted = {
+        "counts": rng.integers(0, 50, (*lead, samples, species)),
+        "counts_by_site_type": rng.integers(0, 50, (*lead, samples, types, species)),
+        "reactions_fired": np.zeros((*lead, samples, 1), np.int64),
+        "overflow": np.zeros((*lead, samples), np.int64),
+    }
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        put_attributes(
+            file, ATTRIBUTES | {"replicas": max(1, replicas), "frame_every": int(frames)}
+        )
         write_model_group(file.create_group("model"), lattice)
-        file["species"] = np.array(lattice.species, object)
+        put_text(file, "species", lattice.species)
+        put_text(file, "site_type", ["outside", "cell"])
+        put_text(file, "reaction", ["none"])
         file["time"] = TIMES
-        file["counts"] = rng.integers(0, 50, (*lead, len(TIMES), 3)).astype(np.int64)
-        file["counts_by_site_type"] = rng.integers(0, 50, (*lead, len(TIMES), 2, 3))
+        for name, values in counted.items():
+            file[name] = values.astype("<i8")
+        runs = max(1, replicas)
+        file["progress/samples"] = np.full(runs, samples)
+        file["progress/complete"] = np.uint8(1)
+        stored = [v.reshape(runs, samples, *v.shape[len(lead) + 1 :]) for v in counted.values()]
+        sums = [[sample_sum(r, k, (v[r, k] for v in stored)) for k in range(samples)]
+                for r in range(runs)]  # fmt: skip
+        file["progress/checksums"] = np.array(sums, np.uint32)
         if frames:
             file["lattice/time"] = FRAMES
-            file["lattice/particles"] = particles
             sites = np.broadcast_to(lattice.site_array(), (*lead, len(FRAMES), *SHAPE))
-            file["lattice/sites"] = sites
+            for name, values in (("particles", particles), ("sites", sites)):
+                chunks = (1,) * (len(lead) + 1) + (4, *values.shape[len(lead) + 2 :])
+                made = file.create_dataset(f"lattice/{name}", data=values, chunks=chunks)
+                file[FRAMES_SUMS[f"lattice/{name}"]] = chunk_sums(made)
+        opened = (*counted, "progress/samples", "progress/complete", "progress/checksums")
+        seal(file, {*opened, *FRAMES_SUMS} & {*dataset_names(file)})
     return path

@@ -9,6 +9,7 @@ from dbn_factory import A_NEXT, B_NEXT, STRUCTURE, known_network
 
 from tauslab import dbn
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.seals import seal
 from tauslab.runner.dbn_export import export_network, time_points, unrolled
 from tauslab.runner.dbn_file import network_digest_lines
 from tauslab.runner.dbn_network import from_trajectories
@@ -90,6 +91,11 @@ def test_a_count_more_changes_the_digest(network, tmp_path):
     assert lines == network_digest_lines(tmp_path / "y.h5")
     with h5py.File(tmp_path / "y.h5", "a") as file:
         file["dbn/tables/A/counts"][0] += 1
+    with pytest.raises(InputFileError, match=r"tables/A/counts does not agree with its checksum"):
+        network_digest_lines(tmp_path / "y.h5")
+    with h5py.File(tmp_path / "y.h5", "a") as file:
+        del file["progress/sealed"], file["progress/seals"]
+        seal(file)
     changed = network_digest_lines(tmp_path / "y.h5")
     assert [a[0] for a, b in zip(lines, changed, strict=True) if a != b] == ["dbn/tables/A/counts"]
 
@@ -103,7 +109,7 @@ def test_a_file_that_holds_no_network_is_refused(network, tmp_path):
     dbn.save(network, tmp_path / "x.h5")
     with h5py.File(tmp_path / "x.h5", "a") as file:
         del file["dbn/tables/B/counts"]
-    with pytest.raises(InputFileError, match=r"x\.h5 is not a whole network.*counts"):
+    with pytest.raises(InputFileError, match=r"x\.h5 is damaged.*it has no /dbn/tables/B/counts"):
         dbn.load(tmp_path / "x.h5")
 
 

@@ -57,6 +57,24 @@ def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sw
 
 
 @pytest.mark.parametrize("sweep", [None, SWEEP])
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
+    """Times, species, points and the method's options."""
+    path, net = tmp_path / "a.h5", pairs()
+    species = ["X"]
+    more = {"epsilon": 0.05} if method == "tau" else {"max_steps": 10_000}
+    fixed = {"times": [0.0, 0.3, 0.7], "species": species, "method": method, "seed": 3, **more}
+    ts.run(net, n=4, output=path, device="cpu", **fixed).close()
+    ts.run(net, append=4, output=path, device="cpu").close()
+    with ts.open(path) as found:
+        assert lines(found) == lines(ts.run(net, n=8, device="cpu", **fixed))
+    (tmp_path / "m.toml").write_text(ts.read(path).source_text)
+    words = ["run", str(tmp_path / "m.toml"), "--append", "2", "--quiet", "--device", "cpu"]
+    assert main([*words, "-o", str(path)]) == 0
+    with ts.open(path) as found:
+        assert lines(found) == lines(ts.run(net, n=10, device="cpu", **fixed))
+
+
 def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     """Nothing is copied; the first file becomes a part, and a view grows again."""
     monkeypatch.setattr(join, "MERGE_BYTES", 0)

@@ -9,9 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.kernels.lattice_state import LatticeState
+from tauslab.kernels.lattice_state import LatticeState, Samples
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import ConfigError, InputFileError, StoppedEarly
+from tauslab.model.hdf5_text import put_attributes
+from tauslab.model.seals import seal
 from tauslab.runner import lattice, lattice_loop
 from tauslab.runner.api import ranks
 from tauslab.runner.lattice_job import LatticeOptions, prepare_lattice
@@ -83,6 +85,10 @@ def test_frames_of_any_cuts_are_joined(writer, cut):
     for number, state in enumerate(states):
         write(writer, state, number, CUTS[(cut + number) % len(CUTS)])
     write(writer, some_state(99, 99), -1, CUTS[cut])
+    writer.open_counts()
+    samples = len(prepare_lattice(model(), options()).times)
+    nothing = [np.zeros((samples, *shape), np.int64) for shape in ((1, 1), (1,), (), ())]
+    writer.write_samples(0, 0, Samples(*nothing))
     writer.finish([{"host": "a", "steps": 3}])
     with h5py.File(writer.path) as file:
         assert file["lattice/particles"].chunks == (1, 3, 3, 4, 8)
@@ -123,7 +129,9 @@ def replaced(name):
 
     def attribute(path, key, value):
         with h5py.File(path, "r+") as file:
-            file.attrs[key] = value
+            put_attributes(file, {key: value})
+            del file["progress/sealed"], file["progress/seals"]
+            seal(file, {"particles"})
 
     def torn(path):
         path.write_bytes(path.read_bytes()[:2000])
@@ -144,8 +152,8 @@ def replaced(name):
         ("seed", "is of another run: its seed is 6, not 5"),
         ("model", "is of another run: its model_sha256 is ffff"),
         ("kind", "is not a part of a lattice run"),
-        ("torn", "is not a whole part of a lattice run"),
-        ("text", "is not a whole part of a lattice run"),
+        ("torn", "is truncated"),
+        ("text", "is not an HDF5 file"),
         ("name", "mine.h5 is not a part of a lattice run"),
     ],
 )

@@ -74,7 +74,7 @@ def test_what_is_not_there_is_named(tmp_path):
         LatticeResult(tmp_path / "none.h5")
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["time"] = [0.0]
-    with pytest.raises(InputFileError, match="has no /species"):
+    with pytest.raises(InputFileError, match="is not a result of tauslab"):
         LatticeResult(tmp_path / "other.h5")
     assert [is_lattice_result(tmp_path / name) for name in ("run.h5", "other.h5", "none.h5")] == [
         True,

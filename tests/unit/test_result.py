@@ -13,6 +13,8 @@ import pytest
 import result_factory as make
 
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.hdf5_text import put_attributes
+from tauslab.model.seals import seal
 from tauslab.runner import columns
 from tauslab.runner.output.layout import HistogramSpec, Layout
 from tauslab.runner.output.reader import open_result
@@ -123,7 +125,7 @@ def test_names_are_those_of_the_writers(tmp_path):
         histograms=(HistogramSpec("X", 0.0, 200.0, 2),),
         block=make.BLOCK,
     )
-    specs = {spec.name: spec for spec in file_specs(layout, n_ranks=2)}
+    specs = {spec.name: spec for spec in file_specs(layout, n_ranks=2, in_place=True)}
     with h5py.File(make.write(tmp_path / "r.h5", arrays)) as file:
         for name in arrays:
             assert specs[name].shape == file[name].shape
@@ -135,7 +137,8 @@ def test_names_are_those_of_the_writers(tmp_path):
 
 
 def _is_known(name, item, specs):
-    assert isinstance(item, h5py.Group) or name in specs, name
+    seals = ("progress/sealed", "progress/seals")
+    assert isinstance(item, h5py.Group) or name in specs or name in seals, name
 
 
 def test_moments_of_observables(result):
@@ -323,9 +326,10 @@ def test_unfinished_run_of_several_ranks_shows_the_marks_of_its_parts(tmp_path):
     parts.mkdir()
     for index, run in enumerate(("aa", "aa", "bb")):
         with h5py.File(parts / f"r000{index}-000.h5", "w") as file:
-            file.attrs["run"] = run
+            put_attributes(file, {"run": run})
             file["progress/block_ids"] = np.array([2 * index, 2 * index + 1, -1])
             file["progress/blocks"] = np.array([1, index, 0], np.uint8)
+            seal(file)
     with open_result(path) as result:
         assert np.flatnonzero(result.completed_blocks).tolist() == [0, 2, 3]
         for read in (result.counts, result.to_xarray, lambda: result.mean("X")):
@@ -381,11 +385,13 @@ def virtual(folder: Path) -> tuple[Path, Path]:
     layout = h5py.VirtualLayout((N, 4, 2), np.int32)
     for index, rows in enumerate((slice(0, 50), slice(50, N))):
         with h5py.File(parts / f"{index}.h5", "w") as file:
-            file.attrs["run"] = "aa"
+            put_attributes(file, {"run": "aa"})
             file["counts"] = arrays["counts"][rows]
+            seal(file)
         layout[rows] = h5py.VirtualSource(f"r.h5.parts/{index}.h5", "counts", (50, 4, 2), np.int32)
     with h5py.File(path, "a") as file:
         file.create_virtual_dataset("counts", layout, fillvalue=-1)
+        make.reseal(file)
     return path, parts / "1.h5"
 
 
@@ -411,6 +417,6 @@ def test_missing_part_is_an_error_and_not_fill_values(tmp_path):
 def test_part_of_another_run_is_an_error(tmp_path):
     path, part = virtual(tmp_path)
     with h5py.File(part, "a") as file:
-        file.attrs["run"] = "bb"
+        put_attributes(file, {"run": "bb"})
     with pytest.raises(InputFileError, match=r"r\.h5\.parts/1\.h5, belongs to another run"):
         open_result(path)

@@ -99,7 +99,7 @@ def read_lattice_file(path: str | Path) -> Lattice:
 
     path = Path(path)
     try:
-        with reading(path), h5py.File(path, "r") as file:
+        with h5py.File(path, "r") as file, reading(path):
             require_undamaged(path, file)
             if not has_lattice(file):
                 raise ModelError(f"{path}: holds no lattice model, as /model/sites")

@@ -20,7 +20,7 @@ from tauslab.model.names import check_names
 from tauslab.model.native import read_toml_bytes, read_toml_text
 from tauslab.model.network import Network
 from tauslab.model.sbml import read_sbml
-from tauslab.model.seals import require_undamaged, safe_attributes
+from tauslab.model.seals import require_format, require_undamaged, safe_attributes
 
 
 def read(path: str | Path) -> Network | Lattice:
@@ -93,7 +93,7 @@ def _read_hdf5(path: str | Path) -> Network | Lattice:
 
     path = Path(path)
     try:
-        with reading(path), h5py.File(path, "r") as file:
+        with h5py.File(path, "r") as file, reading(path):
             require_undamaged(path, file)
             lattice = has_lattice(file)
     except OSError as error:
@@ -117,11 +117,9 @@ def read_result_model(path: str | Path) -> Network:
 
     path = Path(path)
     try:
-        with reading(path), h5py.File(path, "r") as file:
+        with h5py.File(path, "r") as file, reading(path):
             require_undamaged(path, file)
-            written_by = safe_attributes(file).get("format")
-            if written_by != "tauslab":
-                raise ModelError(f"{path}: is not a tauslab result: it has no format = 'tauslab'")
+            require_format(path, safe_attributes(file), "a result", ModelError)
             if "model/canonical" not in file or "model/source" not in file:
                 raise ModelError(f"{path}: holds no model, as /model/canonical and /model/source")
             canonical = _decoded(file["model/canonical"][()])

@@ -15,6 +15,7 @@ from typing import Any
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.cache import cache_directory
+from tauslab.model.errors import OutputError
 from tauslab.runner.doctor_cluster import (
     clock_lines,
     cluster_facts,
@@ -218,10 +219,12 @@ def _hdf5() -> Facts:
 
 
 def _cache() -> Facts:
-    folder = cache_directory()
+    try:
+        folder = cache_directory()
+    except OutputError as error:
+        return {"path": None, "writable": False, "reason": str(error)}
     facts: Facts = {"path": str(folder), "writable": True}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,14 @@ def dimensions(name: str) -> tuple[str, ...]:
     return ("trajectory",) if name.startswith(_SUMMARIES) else _DIMENSIONS.get(name, ())
 
 
+@runtime_checkable
+class Verifiable(Protocol):
+    """Data of a file that can all be compared with its checksums."""
+
+    def verify(self) -> None:
+        """Compare what was not compared yet; raises an `InputFileError`."""
+
+
 class FileArray:
     """A dataset that opens its file for each read: safe under threads, and small to pickle."""
 
@@ -45,11 +53,11 @@ class FileArray:
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
-        """Read a part."""
-        import h5py
+        """Read a part, the blocks of which are compared with their checksums."""
+        from tauslab.runner.output.reader import open_result  # which imports results
 
-        with h5py.File(self.path, "r") as file:
-            return np.asarray(file[self.name][index])
+        with open_result(self.path, checked=True) as result:
+            return np.asarray(result.data[self.name][index])
 
 
 def to_dask(result: Result, name: str, blocks: int | None = None) -> dask.array.Array:
@@ -97,6 +105,8 @@ def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
     if result.observables:
         coordinates["observable"] = list(result.observables)
     if result.path is not None:
+        if not chunked and isinstance(result.data, Verifiable):  # xarray reads the file itself
+            result.data.verify()
         dataset = _open(result)
         if chunked:
             dataset = _in_chunks(dataset, result)

@@ -141,8 +141,8 @@ def test_axes_have_scales(tmp_path):
         }.items():
             scales = [dim[0].name.rpartition("/")[2] for dim in file[name].dims]
             assert scales == axes
-        assert file.attrs["sweep"] == "k,X"
-        assert file.attrs["grid"] == "2,2"
+        assert file.attrs["sweep"] == b"k,X"
+        assert file.attrs["grid"] == b"2,2"
 
 
 def test_sums_that_cannot_fit_are_refused():

@@ -89,11 +89,11 @@ def test_attributes_and_text(job, tmp_path):
     path = tmp_path / "a.h5"
     job.run(path, 2)
     with h5py.File(path) as file:
-        assert file.attrs["format"] == "tauslab"
+        assert file.attrs["format"] == b"tauslab"
         assert file.attrs["seed"] == 2**64 - 1
-        assert file.attrs["record"] == "trajectories,statistics,final,histogram:X:0.0:800.0:4"
+        assert file.attrs["record"] == b"trajectories,statistics,final,histogram:X:0.0:800.0:4"
         assert file["model/source"][()].decode() == "<sbml>ü</sbml>"
-        assert file["model/source"].attrs["name"] == "m.xml"
+        assert file["model/source"].attrs["name"] == b"m.xml"
         assert file["profile/events"][()].tolist() == [7, 8]
         assert file["profile/device"][()].tolist() == [b"cpu 0", b"cpu 1"]
         assert h5py.check_enum_dtype(file["status"].dtype)["missing"] == 255

@@ -55,8 +55,9 @@ class FileData(Mapping[str, Any]):
             return self._instead[name]
         if name in self._rows:
             return self._verified.setdefault(name, self._compared(name))
-        self._sealed.require(name)
-        return self._file[name]
+        with reading(self._path, InputFileError):
+            self._sealed.require(name)
+            return self._file[name]
 
     def _compared(self, name: str) -> Any:
         """The dataset `name`; of a run in parts nothing lies in the file itself."""

@@ -24,6 +24,8 @@ _NEEDED = (
     "time", "status", "model/source", "model/canonical", "progress/blocks", "progress/block_size",
     "progress/complete", "progress/checksums", "profile/rank",
 )  # fmt: skip
+_NEEDED_TEXTS = ("run", "record")
+_TEXTS = (*_NEEDED_TEXTS, "model_sha256", "command", "sweep", "grid", "sample", "selector")
 _MOST = 1 << 62
 Shape = tuple[int, ...]
 
@@ -88,7 +90,7 @@ def _wrong(attributes: Mapping[str, Any], file: h5py.File, sealed: SealedFile) -
     lead, wrong = _points(attributes, file, swept)
     yield from wrong
     yield from _wrong_rows(attributes, file, names, lead, sizes)
-    yield from _wrong_progress(attributes, file, lead, complete=sealed.complete)
+    yield from _wrong_progress(attributes, file, complete=sealed.complete)
 
 
 def _wrong_attributes(attributes: Mapping[str, Any]) -> Iterator[str]:
@@ -99,11 +101,8 @@ def _wrong_attributes(attributes: Mapping[str, Any]) -> Iterator[str]:
     for name, known in (("method", METHODS), ("storage", STORAGES)):
         if attributes.get(name) not in known:
             yield f"its attribute {name!r} is {attributes.get(name)!r}, not {' or '.join(known)}"
-    for name in ("run", "record", "model_sha256", "command"):
-        if not isinstance(attributes.get(name), str):
-            yield f"its attribute {name!r} is no text"
-    for name in ("sweep", "grid", "sample", "selector"):
-        if name in attributes and not isinstance(attributes[name], str):
+    for name in _TEXTS:
+        if not isinstance(attributes.get(name, "" if name not in _NEEDED_TEXTS else None), str):
             yield f"its attribute {name!r} is no text"
 
 
@@ -156,13 +155,11 @@ def _wrong_rows(
 
 
 def _wrong_progress(
-    attributes: Mapping[str, Any], file: h5py.File, lead: Shape, *, complete: bool
+    attributes: Mapping[str, Any], file: h5py.File, *, complete: bool
 ) -> Iterator[str]:
     size = file["progress/block_size"][()]
     if np.ndim(size) or size != attributes["block"]:
         yield f"its blocks are of {size} trajectories, and its attribute 'block' is another"
-    if attributes["block"] > math.prod((*lead, attributes["n"])):
-        yield "a block has more trajectories than there are"
     marks = file["progress/blocks"][()]
     if (marks > 1).any() or (complete and not marks.all()):
         yield "its marks of complete blocks are not what was written"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.output.rows import checksum
@@ -73,6 +74,10 @@ class VerifiedRows:
         InputFileError
             A block that they lie in is not what was written.
         """
+        with reading(self._path, InputFileError):
+            return self._read(key)
+
+    def _read(self, key: Any) -> Any:
         spans = list(self._spans(key if isinstance(key, tuple) else (key,)))
         if len(spans) == 1 and self._is_whole_rows(key):
             values = self._dataset[key]
@@ -85,7 +90,8 @@ class VerifiedRows:
 
     def verify(self) -> None:
         """Compare all blocks that were not compared yet."""
-        self._compare(0, self._total, None)
+        with reading(self._path, InputFileError):
+            self._compare(0, self._total, None)
 
     # --- which rows
 

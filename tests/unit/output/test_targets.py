@@ -1,0 +1,183 @@
+"""Outputs: never over what is no plain file or is read, and one run at a time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import tauslab as ts
+from tauslab.model.errors import ConfigError
+from tauslab.runner.cli import main
+from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.output import locks
+from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.locks import lock_path, written_by_us
+
+MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
+RUN = ("run", "m.toml", "-n", "3", "--t-end", "1", "--quiet", "--device", "cpu", "--threads", "1")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.toml").write_text(MODEL)
+    return tmp_path
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_link(path):
+    path.symlink_to("elsewhere")
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_link, make_socket])
+@pytest.mark.parametrize(
+    "command",
+    [
+        RUN,
+        ("rdme", "box.toml"),
+        ("dbn", "m.toml", "--unknown", "X", "--range", "X=1:2", "--t-end", "1"),
+        ("export", "done.h5"),
+        ("plot", "done.h5"),
+        ("slurm",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_only_plain_files_are_replaced(folder, capsys, make, command):
+    make(folder / "out.h5")
+    before = (folder / "out.h5").lstat()
+    if command[0] == "rdme":
+        (folder / "box.toml").write_text(
+            "t_end = 1e-3\n[lattice]\nshape = [2, 2, 2]\nspacing = 1e-8\n[species]\nA = 1\n"
+        )
+    rest = ("--", "run", "m.toml") if command[0] == "slurm" else ()
+    assert main([*command, "-o", "out.h5", "--overwrite", *rest]) == 2
+    said = capsys.readouterr().err
+    assert "out.h5 is a" in said
+    assert said.count("\n") == 1
+    assert (folder / "out.h5").lstat() == before
+    assert not (folder / "elsewhere").exists()
+
+
+def test_what_appears_during_a_run_is_not_replaced(folder):
+    def build(temporary):
+        temporary.write_text("new")
+        os.mkfifo(folder / "out")
+
+    with pytest.raises(OSError, match="it is a pipe"):
+        publish(folder / "out", Disk(), build)
+    assert [p.name for p in folder.iterdir() if p.name != "m.toml"] == ["out"]
+
+
+def test_inputs_are_not_replaced(folder, capsys):
+    (folder / "times.txt").write_text("0\n1\n")
+    (folder / "table.csv").write_text("X\n4\n5\n")
+    (folder / "values.txt").write_text("X=4\n")
+    (folder / "link.h5").symlink_to("m.toml")
+    os.link(folder / "m.toml", folder / "hard.h5")
+    plain = RUN[:4]
+    for name, words in (
+        ("m.toml", RUN),
+        ("link.h5", RUN),
+        ("hard.h5", RUN),
+        ("times.txt", (*plain, "--times", "times.txt")),
+        ("table.csv", (*RUN, "--table", "table.csv")),
+        ("values.txt", (*RUN, "--set", "@values.txt")),
+    ):
+        before = (folder / name).read_bytes()
+        assert main([*words, "-o", name, "--overwrite"]) == 2
+        assert "which this command reads" in capsys.readouterr().err
+        assert (folder / name).read_bytes() == before
+    with pytest.raises(ConfigError, match=r"would be written over m\.toml"):
+        ts.run("m.toml", n=2, t_end=1, output="m.toml", overwrite=True)
+    assert main([*RUN, "-o", "a.h5"]) == 0
+    before = (folder / "a.h5").read_bytes()
+    assert main(["run", "a.h5", "--overwrite", "--quiet"]) == 2  # its default output is itself
+    assert main(["export", "a.h5", "-o", "a.h5", "--overwrite"]) == 2
+    assert (folder / "a.h5").read_bytes() == before
+    (folder / "notes").write_text("a plain file")
+    assert main([*RUN, "-o", "notes", "--overwrite"]) == 0
+    assert main(["digest", "notes"]) == 0
+
+
+HOLD = """if True:
+    import sys, time
+    from pathlib import Path
+    from tauslab.runner.mpi import SerialCommunicator
+    from tauslab.runner.output.locks import written_by_us
+    with written_by_us(Path("a.h5"), SerialCommunicator()):
+        print("held", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_a_second_run_is_told_who_writes(folder, capsys):
+    assert main([*RUN, "-o", "a.h5"]) == 0
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            who = f"process {holder.pid} on {socket.gethostname()} since 20"
+            for words in (
+                (*RUN, "-o", "a.h5"),
+                (*RUN, "-o", "a.h5", "--overwrite"),
+                (*RUN, "-o", "a.h5", "--resume"),
+                ("run", "m.toml", "--append", "2", "-o", "a.h5"),
+                ("merge", "a.h5"),
+            ):
+                assert main(list(words)) == 2
+                assert f"a.h5 is being written by {who}" in capsys.readouterr().err
+        finally:
+            holder.kill()
+    # The dead hold nothing, and a run leaves no file behind.
+    assert lock_path(folder / "a.h5").exists()
+    assert main([*RUN, "-o", "a.h5", "--overwrite"]) == 0
+    assert sorted(p.name for p in folder.iterdir()) == ["a.h5", "m.toml"]
+
+
+def test_many_take_turns(folder):
+    """A lock that is removed while another waits for it is not taken for one that is held."""
+    path, comm = folder / "a.h5", SerialCommunicator()
+    program = """if True:
+        from pathlib import Path
+        from tauslab.model.errors import ConfigError
+        from tauslab.runner.mpi import SerialCommunicator
+        from tauslab.runner.output.locks import written_by_us
+        done = 0
+        while done < 200:
+            try:
+                with written_by_us(Path("a.h5"), SerialCommunicator()):
+                    Path("mine").mkdir()  # fails if another is in here
+                    Path("mine").rmdir()
+                    done += 1
+            except ConfigError:
+                pass
+    """
+    runs = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    assert [run.wait(timeout=100) for run in runs] == [0, 0]
+    with written_by_us(path, comm):
+        assert lock_path(path).exists()
+    assert not lock_path(path).exists()
+
+
+def test_a_file_system_without_locks(folder, monkeypatch):
+    def refuse(*_):
+        raise OSError(locks.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    with (
+        pytest.warns(UserWarning, match="this file system has no locks"),
+        written_by_us(folder / "a.h5", SerialCommunicator()),
+    ):
+        assert not lock_path(folder / "a.h5").exists()
