@@ -125,8 +125,8 @@ def test_options_of_sbatch_stand_in_a_line_each_as_sbatch_reads_them(capsys):
 
 def test_sbatch_options_that_cannot_be_parted(capsys):
     for command in (["slurm", "--sbatch=--comment='a", "--", "run", "m"],
-                    ["run", SCHLOGL, "--t-end", "1", "--executor", "dask", "--scheduler", "slurm", "--workers", "1",
-                     "--sbatch=--comment='a"]):  # fmt: skip
+                    ["run", SCHLOGL, "--t-end", "1", "--executor", "dask", "--scheduler", "slurm",
+                     "--workers", "1", "--sbatch=--comment='a"]):  # fmt: skip
         assert main(command) == 2
         assert "no closing quotation" in capsys.readouterr().err
 

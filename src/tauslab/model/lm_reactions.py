@@ -42,15 +42,17 @@ class LmReactions:
             Constants change with time (ReactionRateNoise), or an array has another shape.
         """
         noise = group.get("ReactionRateNoise")
+        if noise is not None and len(noise.shape) != 2:
+            raise ModelError(f"/Model/Reaction: ReactionRateNoise is {list(noise.shape)}")
         if noise is not None and np.nan_to_num(noise[..., 0]).any():
             first = int(np.flatnonzero(np.nan_to_num(noise[..., 0]))[0])
             raise ModelError(f"reaction R{first + 1}: a noisy rate constant is not supported")
         places = None if diffusion is None else diffusion.get("ReactionLocationMatrix")
         found = cls(
             np.asarray(group["ReactionTypes"][...], np.int64).ravel(),
-            np.asarray(group["ReactionRateConstants"][...], np.float64)[:, 0],
-            np.asarray(group["StoichiometricMatrix"][...], np.int64),
-            np.asarray(group["DependencyMatrix"][...], np.int64),
+            _matrix(group, "ReactionRateConstants", np.float64)[:, :1].ravel(),
+            _matrix(group, "StoichiometricMatrix", np.int64),
+            _matrix(group, "DependencyMatrix", np.int64),
             None if places is None else np.asarray(places[...], np.int64),
         )
         sizes = (len(found.types), len(found.constants), found.change.shape[1])
@@ -64,6 +66,13 @@ class LmReactions:
             raise ModelError(
                 f"/Model/Reaction has {self.change.shape[0]} species, {others} {count}"
             )
+
+
+def _matrix(group: Any, name: str, kind: type[Any]) -> npt.NDArray[Any]:
+    found = np.asarray(group[name][...], kind)
+    if found.ndim != 2:
+        raise ModelError(f"{group.name}: {name} is {list(found.shape)}; it must have two axes")
+    return found
 
 
 def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> None:

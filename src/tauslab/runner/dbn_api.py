@@ -99,7 +99,7 @@ def build(  # noqa: PLR0913 - as the command has
         ),
         intervals=every,
         own_intervals=own,
-        output=None if output is None else Path(output),
+        output=None if output is None else _path(output),
         **options,
     )
     return build_network(network, chosen, ranks())
@@ -222,6 +222,13 @@ def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ConfigError(f"{name} = {texts!r}: a list of names is expected")
     return tuple(texts)
+
+
+def _path(output: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(output)
+    except TypeError:
+        raise ConfigError(f"output = {output!r}: the name of a file is expected") from None
 
 
 def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
