@@ -92,7 +92,7 @@ def test_a_step_of_many_passes_is_left_in_the_middle_and_gone_on_with(tmp_path):
     """One step of 5,860 passes, which takes a minute; digests are those of a run by itself."""
     model = BOX.format(t_end=1, shape="48, 48, 48", step=1, count=20000)
     run = started(tmp_path, model)
-    when(lambda: (tmp_path / "out.h5").exists())
+    when((tmp_path / "out.h5").exists)
     time.sleep(1.0)
     took, said = stop(run)
     assert run.returncode == 75, said
@@ -123,7 +123,7 @@ def test_placing_particles_can_be_stopped(tmp_path):
     """3e7 particles are placed one after the other before the first step."""
     model = BOX.format(t_end=1, shape="128, 128, 128", step=1e-4, count=30_000_000)
     run = started(tmp_path, model)
-    when(lambda: (tmp_path / "out.h5").exists())  # made just before
+    when((tmp_path / "out.h5").exists)  # made just before
     time.sleep(0.5)
     took, said = stop(run)
     assert run.returncode == 75, said

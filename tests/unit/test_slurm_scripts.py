@@ -15,6 +15,7 @@ from tauslab.runner.cli import main
 from tauslab.runner.slurm import WRITTEN, BatchJob, batch_script
 
 FOLDER = Path(__file__).parents[2] / "slurm"
+SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")
 BAD_TIMES = ("", "0", "00:00:00", "1:2:3:4", "1:60", "1:00:61", "-5", "1-", "1h", "٣", "5\n", "1e3")
 BAD_MPI = ("", "$(touch x)", "pmix pmi2", "pmi2\n", "--help", "a;b", '"', "`id`", "a" * 65)
 
@@ -124,8 +125,8 @@ def test_options_of_sbatch_stand_in_a_line_each_as_sbatch_reads_them(capsys):
 
 def test_sbatch_options_that_cannot_be_parted(capsys):
     for command in (["slurm", "--sbatch=--comment='a", "--", "run", "m"],
-                    ["run", "m.xml", "--executor", "dask", "--scheduler", "slurm", "--workers", "1",
-                     "--sbatch=--comment='a"]):  # fmt: skip
+                    ["run", SCHLOGL, "--t-end", "1", "--executor", "dask", "--scheduler", "slurm",
+                     "--workers", "1", "--sbatch=--comment='a"]):  # fmt: skip
         assert main(command) == 2
         assert "no closing quotation" in capsys.readouterr().err
 

@@ -42,6 +42,7 @@ from tauslab.model.lattice_parts import (
     check_name,
     face_names,
     positive,
+    short,
 )
 from tauslab.model.network import Network
 from tauslab.model.site_map import ArraySites, SiteMap, UniformSites
@@ -246,6 +247,8 @@ class Lattice:
         """
         name = as_label(name or f"R{len(self.reactions) + 1}", "reaction")
         where = f"reaction {name}"
+        if not isinstance(equation, str):
+            raise ModelError(f"{where}: its equation {short(equation)} is not a text")
         if name in self._reaction_names:
             raise ModelError(f"{where} is defined twice")
         reactants, products = parse_equation(equation, where)
@@ -333,6 +336,11 @@ class Lattice:
             particles hop across it; the first type by default.
         """
         chosen = face_names(faces)
+        if concentrations is not None and not isinstance(concentrations, Mapping):
+            raise ModelError(
+                f"face {chosen[0]}: concentrations = {short(concentrations)}: numbers by species "
+                "are expected"
+            )
         held = {name: as_expression(value) for name, value in (concentrations or {}).items()}
         if held and kind != "held":
             raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")

@@ -65,6 +65,10 @@ def read_lm(path: str | Path) -> Lattice | Network:
         raise ModelError(f"{path}: is not whole: {error.args[0]}") from None
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+        # What a value of another shape or type than the format's leads to, wherever it is used.
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(f"{path}: a value is not of its kind or shape: {reason}") from None
     model.source_path = path
     return model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model import readers
+from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
 from tauslab.model.properties import horizon, parse_property
 from tauslab.runner.api import Values, ranks, run_ensemble
@@ -87,11 +88,11 @@ def build(  # noqa: PLR0913 - as the command has
     """
     network = _network(model)
     own = intervals if isinstance(intervals, Mapping) else {}
-    every = intervals if isinstance(intervals, int) else DEFAULT_INTERVALS
+    every = DEFAULT_INTERVALS if isinstance(intervals, Mapping) else intervals
     chosen = DbnOptions(
         times=sample_times(times, t_end, points, model_t_end=network.t_end),
-        unknown=tuple(unknown),
-        ranges=dict(ranges or {}),
+        unknown=_listed("unknown", unknown),
+        ranges=_by_name("ranges", ranges),
         samples=samples,
         integration=integration(
             "ode",
@@ -104,7 +105,7 @@ def build(  # noqa: PLR0913 - as the command has
         ),
         intervals=every,
         own_intervals=own,
-        output=None if output is None else Path(output),
+        output=None if output is None else _path(output),
         **options,
     )
     return build_network(network, chosen, ranks())
@@ -165,7 +166,7 @@ def check_property(  # noqa: PLR0913
         runs = _StochasticRuns(network, method, at, set or {}, _drawn(seed), device, threads)
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
-        times=at, unknown=tuple(unknown), ranges=dict(ranges or {}),
+        times=at, unknown=_listed("unknown", unknown), ranges=_by_name("ranges", ranges),
         integration=integration("ode", "dopri5", solver=ode_solver, substeps=substeps),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), device=device, threads=threads,
@@ -220,6 +221,26 @@ class _StochasticRuns:
             columns[name] = result.data["observables"][:, :, index]
         for k in range(len(self._times)):
             yield {name: column[:, k] for name, column in columns.items()}
+
+
+def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Several names; one text would be taken for a list of its letters."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ConfigError(f"{name} = {texts!r}: a list of names is expected")
+    return tuple(texts)
+
+
+def _path(output: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(output)
+    except TypeError:
+        raise ConfigError(f"output = {output!r}: the name of a file is expected") from None
+
+
+def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    if values is not None and not isinstance(values, Mapping):
+        raise ConfigError(f"{name} = {values!r}: pairs of numbers by name are expected")
+    return dict(values or {})
 
 
 def _network(model: Network | str | os.PathLike[str]) -> Network:

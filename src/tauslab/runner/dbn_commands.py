@@ -68,7 +68,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
         ranges=parse_ranges(arguments.range),
         sample=tuple(arguments.sample),
         integration=told_integration({**vars(arguments), "method": "ode"}, "dopri5"),
-        samples=parse_samples(arguments.samples or DEFAULT_SAMPLES),
+        samples=parse_samples(DEFAULT_SAMPLES if arguments.samples is None else arguments.samples),
         intervals=every,
         own_intervals=own,
         spacing=arguments.spacing,

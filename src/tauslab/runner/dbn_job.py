@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tauslab.runner.texts import whole_number
 SPACINGS = ("equal", "quantile")
 DEFAULT_SAMPLES = 100_000
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
+MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
 PILOT = 4096  # trajectories that decide ranges which are not given
 
 
@@ -84,8 +86,15 @@ class DbnOptions:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if len(self.times) < 2:
-            raise ConfigError("a dynamic Bayesian network needs 2 time points or more")
+        self._check_by_name()
+        if not 2 <= len(self.times) <= MOST_TIMES:
+            raise ConfigError(
+                f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
+                f"of its own; {len(self.times)} are given"
+            )
+        _whole("--threads", self.threads, 0, MOST_THREADS)
+        if self.integration.substeps is not None:
+            _whole("--substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
         _whole("--samples", self.samples, 1, MOST_TRAJECTORIES)
         if self.block is not None:
             _whole("--block", self.block, 1, MOST_TRAJECTORIES)
@@ -101,6 +110,28 @@ class DbnOptions:
             )
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
+        if self.overwrite and self.resume:
+            raise ConfigError("--overwrite and --resume exclude each other")
+
+    def _check_by_name(self) -> None:
+        """Check lists and what is given by name, of whatever kind a program gives it."""
+        for option, texts in (("--unknown", self.unknown), ("--sample", self.sample)):
+            listed = isinstance(texts, tuple | list)
+            if not listed or not all(isinstance(text, str) for text in texts):
+                raise ConfigError(f"{option} {texts!r}: a list of texts is expected")
+        for option, by_name, kind in (
+            ("--range", self.ranges, "pairs of numbers"),
+            ("--intervals", self.own_intervals, "whole numbers"),
+            ("--edges", self.edges, "lists of numbers"),
+            ("--set", self.set, "numbers"),
+        ):
+            if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
+                raise ConfigError(f"{option} {by_name!r}: {kind} by name are expected")
+        for name, pair in self.ranges.items():
+            if len(_numbers(f"--range {name}", pair)) != 2:
+                raise ConfigError(f"--range {name}: two numbers are expected, not {pair!r}")
+        for name, value in self.set.items():
+            _numbers(f"--set {name}", [value])
         for name, (low, high) in self.ranges.items():
             if not (low < high and math.isfinite(high - low)):
                 raise ConfigError(
@@ -109,12 +140,11 @@ class DbnOptions:
                 )
         for name, own in self.edges.items():
             check_edges(name, own)
-        if self.overwrite and self.resume:
-            raise ConfigError("--overwrite and --resume exclude each other")
 
 
 def check_edges(name: str, edges: FloatArray) -> None:
     """Refuse edges of intervals that are not increasing finite numbers."""
+    edges = _numbers(f"--edges {name}", edges)
     good = 2 <= len(edges) <= MOST_BINS + 1 and np.isfinite(edges).all()
     if not good or not (np.diff(edges) > 0).all():
         raise ConfigError(
@@ -173,8 +203,20 @@ def parse_samples(text: str | int) -> int:
 
 
 def _whole(option: str, value: int, low: int, high: int) -> None:
-    if not isinstance(value, int | np.integer) or not low <= value <= high:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
         raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
+
+
+def _numbers(option: str, values: Any) -> FloatArray:
+    """Several numbers, in one row."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros(())
+    if found.ndim != 1:
+        raise ConfigError(f"{option}: numbers are expected, not {values!r}")
+    return found
 
 
 def _twice(names: Sequence[str]) -> str:

@@ -161,7 +161,8 @@ def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, comp
     if task.least_bytes > free:
         raise ConfigError(
             f"{path}: {task.samples} samples and {task.frames} frames are "
-            f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose --count-every and --frame-every"
+            f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose "
+            "--count-every and --frame-every"
         )
 
 

@@ -179,7 +179,7 @@ def _quoted(word: str) -> str:
         return shlex.quote(word)
     if set(word) & set('"\\'):
         raise ConfigError(
-            f"--sbatch {word!r}: one kind of quotation mark, please, and no backslash"
+            f"--sbatch {word!r}: only one kind of quotation mark is possible, and no backslash"
         )
     return f'"{word}"'
 

@@ -12,6 +12,7 @@ from tauslab.kernels.backends.base import (
     peer_matrix,
     register,
 )
+from tauslab.model.errors import ConfigError
 
 register("cuda", cuda.make, cuda.count, cuda_peers.measure)
 register("cpu", cpu.make, cpu.count)
@@ -28,7 +29,17 @@ __all__ = [
 
 
 def choose_backend(name: str) -> str:
-    """The backend for ``--device NAME``: ``auto`` takes the first that has a device here."""
+    """The backend for ``--device NAME``: ``auto`` takes the first that has a device here.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name.
+    """
+    if name != "auto" and name not in backend_names():
+        raise ConfigError(
+            f"--device {name!r} is not known; allowed are auto, {', '.join(backend_names())}"
+        )
     if name != "auto":
         return name
     return next(known for known in backend_names() if device_count(known) > 0)
