@@ -72,13 +72,6 @@ class LmReactions:
             )
 
 
-def _matrix(group: Any, name: str, kind: type[Any]) -> npt.NDArray[Any]:
-    found = np.asarray(group[name][...], kind)
-    if found.ndim != 2:
-        raise ModelError(f"{group.name}: {name} is {list(found.shape)}; it must have two axes")
-    return found
-
-
 def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> None:
     """Add the reactions of a file to a lattice whose species and site types are there.
 
