@@ -27,23 +27,23 @@ def scripts(monkeypatch):
 def test_schlogl_at_t_10_against_the_master_equation():
     """P(X < 300) = 0.51347 and the mean 316.592 at t = 10 (exact), 2,000 trajectories.
 
-    Within 5 standard errors, 6e-7 each, plus 2 % for the error of leaping.
+    Within 5 standard errors, 6e-7 each, plus 0.5 % for the error of leaping.
     """
     n = 2000
     result = ts.run(
         schlogl(), method="tau", n=n, times=[10.0], seed=2, device="cpu", epsilon=EPSILON
     )
     x = result.counts("X")[:, 0]
-    assert abs((x < 300).mean() - 0.51347) < 5 * 0.5 / np.sqrt(n) + 0.02
-    assert abs(x.mean() - 316.592) < 5 * 238.07 / np.sqrt(n) + 0.02 * 316.592
+    assert abs((x < 300).mean() - 0.51347) < 5 * 0.5 / np.sqrt(n) + 0.005
+    assert abs(x.mean() - 316.592) < 5 * 238.07 / np.sqrt(n) + 0.005 * 316.592
 
 
 @pytest.mark.parametrize("values", [{"E": 1000, "S": 4000}, {"E": 750, "S": 1000}])
 def test_michaelis_menten_against_exact_ssa(values):
     """Means and variances at 10 times, 2,000 trajectories of each kind.
 
-    Means within 5 standard errors plus half of epsilon, variances within 5 standard errors plus
-    10 %: false alarms below 1e-4 in all.
+    Means within 5 standard errors plus a sixth of epsilon, variances within 5 standard errors plus
+    3 %: false alarms below 1e-4 in all.
     """
     n = 2000
     options = {"n": n, "times": np.linspace(0.2, 2, 10), "set": values, "device": "cpu"}
@@ -52,9 +52,9 @@ def test_michaelis_menten_against_exact_ssa(values):
     for name in exact.species:
         mean, variance = exact.mean(name), exact.variance(name)
         error = np.sqrt((variance + leaped.variance(name)) / n)
-        assert np.all(np.abs(leaped.mean(name) - mean) < 5 * error + 0.5 * EPSILON * (mean + 10))
+        assert np.all(np.abs(leaped.mean(name) - mean) < 5 * error + EPSILON / 6 * (mean + 10))
         spread = variance * np.sqrt(2 / n) * np.sqrt(2)
-        assert np.all(np.abs(leaped.variance(name) - variance) < 5 * spread + 0.1 * variance + 1)
+        assert np.all(np.abs(leaped.variance(name) - variance) < 5 * spread + 0.03 * variance + 1)
 
 
 def test_conserved_sums_are_conserved():
