@@ -67,8 +67,8 @@ def test_ranks_do_not_change_sums_of_real_quantities(mpirun, tmp_path):
     model = tmp_path / "fall.toml"
     reaction = '[[reactions]]\nequation = "A ->"\nrate = 0.01\n'
     model.write_text(f'[species]\nA = 7\n[rules]\nsteep = "exp(150 * A - 450)"\n{reaction}')
-    run = ["-m", "tauslab", "run", model, "--t-end", "9", "--points", "4", "--seed", "5", "-n", "500",
-           "--device", "cpu", "--threads", "1", "--record", "statistics"]  # fmt: skip
+    run = ["-m", "tauslab", "run", model, "--t-end", "9", "--points", "4", "--seed", "5",
+           "-n", "500", "--device", "cpu", "--threads", "1", "--record", "statistics"]  # fmt: skip
     found = {}
     for ranks, block in ((1, "500"), (2, "64"), (3, "7")):
         path = tmp_path / f"{ranks}.h5"

@@ -94,6 +94,20 @@ def test_stored_sums_of_observables(sign):
             assert stored.variance(name)[k] == variance
 
 
+def test_sums_of_groups_are_those_of_all():
+    """Groups have windows of their own: the first is of small values, which the others' lose."""
+    values = make.samples(N)["observables"] * 10.0 ** np.repeat([-30, 20], N // 2)[:, None, None]
+    values[0, :, :] = 3.0**-40
+    basic = make.only(make.samples(N))
+    groups = [make.real_statistics(part) for part in np.split(values, [10, N // 2, 70])]
+    apart = {name: np.stack([group[name] for group in groups]) for name in groups[0]}
+    result = Result(basic | apart, make.attributes(N) | {"group": 25})
+    whole = Result(basic | make.real_statistics(values), make.attributes(N))
+    for name in ("total", "half"):
+        assert result.mean(name).tolist() == whole.mean(name).tolist()
+        assert result.variance(name).tolist() == whole.variance(name).tolist()
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_of_the_first_format_are_read(sign):
     arrays = make.samples(N)
