@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tauslab.model.bionetgen import find_bionetgen
 from tauslab.model.bngl_actions import part
+from tauslab.model.canonical import canonical_text
 from tauslab.model.errors import ModelError
 from tauslab.model.readers import read_network
 from tauslab.runner.cli import main
@@ -193,3 +196,46 @@ def test_the_true_bionetgen_takes_a_name(tmp_path: Path) -> None:
     path = tmp_path / "model.bngl"
     path.write_text(BLOCKS + 'setModelName("plain")\n')
     assert read_network(path).name == "plain"
+
+
+NETWORKS = {
+    "receptor": (14, 29, ["Rp", "Big", "Two", "Tot", "Lt"], "@EC::L(r,r)", 3.0),
+    "energy": (5, 8, ["SE"], "S(e,k~U)", None),
+    "functions": (7, 14, ["X1"], "X(p~0,p~0,q)", None),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_true_bionetgen_makes_the_same_networks_as_of_the_file_itself(
+    name: str, data: Path, tmp_path: Path
+) -> None:
+    program = find_bionetgen()
+    if program is None:
+        pytest.skip("no BioNetGen (pip install bionetgen)")
+    path = data / "bngl" / f"{name}.bngl"
+    network = read_network(path)
+    recorded = [rule.name for rule in network.rules.values() if rule.recorded]
+    first = network.labels[next(iter(network.species))]
+    found = (len(network.species), len(network.reactions), recorded, first, network.t_end)
+    assert found == NETWORKS[name]
+    text = re.sub(r"(?m)^\s*(simulate|saveParameters)\(.*", "", path.read_text("utf-8"))
+    text = re.sub(r"(?s)begin actions(.*)end actions", r"\1", text)
+    (tmp_path / "itself.bngl").write_text(text)
+    environment = {**os.environ, "PERL_HASH_SEED": "0"}
+    command = ["perl", str(program), "itself.bngl"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    itself = read_network(tmp_path / "itself.net")
+    both = (
+        re.sub(r"(?m)^(t_end|source_digest) = .*\n", "", canonical_text(read))
+        for read in (itself, network)
+    )
+    assert next(both) == next(both)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_nothing_of_a_good_model_is_lost(name: str, data: Path) -> None:
+    text = (data / "bngl" / f"{name}.bngl").read_text("utf-8")
+    given = part(text).text
+    for line in re.sub(r"\\\n", "", re.sub(r"#.*", "", text)).split("\n"):
+        is_kept = line.strip() and not re.match(r"\s*(generate|simulate|save|begin|end)", line)
+        assert not is_kept or line.strip().replace(" ", "") in given.replace(" ", ""), line

@@ -208,6 +208,20 @@ def attribute(group, name, value):
             "R4: a noisy rate constant",
         ),
         (lambda f: f[R].__delitem__("ReactionTypes"), "is not whole"),
+        (lambda f: replace(f[R], "ReactionTypes", [b"A"] * 4), "ReactionTypes is not an array of"),
+        (lambda f: replace(f[R], "ReactionTypes", [1.5] * 4), "not a whole number below 2.31"),
+        (lambda f: replace(f[R], "ReactionRateConstants", 1.0), "of numbers with 2 axes"),
+        (lambda f: replace(f[R], "ReactionRateConstants", np.ones((4, 0))), "holds no constants"),
+        (lambda f: replace(f[R], "StoichiometricMatrix", np.full((3, 4), 2**40)), "below 2.31"),
+        (lambda f: replace(f[R], "InitialSpeciesCounts", b"\xff"), "InitialSpeciesCounts is not"),
+        (lambda f: replace(f[D], "DiffusionMatrix", b"\xff\xfe"), "DiffusionMatrix is not an arr"),
+        (lambda f: replace(f[D], "LatticeSites", np.full((32, 8, 16), 300)), "not from 0 to 255"),
+        (lambda f: replace(f[D], "Lattice", np.full((32, 8, 16, 16), -1)), "not from 0 to 21474"),
+        (attribute(D, "numberSpecies", "many"), "numberSpecies is not a number"),
+        (attribute(D, "numberSpecies", 2**31), "numberSpecies is 2.14748e"),
+        (attribute(D, "latticeXSize", 0.5), "latticeXSize is 0.5, not a whole number"),
+        (attribute(D, "particlesPerSite", []), "has no attribute particlesPerSite"),
+        (attribute(D, "latticeSpacing", "wide"), "latticeSpacing is not a number"),
     ],
 )  # fmt: skip
 def test_what_is_refused(tiny, edit, message):
@@ -227,6 +241,29 @@ def test_what_is_refused(tiny, edit, message):
 def test_files_without_a_whole_model(data, name, message):
     with pytest.raises(ModelError, match=message):
         read(data / "lm" / f"{name}.lm")
+
+
+def test_arrays_of_other_files_are_not_read(tiny, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(32 * 8 * 16))
+
+    def outside(file):
+        del file[f"{D}/LatticeSites"]
+        external = [(str(secret), 0, 32 * 8 * 16)]
+        file[D].create_dataset("LatticeSites", (32, 8, 16), "u1", external=external)
+
+    def linked(file):
+        del file[f"{D}/LatticeSites"]
+        file[f"{D}/LatticeSites"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/sites")
+
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["sites"] = np.zeros((32, 8, 16), "u1")
+    for edit in (outside, linked):
+        with pytest.raises(ModelError, match="LatticeSites lies in another file"):
+            read(change(tiny, edit))
+        with h5py.File(tiny, "r+") as file:
+            del file[f"{D}/LatticeSites"]
+            file[f"{D}/LatticeSites"] = np.zeros((32, 8, 16), "u1")
 
 
 def test_what_is_no_hdf5_is_refused(tmp_path):

@@ -92,6 +92,29 @@ def test_counts_for_other_species_are_refused(stirred):
         ts.read(stirred)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([0.5, 1.0, 2.0]), "holds what is not a whole number below"),
+        (np.array([b"A"] * 3), "is not an array of numbers with 1 axes"),
+        (np.array([np.inf, 1.0, 2.0]), "holds what is not a whole number below"),
+    ],
+)
+def test_counts_that_are_no_counts_are_refused(stirred, values, message):
+    with h5py.File(stirred, "r+") as file:
+        del file[f"{R}/InitialSpeciesCounts"]
+        file[f"{R}/InitialSpeciesCounts"] = values
+    with pytest.raises(ModelError, match=f"InitialSpeciesCounts {message}"):
+        ts.read(stirred)
+
+
+def test_a_file_of_no_species(stirred):
+    with h5py.File(stirred, "r+") as file:
+        file[R].attrs["numberSpecies"] = 0
+    with pytest.raises(ModelError, match=r"has 3 species, .* numberSpecies of 0"):
+        ts.read(stirred)
+
+
 def test_a_file_without_reactions_is_no_model(stirred):
     with h5py.File(stirred, "r+") as file:
         del file[R].attrs["numberReactions"]

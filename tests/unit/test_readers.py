@@ -15,6 +15,7 @@ from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.network import Network
 from tauslab.model.readers import READERS, read
 from tauslab.model.seals import seal
+from tauslab.runner.cli import main
 
 
 def _result(path: Path, network: Network, name: str = "source.xml", **attributes: str) -> Path:
@@ -141,6 +142,25 @@ def test_results_that_hold_no_model(
     assert str(caught.value).startswith(str(path))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_toml_with_a_number_of_thousands_of_digits(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(f"[species]\nX = {'1' * 5000}\n")
+    with pytest.raises(ModelError, match=r"long\.toml: is not a model: it has a number with thou"):
+        read(path)
+
+
+def test_a_message_that_repeats_a_long_piece_of_a_file_is_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(f"[species]\nX = 1\n[{'e' * 100_000}]\n")
+    assert main(["check", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"tauslab: {path}: the file: unknown key 'eeee")
+    assert len(said) < 2200
+    assert "characters) ... eee" in said
 
 
 def test_nesting_in_sbml_is_refused_by_its_limit(data: Path, tmp_path: Path) -> None:

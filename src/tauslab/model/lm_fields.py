@@ -145,10 +145,20 @@ def numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.float64]:
     ModelError
         It is something else.
     """
-    found = np.asarray(group[name][...])
+    found = _array(group, name)
     if found.dtype.kind not in "iufb" or found.ndim != axes:
         raise ModelError(f"{group.name}/{name} is not an array of numbers with {axes} axes")
     return found.astype(np.float64)
+
+
+def _array(group: Any, name: str) -> npt.NDArray[Any]:
+    """All of a dataset, which must lie in the file itself: others are not for a model to read."""
+    found = group[name]
+    if not hasattr(found, "dtype"):
+        raise ModelError(f"{group.name}/{name} is not an array")
+    if found.external or found.is_virtual or found.file.filename != group.file.filename:
+        raise ModelError(f"{group.name}/{name} lies in another file: write the model as one file")
+    return np.asarray(found[...])
 
 
 def whole_numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.int64]:
@@ -173,7 +183,7 @@ def indices(group: Any, name: str, axes: int, largest: int = LARGEST) -> npt.NDA
     ModelError
         It is something else.
     """
-    found = np.asarray(group[name][...])
+    found = _array(group, name)
     if found.dtype.kind not in "iu" or found.ndim != axes:
         raise ModelError(f"{group.name}/{name} is not an array of whole numbers with {axes} axes")
     if found.size and not (found.min() >= 0 and found.max() <= largest):

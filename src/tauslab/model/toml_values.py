@@ -29,6 +29,8 @@ def load_toml(text: str) -> dict[str, Any]:
         found = _LINE.match(place)
         line = found[1] if found is not None else len(text.splitlines())  # at the end
         raise ModelError(f"is not TOML: line {line}: {message}") from None
+    except ValueError:
+        raise ModelError("is not a model: it has a number with thousands of digits") from None
     except RecursionError:
         raise ModelError("is not a model: its tables or arrays are nested too deep") from None
 
