@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -39,6 +40,7 @@ from fuzz_children import Limits, Tally, dice_of, in_children
 import tauslab
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.cli import main as command_line
+from tauslab.runner.output.parts import PartsOptions
 
 WRONG = 3  # exit code of a case that got a wrong answer
 MODEL = """[species]
@@ -148,28 +150,18 @@ def make(folder: Path) -> None:
 
 
 def _make(how: Kind, path: Path) -> None:
-    from tauslab.runner import commands
-    from tauslab.runner.output import base
-
-    parts_options, stop_in_order = base.PartsOptions, commands.stop_in_order
-    if how.view or how.parts:
-        parts_of(path).mkdir()
-        base.PartsOptions = lambda: parts_options(  # type: ignore[misc,assignment]
-            segment_bytes=500, merge_bytes=0 if how.view else 1 << 30
-        )
-    if how.unfinished:
-        asked = [how.unfinished]
-
-        def stop() -> bool:
-            asked[0] -= 1
-            return asked[0] < 0
-
-        commands.stop_in_order = lambda _: stop
-    try:
+    with contextlib.ExitStack() as changed:
+        if how.view or how.parts:
+            parts_of(path).mkdir()
+            sizes = PartsOptions(segment_bytes=500, merge_bytes=0 if how.view else 1 << 30)
+            place = "tauslab.runner.output.base.PartsOptions"
+            changed.enter_context(mock.patch(place, return_value=sizes))
+        if how.unfinished:
+            answers = [False] * how.unfinished
+            place = "tauslab.runner.commands.stop_in_order"
+            asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
+            changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})
-    finally:
-        base.PartsOptions = parts_options  # type: ignore[misc]
-        commands.stop_in_order = stop_in_order
 
 
 def run(words: Sequence[str], allowed: Sequence[int] | set[int] = (0,)) -> int:
