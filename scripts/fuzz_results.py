@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -39,6 +40,7 @@ from fuzz_children import Limits, Tally, dice_of, in_children
 import tauslab
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.runner.cli import main as command_line
+from tauslab.runner.output.parts import PartsOptions
 
 WRONG = 3  # exit code of a case that got a wrong answer
 MODEL = """[species]
@@ -148,28 +150,18 @@ def make(folder: Path) -> None:
 
 
 def _make(how: Kind, path: Path) -> None:
-    from tauslab.runner import commands
-    from tauslab.runner.output import base
-
-    parts_options, stop_in_order = base.PartsOptions, commands.stop_in_order
-    if how.view or how.parts:
-        parts_of(path).mkdir()
-        base.PartsOptions = lambda: parts_options(  # type: ignore[misc,assignment]
-            segment_bytes=500, merge_bytes=0 if how.view else 1 << 30
-        )
-    if how.unfinished:
-        asked = [how.unfinished]
-
-        def stop() -> bool:
-            asked[0] -= 1
-            return asked[0] < 0
-
-        commands.stop_in_order = lambda _: stop
-    try:
+    with contextlib.ExitStack() as changed:
+        if how.view or how.parts:
+            parts_of(path).mkdir()
+            sizes = PartsOptions(segment_bytes=500, merge_bytes=0 if how.view else 1 << 30)
+            place = "tauslab.runner.output.base.PartsOptions"
+            changed.enter_context(mock.patch(place, return_value=sizes))
+        if how.unfinished:
+            answers = [False] * how.unfinished
+            place = "tauslab.runner.commands.stop_in_order"
+            asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
+            changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})
-    finally:
-        base.PartsOptions = parts_options  # type: ignore[misc]
-        commands.stop_in_order = stop_in_order
 
 
 def run(words: Sequence[str], allowed: Sequence[int] | set[int] = (0,)) -> int:
@@ -429,7 +421,7 @@ def damaged_copy(kind: str, dice: random.Random, folder: Path) -> tuple[Path, st
 # ---------------------------------------------------------------- asking
 
 
-def ask(kind: str, number: int, seed: int, folder: Path) -> int:
+def ask(kind: str, number: int, seed: int, folder: Path, share: float) -> int:
     """Damage a copy and ask it for everything; 0, or `WRONG` with a line that says what is."""
     dice = dice_of(seed, kind, number)
     path, done = damaged_copy(kind, dice, folder)
@@ -443,16 +435,18 @@ def ask(kind: str, number: int, seed: int, folder: Path) -> int:
             wrong.append(f"wrong {what}: {found[:200]!r}, not {wanted[:200]!r}")
 
     right = (answers / "digest").read_text(encoding="utf-8")
-    command_line(["info", str(path)])
+    told = dice.random() < 0.5
+    if told:
+        command_line(["info", str(path)])
     found = digest(path)
     if how.unfinished and found:
         wrong.append("a digest of a run that is not finished")
     compare("digest", found, right)
-    if not how.unfinished:
+    if not how.unfinished and not told:
         with contextlib.suppress(TauslabError):
             compare("means", means(path), (answers / "means").read_text(encoding="utf-8"))
-    for name in dice.sample(sorted(_MORE), 1 if number % 2 else 0):
-        _MORE[name](path, kind, answers, compare)
+    if dice.random() < share:
+        _MORE[dice.choice(sorted(_MORE))](path, kind, answers, compare)
     for line in wrong:
         print(line, file=sys.stderr)
     return WRONG if wrong else 0
@@ -509,6 +503,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first (0)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
+    parser.add_argument("--share", type=float, default=0.5, help="of cases that are also asked "
+                        "for a table, a run or one file, which takes longer (0.5)")  # fmt: skip
     parser.add_argument("--kinds", default=",".join(KINDS), help="some of %(default)s")
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -524,7 +520,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tally = Tally()
 
         def act(case: tuple[str, int]) -> int:
-            return ask(case[0], case[1], options.seed, folder)
+            return ask(case[0], case[1], options.seed, folder, options.share)
 
         numbers = range(options.first, options.first + options.cases)
         cases = ((kinds[number % len(kinds)], number) for number in numbers)

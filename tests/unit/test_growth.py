@@ -56,7 +56,6 @@ def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sw
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
-@pytest.mark.parametrize("sweep", [None, SWEEP])
 @pytest.mark.parametrize("method", ["ssa", "tau"])
 def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
     """Times, species, points and the method's options."""
@@ -75,6 +74,7 @@ def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
         assert lines(found) == lines(ts.run(net, n=10, device="cpu", **fixed))
 
 
+@pytest.mark.parametrize("sweep", [None, SWEEP])
 def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     """Nothing is copied; the first file becomes a part, and a view grows again."""
     monkeypatch.setattr(join, "MERGE_BYTES", 0)

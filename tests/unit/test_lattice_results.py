@@ -159,3 +159,33 @@ def test_borders_run_along_the_edges_of_sites():
     drawn = {tuple(map(tuple, line.tolist())) for line in axes.collections[0].get_segments()}
     pyplot.close(figure)
     assert drawn == {((2, 0), (2, 1)), ((2, 1), (2, 2)), ((2, 2), (4, 2))}
+
+
+def _negative(file):
+    file["counts"][...] = -5
+
+
+def _no_lattice(file):
+    del file["lattice"]
+
+
+def _another_particle(file):
+    particles = file["lattice/particles"]
+    particles[(0,) * particles.ndim] = 3 - particles[(0,) * particles.ndim]
+
+
+def _another_site(file):
+    sites = file["lattice/sites"]
+    sites[(0,) * sites.ndim] = 7
+
+
+@pytest.mark.parametrize("change", [_negative, _no_lattice, _another_particle, _another_site])
+def test_what_was_changed_has_no_digest(path, capsys, change):
+    assert main(["digest", str(path)]) == 0
+    with h5py.File(path, "r+") as file:
+        change(file)
+    capsys.readouterr()
+    assert main(["digest", str(path)]) == 2
+    found = capsys.readouterr()
+    assert (found.out, found.err.count("\n")) == ("", 1)
+    assert "is damaged, or was changed after it had been written" in found.err

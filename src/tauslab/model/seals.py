@@ -35,7 +35,7 @@ ROOT = "/"
 OPEN, LATER = "~", "?"
 AT_ONCE = 1 << 20  # bytes of a dataset that is compared when a file is opened
 _PIECE = 16 << 20
-_NAME = "name"  # the one attribute of datasets that is read: the file name of a model
+_NAME = "name"  # the one attribute of a dataset that is read: the file name of a model's text
 
 
 def dataset_sum(
@@ -108,9 +108,11 @@ def _put(file: h5py.File, name: str, values: npt.NDArray[Any]) -> None:
 
 def sum_in_file(dataset: h5py.Dataset, name: str, *, values: bool) -> int:
     """The checksum of a dataset of an open file; without `values`, of what it is."""
-    label = plain(dataset.attrs[_NAME]) if _NAME in dataset.attrs else ""
+    dtype, shape, label = dataset.dtype, dataset.shape, ""
+    if dtype.kind == "S" and not shape and _NAME in dataset.attrs:
+        label = plain(dataset.attrs[_NAME])
     pieces = _pieces(dataset) if values else ()
-    return dataset_sum(name, dataset.dtype, dataset.shape, pieces, label)
+    return dataset_sum(name, dtype, shape, pieces, label)
 
 
 def _pieces(dataset: h5py.Dataset) -> Iterator[npt.NDArray[Any]]:
@@ -155,6 +157,8 @@ class SealedFile:
         Of the errors.
     views
         Whether datasets may be views of other files.
+    attributes
+        What `safe_attributes` found, if it was asked already.
 
     Raises
     ------
@@ -169,15 +173,17 @@ class SealedFile:
         kind: type[TauslabError] = InputFileError,
         *,
         views: bool = False,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self._file, self._kind, self._views = path, file, kind, views
-        self.attributes = self._attributes()
-        self._groups: set[str] = {""}
+        self.attributes = self._attributes(attributes)
+        self._groups: dict[str, h5py.Group] = {"": file}
         self._compared: set[str] = set()
         self._entries = self._read_entries()
         self.complete = self._is_complete()
         for name in self._entries:
-            self._look_at(name)
+            if name not in self._compared:
+                self._look_at(name)
 
     @property
     def names(self) -> list[str]:
@@ -192,25 +198,25 @@ class SealedFile:
 
     def require(self, name: str) -> None:
         """Compare a dataset with its seal, once."""
-        if name in self._compared:
-            return
+        if name not in self._compared:
+            self._compare(name, self._file[name])
+
+    def _compare(self, name: str, dataset: h5py.Dataset) -> None:
         mark, wanted = self._entries[name]
         waits = mark == LATER and not self.complete
-        if not waits and sum_in_file(self._file[name], name, values=mark != OPEN) != wanted:
+        if not waits and sum_in_file(dataset, name, values=mark != OPEN) != wanted:
             raise self.damaged(f"/{name} does not agree with its checksum")
         self._compared.add(name)
 
-    def _attributes(self) -> dict[str, Any]:
-        found = safe_attributes(self._file)
+    def _attributes(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
+        found = safe_attributes(self._file) if known is None else dict(known)
         for name, value in found.items():
             if value is None:
                 raise self.damaged(f"its attribute {name!r} is neither a number nor a plain text")
         return found
 
     def _read_entries(self) -> dict[str, tuple[str, int]]:
-        for name in (SEALED, SEALS):
-            self._require_plain(name)
-        listed, stored = self._file[SEALED], self._file[SEALS]
+        listed, stored = (self._plain(name) for name in (SEALED, SEALS))
         if (
             listed.dtype.kind != "S"
             or stored.dtype.kind != "u"
@@ -228,6 +234,7 @@ class SealedFile:
         root = entries.pop(ROOT, None)
         if entries.get(SEALED) != ("", own):
             raise self.damaged("its list of checksums is not what was written")
+        self._compared.add(SEALED)
         if root is None or root[1] != attributes_sum(self.attributes):
             raise self.damaged("its attributes do not agree with their checksum")
         return entries
@@ -243,28 +250,29 @@ class SealedFile:
         return bool(value)
 
     def _look_at(self, name: str) -> None:
-        self._require_plain(name)
-        dataset = self._file[name]
+        dataset = self._plain(name)
         mark, wanted = self._entries[name]
         if dataset.dtype.kind not in "iufS":
             raise self.damaged(f"/{name} holds neither numbers nor plain text")
         if mark == OPEN:
             if sum_in_file(dataset, name, values=False) != wanted:
                 raise self.damaged(f"/{name} has another type or shape than it was written with")
+            self._compared.add(name)
         elif dataset.nbytes <= AT_ONCE:
-            self.require(name)
+            self._compare(name, dataset)
 
-    def _require_plain(self, name: str) -> None:
-        """Refuse a dataset that is missing, or whose values lie in other files."""
+    def _plain(self, name: str) -> h5py.Dataset:
+        """A dataset; one that is missing, or whose values lie in other files, is refused."""
         import h5py
 
         parent = ""
         for part in name.split("/")[:-1]:
             path = f"{parent}/{part}" if parent else part
             if path not in self._groups:
-                if not isinstance(self._own(path), h5py.Group):
+                group = self._own(path)
+                if not isinstance(group, h5py.Group):
                     raise self.damaged(f"/{path} is not a group")
-                self._groups.add(path)
+                self._groups[path] = group
             parent = path
         dataset = self._own(name)
         if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
@@ -273,19 +281,20 @@ class SealedFile:
             raise self.damaged(f"the values of /{name} lie in another file")
         if dataset.is_virtual and not self._views:
             raise self.damaged(f"/{name} is a view of other data")
+        return dataset
 
     def _own(self, path: str) -> Any:
         """What lies at a path whose groups were looked at; a link elsewhere is refused."""
         from h5py import h5l
 
         above, _, last = path.rpartition("/")
-        group = self._file[above or "/"]  # which must live while its links are looked at
+        group = self._groups[above]  # which must live while its links are looked at
         links = group.id.links
         if not links.exists(last.encode()):
             raise self.damaged(f"it has no /{path}")
         if links.get_info(last.encode()).type != h5l.TYPE_HARD:
             raise self.damaged(f"/{path} is a link to something else")
-        return self._file[path]
+        return group[last]
 
 
 def require_format(

@@ -66,8 +66,12 @@ def test_an_attribute_that_was_changed(path, name, value, match, sealed):
         put_attributes(file, {name: value})
         if sealed:
             reseal(file)
-    early = ("format_version", "method")  # they say what the file is, before seals are looked at
-    careless = match if name in early else "attributes do not agree with their checksum|" + match
+    early = ("format_version", "rdme")  # they say what the file is, before seals are looked at
+    careless = (
+        match
+        if name in early or value in early
+        else "attributes do not agree with their checksum|" + match
+    )
     refused(path, match if sealed else careless)
 
 

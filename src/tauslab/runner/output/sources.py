@@ -94,9 +94,10 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
 
     try:
         with h5py.File(path, "r") as file:
-            if safe_attributes(file).get("run") != run:
+            attributes = safe_attributes(file)
+            if attributes.get("run") != run:
                 return None
-            names = SealedFile(path, file, OutputError).names
+            names = SealedFile(path, file, OutputError, attributes=attributes).names
             blocks, sums = np.empty(0, np.int64), None
             if MARKS in names:
                 sums = file[CHECKSUMS][()]

@@ -49,7 +49,7 @@ def checked_ensemble(
         views = attributes.get("storage") == "virtual"
         if views:
             require_sound_heaps(path, kind)
-        sealed = SealedFile(path, file, kind, views=views)
+        sealed = SealedFile(path, file, kind, views=views, attributes=attributes)
         for wrong in _wrong(sealed.attributes, file, sealed):
             raise sealed.damaged(wrong)
         return sealed
@@ -80,7 +80,12 @@ def _wrong(attributes: Mapping[str, Any], file: h5py.File, sealed: SealedFile) -
         shape: Shape = file[axis].shape if axis in names else (0,)
         if len(shape) != 1:
             yield f"/{axis} is not a list"
+        if axis != "time" and axis in names and file[axis].dtype.kind != "S":
+            yield f"/{axis} holds no names"
         sizes[axis] = shape[0]
+    for name in ("model/source", "model/canonical"):
+        if file[name].dtype.kind != "S" or file[name].shape:
+            yield f"/{name} is not one text"
     times = file["time"][()]
     if not len(times) or times.dtype.kind != "f" or not np.isfinite(times).all():
         yield "/time is not a list of finite numbers"

@@ -158,7 +158,7 @@ class CheckedLattice:
             found = known_attributes(path, file, kind)
             if found.get("method") != "rdme":
                 raise kind(f"{path} is not a lattice result: its method is {found.get('method')!r}")
-            self._sealed = SealedFile(path, file, kind)
+            self._sealed = SealedFile(path, file, kind, attributes=found)
             self.attributes: Mapping[str, Any] = self._sealed.attributes
             for wrong in self._wrong():
                 raise self._sealed.damaged(wrong)
