@@ -34,8 +34,8 @@ class OdeSystem:
     """Equations ready for code generation; all but names are nodes of `graph`.
 
     `initial` and `rates` belong to `variables`; `quantities` are what is recorded, by name:
-    species in the model's order, then rules. `species` counts the former. At the times `jumps` rates
-    jump, because they compare the time with a number.
+    species in the model's order, then rules. `species` counts the former. At the times
+    `jumps` rates jump, because they compare the time with a number.
     """
 
     graph: Graph
@@ -73,8 +73,8 @@ def lower_ode(
     recorded
         Species and rules to record, in the model's order; None for all.
     slack
-        What an amount may be below zero by error alone: in roots and in powers that are not whole it
-        is then zero, where they would be no numbers.
+        What an amount may be below zero by error alone: in roots and in powers that are not whole
+        it is then zero, where they would be no numbers.
 
     Raises
     ------
@@ -300,9 +300,7 @@ class Spans:
     sample: npt.NDArray[np.int32]
 
 
-def spans(
-    times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()
-) -> Spans:
+def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()) -> Spans:
     """Cut the time from 0 to the last sample at samples and events; an event comes before a sample.
 
     Where rates jump a span ends with the last number before, and the next begins with the first one

@@ -181,7 +181,9 @@ def _add_dask(run: argparse.ArgumentParser) -> None:
 
 def _integration(run: argparse.ArgumentParser) -> None:
     """Options of ``ode``."""
-    run.add_argument("--ode-solver", choices=SOLVERS, help="auto; rk4 where --substeps are given; of dbn dopri5")
+    run.add_argument(
+        "--ode-solver", choices=SOLVERS, help="auto; rk4 where --substeps are given; of dbn dopri5"
+    )
     run.add_argument("--substeps", type=int, metavar="R", help="rk4 steps between samples")
     run.add_argument("--rtol", type=float, metavar="E", help="relative error of a step (1e-6)")
     run.add_argument("--atol", type=float, metavar="E", help="absolute error of a step (1e-9)")

@@ -94,7 +94,13 @@ def build(  # noqa: PLR0913 - as the command has
         ranges=dict(ranges or {}),
         samples=samples,
         integration=integration(
-            "ode", "dopri5", solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
+            "ode",
+            "dopri5",
+            solver=ode_solver,
+            substeps=substeps,
+            rtol=rtol,
+            atol=atol,
+            precision=precision,
         ),
         intervals=every,
         own_intervals=own,

@@ -50,9 +50,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    system = lower_ode(
-        network, parameters=values, varying=varying, recorded=recorded, slack=slack
-    )
+    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical.encode())
     if options.sweep is not None:
