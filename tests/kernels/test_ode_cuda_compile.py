@@ -106,3 +106,20 @@ def test_steps_that_adapt():
     for file, arrays in (("ode_dopri5.cc", 8), ("ode_rosenbrock.cc", 9)):
         stack, *_ = usage_of(file, header)
         assert stack <= 8 * (arrays + 4) * (variables + 1) + 512
+
+
+def test_parts_of_long_functions_compile():
+    network = Network("parts")
+    for name in "xyz":
+        network.add_species(name, 1.0)
+        network.add_rate(name, f"if(x > y and time < 2, x * y / (1 + z), exp(-{name})) + x * y * z")
+    system = system_of(network)
+    found = jacobian(system)
+    whole, parts = (
+        ode_header(system, longest=n, more=lambda _, writer: jacobian_functions(found, writer))
+        for n in (1000, 5)
+    )
+    assert "ode_rates_0" not in whole
+    assert "ode_rates_0" in parts
+    assert "ode_jacobian_0" in parts
+    usage_of("ode_rosenbrock.cc", parts)

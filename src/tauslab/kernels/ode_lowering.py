@@ -34,8 +34,8 @@ class OdeSystem:
     """Equations ready for code generation; all but names are nodes of `graph`.
 
     `initial` and `rates` belong to `variables`; `quantities` are what is recorded, by name:
-    species in the model's order, then rules. `species` counts the former. At the times `jumps` rates
-    jump, because they compare the time with a number.
+    species in the model's order, then rules. `species` counts the former. At the times
+    `jumps` rates jump, because they compare the time with a number.
     """
 
     graph: Graph
@@ -73,8 +73,8 @@ def lower_ode(
     recorded
         Species and rules to record, in the model's order; None for all.
     slack
-        What an amount may be below zero by error alone: in roots and in powers that are not whole it
-        is then zero, where they would be no numbers.
+        What an amount may be below zero by error alone: in roots and in powers that are not whole
+        it is then zero, where they would be no numbers.
 
     Raises
     ------

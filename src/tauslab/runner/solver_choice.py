@@ -1,10 +1,10 @@
-"""``--ode-solver auto``: `dopri5` or `rosenbrock`, from a pilot that counts steps and never times them.
+"""``--ode-solver auto``: `dopri5` or `rosenbrock`, from a pilot that counts steps, not seconds.
 
-Equations are stiff, in the sense that matters here, where steps of an explicit method stay short for
-its stability and not for its error: an implicit one then takes so many fewer that they cost less in
-all, though each of them costs more (Hairer & Wanner 1996, IV.1). So both are tried on a few of the
-run's trajectories, each within a budget of steps that grows until one of them arrives. The choice is
-a function of model, options, n and seed. Rank 0 makes it for all; the file holds it.
+Equations are stiff, in the sense that matters here, where steps of an explicit method stay short
+for its stability and not for its error: an implicit one then takes so many fewer that they cost
+less in all, though each costs more (Hairer & Wanner 1996, IV.1). So both are tried on a few of the
+run's trajectories, within a budget of steps that grows until one of them arrives. The choice is a
+function of model, options, n and seed. Rank 0 makes it for all; the file holds it.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def cpu_features() -> str:
 
 
 def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a compiler with everything that it starts, which ends with this process, however that ends.
+    """Run a compiler, which ends with this process, however that ends, and so does what it starts.
 
     A compiler works for others too: ``g++`` starts ``cc1plus``. So all of it is a process group of
     its own, with a shell that waits at a pipe; when this process is gone, also by SIGKILL, the pipe

@@ -39,8 +39,8 @@ DEVICE double step_factor(double error, double order) {
 // zero) tells how fast rates change, and from that the step follows whose error is about a hundredth
 // of what is allowed; at most a hundred trials. `d0` receives the rates; `d1` and `y` are room.
 template <class Constants>
-DEVICE double first_step(const Real *x, const Constants &c, double t, double span,
-                         Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
+DEVICE_SELDOM double first_step(const Real *x, const Constants &c, double t, double span,
+                                Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
     double trial = 0, speed = 0, bend = 0;
     NO_UNROLL for (int turn = 0; turn < 2; ++turn) {
         for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
