@@ -148,7 +148,7 @@ def _label_files(folder: Path) -> list[Path]:
         import tifffile
 
         for name, more in (("a.tif", {}), ("b.tif", {"compression": "zlib"})):
-            tifffile.imwrite(folder / name, labels, **more)
+            tifffile.imwrite(folder / name, labels, photometric="minisblack", **more)
             made.append(folder / name)
     except ImportError:
         pass
