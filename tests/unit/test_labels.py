@@ -108,3 +108,70 @@ def test_a_zarr_group_asks_for_one_of_its_arrays(tmp_path):
         read(model(tmp_path, "v.zarr"))
     found = read(model(tmp_path, "v.zarr", 'component = "cells"')).site_array()
     assert (found == VOLUME).all()
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.full((3, 4, 5), 1e300), r"holds float64, such as 1e\+300; labels are whole numbers"),
+        (np.full((3, 4, 5), np.nan), "holds float64, such as nan; labels are whole numbers"),
+        (np.full((3, 4, 5), np.inf), "holds float64, such as inf; labels are whole numbers"),
+        (np.full((3, 4, 5), 0.5), "holds float64, such as 0.5; labels are whole numbers"),
+        (np.zeros((0, 4, 5), np.uint8), r"holds no voxels: its shape is \[0, 4, 5\]"),
+        (np.zeros((3, 4, 5), "M8[s]"), "labels are whole numbers"),
+        (np.zeros((4, 5), np.uint8), "has 2 axes; a volume has three"),
+    ],
+    ids=str,
+)
+def test_numbers_that_are_no_labels(tmp_path, array, sentence):
+    np.save(tmp_path / "v.npy", array)
+    with pytest.raises(ModelError, match=sentence):
+        geometry.read_labels(tmp_path / "v.npy")
+
+
+def test_floats_that_are_labels(tmp_path):
+    np.save(tmp_path / "v.npy", np.full((3, 4, 5), 2.0**53))
+    assert (geometry.read_labels(tmp_path / "v.npy") == 2**53).all()
+
+
+@pytest.mark.parametrize("suffix", ["npy", "tif", "mrc", "zarr"])
+@pytest.mark.parametrize("content", [b"", b"II*\x00", b"\x93NUMPY\x01\x00", b"{" * 2000])
+def test_a_file_that_is_cut_off(tmp_path, suffix, content):
+    if suffix != "npy":
+        pytest.importorskip({"tif": "tifffile", "mrc": "mrcfile", "zarr": "zarr"}[suffix])
+    path = tmp_path / f"v.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="cannot be read: ") as caught:
+        geometry.read_labels(path)
+    assert str(caught.value).isprintable()
+    assert stored_voxel(path) is None
+
+
+def test_a_header_that_lies_about_the_size(tmp_path):
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999, 99999999, 9999)}"
+    path = tmp_path / "v.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + header.ljust(117).encode() + b"\n1")
+    with pytest.raises(ModelError, match="cannot be read: "):
+        geometry.read_labels(path)
+
+
+def test_what_tifffile_says_of_damage_is_one_warning(tmp_path, caplog):
+    tifffile = pytest.importorskip("tifffile")
+    path = tmp_path / "v.tif"
+    tifffile.imwrite(path, VOLUME, photometric="minisblack")
+    content = bytearray(path.read_bytes())
+    at = content.index((282).to_bytes(2, "little"), 8)  # XResolution, of a type that is none
+    content[at + 2] = 93
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="v.tif: tifffile says: "):
+        assert np.array_equal(geometry.read_labels(path), VOLUME)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("label", ["\u00b2", "--1", "1" * 5000, "1.5"])
+def test_labels_that_are_no_numbers(tmp_path, label):
+    np.save(tmp_path / "v.npy", VOLUME)
+    path = model(tmp_path, "v.npy")
+    path.write_text(path.read_text("utf-8").replace("1 = ", f'"{label}" = ', 1), "utf-8")
+    with pytest.raises(ModelError, match="where a table label = type is expected"):
+        read(path)

@@ -1,0 +1,24 @@
+"""A part of what scripts/fuzz_lattices.py does: nothing that is slightly wrong raises or hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
+def test_two_hundred_cases():
+    pytest.importorskip("scipy")
+    script = ROOT / "scripts" / "fuzz_lattices.py"
+    done = subprocess.run(
+        [sys.executable, script, "25", "--seed", "12", "--jobs", "2"],
+        capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(": 0 faults of ") == 8
