@@ -140,9 +140,7 @@ def master_law(up: FloatArray, down: FloatArray, start: int, t: float) -> Law:
     return Law.of(sum_)
 
 
-def linear_law(
-    counts: Mapping[str, int], reactions: list[Reaction], species: str, t: float
-) -> Law:
+def linear_law(counts: Mapping[str, int], reactions: list[Reaction], species: str, t: float) -> Law:
     """Moments of a network of reactions with one reactant at most, by Runge-Kutta.
 
     d m / dt = S a(m), d C / dt = A C + (A C)^T + S diag(a(m)) S^T, with the Jacobian A.

@@ -32,9 +32,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from leap_models import CASES, Case, Law
 
 import tauslab as ts
-from leap_models import CASES, Case, Law
 
 FloatArray = npt.NDArray[np.float64]
 DEFAULT = 0.03
@@ -215,7 +215,9 @@ def _main_table(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> l
         if row.method != "tau" or row.epsilon != DEFAULT:
             continue
         old = before.get((row.model, row.samples, row.epsilon))
-        past = f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        past = (
+            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        )
         exact = timed[row.model].us
         ks = f"{row.ks:.4f}" if row.ks >= 0 else ""
         lines.append(
@@ -236,7 +238,9 @@ def _over_epsilon(rows: list[Row], before: dict[tuple[str, int, float], Row]) ->
         if row.method != "tau" or row.samples != 1:
             continue
         old = before.get((row.model, row.samples, row.epsilon))
-        past = f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        past = (
+            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        )
         lines.append(
             f"| {row.model} | {row.epsilon:g} | {100 * row.mean:+.2f} | {100 * row.deviation:+.1f} "
             f"| {row.leaps:.3g} | {row.us:.3g} | {past} |"
@@ -256,9 +260,7 @@ def summary(rows: list[Row]) -> list[str]:
     ]
     large = [row for row in main if row.samples == 1 and row.events > MANY_EVENTS]
     leaping = [
-        row.model
-        for row in large
-        if row.by_leaps > 0.9 and 3 * row.us <= timed[row.model].us
+        row.model for row in large if row.by_leaps > 0.9 and 3 * row.us <= timed[row.model].us
     ]
     return [
         f"- Means within {100 * MEAN_TARGET:g} % and standard deviations within "
@@ -309,7 +311,9 @@ def by_other_source(args: argparse.Namespace) -> int:
         if not a.startswith("--source") and previous != "--source"
     ]
     environment = {**os.environ, "PYTHONPATH": str(args.source)}
-    return subprocess.run([sys.executable, __file__, *kept], env=environment, check=False).returncode
+    return subprocess.run(
+        [sys.executable, __file__, *kept], env=environment, check=False
+    ).returncode
 
 
 def main() -> int:
@@ -318,7 +322,9 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--models", help="names or parts of names, with commas between")
     parser.add_argument("-n", type=int, default=20_000, help="trajectories of each run, at least")
-    parser.add_argument("--sampling", type=float, default=0.004, help="largest error of means by it")
+    parser.add_argument(
+        "--sampling", type=float, default=0.004, help="largest error of means by it"
+    )
     parser.add_argument("--exact", type=int, default=20_000, help="where they stand for the law")
     parser.add_argument("--timed", type=int, default=200, help="exact ones where the law is known")
     parser.add_argument("--epsilons", type=json.loads, default=[0.1, 0.03, 0.01], metavar="[0.03]")

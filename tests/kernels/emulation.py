@@ -17,7 +17,15 @@ from tauslab.kernels.codegen import Style
 
 PRELUDE = Path(__file__).with_name("emulated_prelude.h")
 BYTES = Path(__file__).with_name("csrc_bytes.h")
-FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-psabi")
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-shared",
+    "-Wno-psabi",
+    "-U_FORTIFY_SOURCE",
+)  # threads change their stacks by longjmp, which that refuses
 # A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
 FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
 

@@ -112,25 +112,6 @@ def real_statistics(observables: np.ndarray[Any, Any]) -> Arrays:
     }
 
 
-def rounded_statistics(observables: np.ndarray[Any, Any], scale: Sequence[int]) -> Arrays:
-    """Of format version 1: sums over round(y * 2^scale), halves of 128 bits."""
-    group, (_, n_times, n_observables) = "statistics/observables", observables.shape
-    names = ("n", "sum_hi", "sum_lo", "sumsq_hi", "sumsq_lo")
-    arrays: Arrays = {
-        f"{group}/{name}": np.zeros(
-            (n_times, n_observables), np.int64 if name == "sum_hi" else np.uint64
-        )
-        for name in names
-    }
-    for k, o in np.ndindex(n_times, n_observables):
-        values = [round(y * 2.0 ** scale[o]) for y in observables[:, k, o] if np.isfinite(y)]
-        sums = (sum(values), sum(v * v for v in values))
-        parts = [len(values), *(half for s in sums for half in (s >> 64, s & (2**64 - 1)))]
-        for name, part in zip(names, parts, strict=True):
-            arrays[f"{group}/{name}"][k, o] = part
-    return arrays | {f"{group}/scale": np.array(scale)}
-
-
 def histogram(counts: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> Arrays:
     """Histogram of X: a cell under, the bins, a cell over."""
     padded = np.concatenate([[-0.5], edges, [2.0**31]])

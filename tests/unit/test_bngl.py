@@ -312,7 +312,6 @@ def test_functions_with_arguments_are_left_out() -> None:
         (("2 h 2*k", "2 h k*h"), "parameter h depends on itself (h -> h)"),
         (("1,2*2", "1,2*3"), "line 14: '2*3' is not a species of the block species"),
         (("1,2*2", "1,x*2"), "line 14: the weight 'x' is not a number"),
-        (("1 Atot 1,2*2", "1 k 1"), "line 14: 'k' is defined twice"),
         (("1 Atot 1,2*2", "1 A 1\n2 A 2"), "line 15: 'A' is defined twice"),
         (("1 Atot 1,2*2", "1 A-B 1"), "line 14: '1 A-B 1' is not: index, name, members"),
         (("end groups", ""), "the block 'groups' has no end"),

@@ -187,7 +187,7 @@ def test_a_network_is_not_a_lattice(tmp_path):
         read_network(write(tmp_path))
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.attrs["format"] = "tauslab"
-    with pytest.raises(ModelError, match="holds no model"):
+    with pytest.raises(ModelError, match="is not a result of tauslab"):
         read(tmp_path / "x.h5")
 
 

@@ -108,21 +108,6 @@ def test_sums_of_groups_are_those_of_all():
         assert result.variance(name).tolist() == whole.variance(name).tolist()
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_sums_of_the_first_format_are_read(sign):
-    arrays = make.samples(N)
-    values = sign * arrays["observables"]
-    scale = [-3, 1]  # eighths of the total are lost, halves are kept
-    stored = Result(make.only(arrays) | make.rounded_statistics(values, scale), make.attributes(N))
-    for index, name in enumerate(("total", "half")):
-        for k in range(4):
-            valid = [y for y in values[:, k, index].tolist() if math.isfinite(y)]
-            whole = [round(y * 2.0 ** scale[index]) for y in valid]
-            mean, variance = exact_moments(whole)
-            assert stored.mean(name)[k] == mean * 2.0 ** -scale[index]
-            assert stored.variance(name)[k] == variance * 4.0 ** -scale[index]
-
-
 def test_names_are_those_of_the_writers(tmp_path):
     arrays = make.samples(N)
     arrays |= make.statistics(arrays["counts"])

@@ -21,7 +21,7 @@ from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_canonical import lattice_canonical_text
 from tauslab.model.lattice_parts import as_positions
 from tauslab.model.lattice_toml import Stored, read_lattice_text
-from tauslab.model.seals import require_undamaged, seal
+from tauslab.model.seals import require_undamaged
 from tauslab.model.site_map import FileSites
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
     with h5py.File(image, "w", libver=("v110", "v110")) as file:
         put_attributes(file, {"format": FORMAT, "kind": KIND})
         write_model_group(file.create_group(GROUP), lattice)
-        seal(file)
     try:
         unfinished.write_bytes(image.getbuffer())
         unfinished.replace(path)

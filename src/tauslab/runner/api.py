@@ -178,6 +178,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     scheduler: Any = None,
     workers: int | str | None = None,
     sbatch: str = "",
+    dask_tls: Sequence[str | os.PathLike[str]] | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -269,6 +270,9 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.
     sbatch
         Of ``slurm``: options for the workers' jobs, such as ``"--partition=gpu --gpus=1"``.
+    dask_tls
+        Of ``dask``: files of the certificate authority, of a certificate and of its key, for messages in
+        TLS.
     output
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
@@ -349,7 +353,7 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
         device=device,
         threads=threads,
         block=whole(block),
-        dask=dask_options(executor, scheduler, workers, sbatch),
+        dask=dask_options(executor, scheduler, workers, sbatch, dask_tls),
         output=None if output is None else Path(output),
         overwrite=overwrite,
         resume=resume,

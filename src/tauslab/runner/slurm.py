@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.command_tools import require_new
+from tauslab.runner.output.targets import require_place
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
 _TOO_EARLY = 60
@@ -487,10 +488,7 @@ def process_slurm(arguments: argparse.Namespace) -> None:
         print(text, end="")
         return
     path = arguments.output
-    if path.is_symlink() and not path.exists():
-        raise ConfigError(f"{path} is a link to nothing: give another -o")
-    if path.exists() and not path.is_dir() and not path.is_file():
-        raise ConfigError(f"{path} is no plain file: give another -o")
+    require_place(path)
     require_new(path, overwrite=arguments.overwrite)
     if path.exists() and not _is_script(path):
         raise ConfigError(f"{path} is no batch script, so it is not replaced: give another -o")

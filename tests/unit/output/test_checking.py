@@ -214,7 +214,7 @@ def test_a_signal_ends_what_hdf5_does_not(tmp_path):
     """While a file is opened SIGTERM ends the process, though a run would stop in order."""
     program = """if True:
         import os, signal, time
-        from tauslab.runner.command_tools import stop_on_signals
+        from tauslab.runner.stopping import stop_on_signals
         from tauslab.runner.output.checking.opening import ended_by_signals
         stop_on_signals()
         with ended_by_signals():

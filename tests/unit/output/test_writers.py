@@ -272,25 +272,6 @@ def test_resume_of_another_run_is_refused(job, tmp_path, changes, message):
     assert path.read_bytes() == before
 
 
-def test_resume_with_sums_of_an_earlier_format_is_refused(job, tmp_path):
-    """Which rounded real quantities to whole numbers: such sums cannot go on."""
-    path = tmp_path / "a.h5"
-    job.run(path, stop_after=1)
-    with h5py.File(path, "r+") as file:
-        assert file.attrs["format_version"] == 2
-        file.attrs["format_version"] = 1
-    with pytest.raises(ConfigError, match="its format version is 1, not 2"):
-        job.run(path, resume=True)
-
-
-def test_files_without_real_sums_keep_the_first_format(job, tmp_path):
-    """So that they can be read, resumed and appended to as before."""
-    plain = job.with_layout(observables=(), histograms=())
-    plain.run(tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert file.attrs["format_version"] == 1
-
-
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_full_disk_at_creation_leaves_nothing(job, tmp_path, ranks):
     path = tmp_path / "a.h5"
