@@ -1,19 +1,19 @@
-"""Leaps against exact laws on models chosen to break them: errors, and time beside exact simulation.
+"""Leaps against exact laws on models chosen to break them: errors, and time beside exact events.
 
     python scripts/validate_leaps.py -o docs/validation/leaps-cpu
     python scripts/validate_leaps.py --device cuda -n 100000 -o docs/validation/leaps-cuda
-    python scripts/validate_leaps.py --label before --source OTHER/src -o docs/validation/leaps-before
+    python scripts/validate_leaps.py --label before --source OLD/src -o OUT/leaps-before-cpu
 
-For every model of `leap_models.py`, with the last time alone (sparse) and 101 times (dense), and every
+For every model of `leap_models.py`, with the last time alone (1 sample) and 101 times, and every
 epsilon: relative errors of mean and standard deviation at the last time with their standard errors,
 the Kolmogorov-Smirnov distance from the law, leaps and exact events a trajectory, and microseconds
-a trajectory of the processor that computes (a CPU's, or seconds of kernels on a GPU), compiling
+a trajectory of the processor that computes (of a CPU; on a GPU the seconds of kernels), compiling
 excluded; `--timed` exact trajectories give the time of exact simulation. Where no law is known,
 `--exact` of them stand for it, and their sampling is part of the standard errors.
 
 Writes a CSV file and a Markdown table. With `--source` the simulations run by another source tree,
-in a process of its own. A CSV file of such a run, `OUT-before.csv` beside the output, is shown in the
-table.
+in a process of its own. A CSV file of such a run, `leaps-before-NAME.csv` beside `leaps-NAME`, is
+shown in the table.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from leap_models import CASES, Case, Law
 
 import tauslab as ts
-from leap_models import CASES, Case, Law
 
 FloatArray = npt.NDArray[np.float64]
 DEFAULT = 0.03
@@ -80,8 +80,10 @@ class Sample:
     us: float
 
 
-def simulate(case: Case, method: str, epsilon: float, samples: int, n: int, args: argparse.Namespace,
-             seed: int) -> Sample:  # fmt: skip
+def simulate(
+    case: Case, method: str, epsilon: float, samples: int, n: int,
+    args: argparse.Namespace, seed: int,
+) -> Sample:  # fmt: skip
     """Run a model; a short run before it compiles."""
     network = case.network()
     times = [case.t_end] if samples == 1 else np.linspace(0.0, case.t_end, samples)
@@ -206,8 +208,10 @@ def _percent(value: float, error: float, digits: int) -> str:
 
 def _main_table(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> list[str]:
     lines = [
-        "| model | samples | mean, % | sd, % | KS | events | leaps | exact events | by leaps, % "
-        "| µs | exact µs | exact / tau | before: mean, % | sd, % | µs |",
+        (
+            "| model | samples | mean, % | sd, % | KS | events | leaps | exact events "
+            "| by leaps, % | µs | exact µs | exact / tau | before: mean, % | sd, % | µs |"
+        ),
         "|---|" + "---|" * 14,
     ]
     timed = {row.model: row for row in rows if row.method == "ssa"}
@@ -215,7 +219,9 @@ def _main_table(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> l
         if row.method != "tau" or row.epsilon != DEFAULT:
             continue
         old = before.get((row.model, row.samples, row.epsilon))
-        past = f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        past = (
+            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        )
         exact = timed[row.model].us
         ks = f"{row.ks:.4f}" if row.ks >= 0 else ""
         lines.append(
@@ -236,7 +242,9 @@ def _over_epsilon(rows: list[Row], before: dict[tuple[str, int, float], Row]) ->
         if row.method != "tau" or row.samples != 1:
             continue
         old = before.get((row.model, row.samples, row.epsilon))
-        past = f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        past = (
+            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
+        )
         lines.append(
             f"| {row.model} | {row.epsilon:g} | {100 * row.mean:+.2f} | {100 * row.deviation:+.1f} "
             f"| {row.leaps:.3g} | {row.us:.3g} | {past} |"
@@ -256,19 +264,16 @@ def summary(rows: list[Row]) -> list[str]:
     ]
     large = [row for row in main if row.samples == 1 and row.events > MANY_EVENTS]
     leaping = [
-        row.model
-        for row in large
-        if row.by_leaps > 0.9 and 3 * row.us <= timed[row.model].us
+        row.model for row in large if row.by_leaps > 0.9 and 3 * row.us <= timed[row.model].us
     ]
     return [
         f"- Means within {100 * MEAN_TARGET:g} % and standard deviations within "
         f"{100 * DEVIATION_TARGET:g} %: {len(main) - len(off)} of {len(main)} rows"
         + (". Not: " + "; ".join(off) if off else "")
         + ".",
-        f"- More than {MANY_EVENTS:g} events a trajectory: {len(large)} models. Leaps carry more than "
-        f"90 % of the events, and tau takes at most a third of exact's time, on {len(leaping)}: "
-        + ", ".join(leaping)
-        + ".",
+        f"- More than {MANY_EVENTS:g} events a trajectory: {len(large)} models. Leaps carry more "
+        "than 90 % of the events, and tau takes at most a third of exact's time, on "
+        f"{len(leaping)}: " + ", ".join(leaping) + ".",
     ]
 
 
@@ -279,9 +284,12 @@ def write_page(path: Path, rows: list[Row], before: list[Row], device: str) -> N
     lines = [
         "# Errors of tau-leaping",
         "",
-        f"`scripts/validate_leaps.py` on {device}: errors at the last time of {n:,} trajectories or more, "
-        "relative, ± a standard error of sampling. Events, leaps and µs are those of one trajectory; "
-        "compiling is excluded. Before: explicit leaps of first order, bound by the net change.",
+        (
+            f"`scripts/validate_leaps.py` on {device}: relative errors at the last time of {n:,} "
+            "trajectories or more, ± a standard error of sampling. Events, leaps and µs are those "
+            "of one trajectory; compiling is excluded. Before: explicit leaps of first order, "
+            "bound by the net change."
+        ),
         "",
         f"## At the default epsilon, {DEFAULT:g}",
         "",
@@ -289,9 +297,12 @@ def write_page(path: Path, rows: list[Row], before: list[Row], device: str) -> N
         "",
         *_main_table(rows, past),
         "",
-        "KS: the largest distance of the distribution function from the law; sampling alone gives "
-        f"{1.95 / math.sqrt(n):.4f} once in a thousand. Where it is empty, exact trajectories stand "
-        "for the law, and their sampling is part of the errors.",
+        (
+            "KS: the largest distance of the distribution function from the law; sampling alone "
+            f"gives {1.95 / math.sqrt(n):.4f} once in a thousand. Where it is empty, moments "
+            "alone are known, or those of exact trajectories stand for the law, whose sampling is "
+            "then part of the errors."
+        ),
         "",
         "## Over epsilon, last time alone",
         "",
@@ -309,7 +320,7 @@ def by_other_source(args: argparse.Namespace) -> int:
         if not a.startswith("--source") and previous != "--source"
     ]
     environment = {**os.environ, "PYTHONPATH": str(args.source)}
-    return subprocess.run([sys.executable, __file__, *kept], env=environment, check=False).returncode
+    return subprocess.call([sys.executable, __file__, *kept], env=environment)
 
 
 def main() -> int:
@@ -318,7 +329,9 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--models", help="names or parts of names, with commas between")
     parser.add_argument("-n", type=int, default=20_000, help="trajectories of each run, at least")
-    parser.add_argument("--sampling", type=float, default=0.004, help="largest error of means by it")
+    parser.add_argument(
+        "--sampling", type=float, default=0.004, help="largest error of means by it"
+    )
     parser.add_argument("--exact", type=int, default=20_000, help="where they stand for the law")
     parser.add_argument("--timed", type=int, default=200, help="exact ones where the law is known")
     parser.add_argument("--epsilons", type=json.loads, default=[0.1, 0.03, 0.01], metavar="[0.03]")
