@@ -201,7 +201,10 @@ def _logistic_law(capacity: int) -> Law:
 
 
 def _switch_law(n: int, rate: float, t: float) -> Law:
-    """One gene that is off until n exp(t) molecules switch it on: P(on), whose noise is 1 % of it."""
+    """P(on) of one gene that n exp(t) molecules switch on.
+
+    Their number varies by 1 %, of which P keeps less than 1e-4.
+    """
     on = 1.0 - math.exp(-rate * n * math.expm1(t))
     return Law(on, math.sqrt(on * (1 - on)))
 

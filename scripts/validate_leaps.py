@@ -1,19 +1,19 @@
-"""Leaps against exact laws on models chosen to break them: errors, and time beside exact simulation.
+"""Leaps against exact laws on models chosen to break them: errors, and time beside exact events.
 
     python scripts/validate_leaps.py -o docs/validation/leaps-cpu
     python scripts/validate_leaps.py --device cuda -n 100000 -o docs/validation/leaps-cuda
-    python scripts/validate_leaps.py --label before --source OTHER/src -o docs/validation/leaps-before
+    python scripts/validate_leaps.py --label before --source OLD/src -o OUT/leaps-before-cpu
 
-For every model of `leap_models.py`, with the last time alone (sparse) and 101 times (dense), and every
+For every model of `leap_models.py`, with the last time alone (1 sample) and 101 times, and every
 epsilon: relative errors of mean and standard deviation at the last time with their standard errors,
 the Kolmogorov-Smirnov distance from the law, leaps and exact events a trajectory, and microseconds
-a trajectory of the processor that computes (a CPU's, or seconds of kernels on a GPU), compiling
+a trajectory of the processor that computes (of a CPU; on a GPU the seconds of kernels), compiling
 excluded; `--timed` exact trajectories give the time of exact simulation. Where no law is known,
 `--exact` of them stand for it, and their sampling is part of the standard errors.
 
 Writes a CSV file and a Markdown table. With `--source` the simulations run by another source tree,
-in a process of its own. A CSV file of such a run, `OUT-before.csv` beside the output, is shown in the
-table.
+in a process of its own. A CSV file of such a run, `leaps-before-NAME.csv` beside `leaps-NAME`, is
+shown in the table.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ class Sample:
     us: float
 
 
-def simulate(case: Case, method: str, epsilon: float, samples: int, n: int, args: argparse.Namespace,
-             seed: int) -> Sample:  # fmt: skip
+def simulate(
+    case: Case, method: str, epsilon: float, samples: int, n: int,
+    args: argparse.Namespace, seed: int,
+) -> Sample:  # fmt: skip
     """Run a model; a short run before it compiles."""
     network = case.network()
     times = [case.t_end] if samples == 1 else np.linspace(0.0, case.t_end, samples)
@@ -206,8 +208,10 @@ def _percent(value: float, error: float, digits: int) -> str:
 
 def _main_table(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> list[str]:
     lines = [
-        "| model | samples | mean, % | sd, % | KS | events | leaps | exact events | by leaps, % "
-        "| µs | exact µs | exact / tau | before: mean, % | sd, % | µs |",
+        (
+            "| model | samples | mean, % | sd, % | KS | events | leaps | exact events "
+            "| by leaps, % | µs | exact µs | exact / tau | before: mean, % | sd, % | µs |"
+        ),
         "|---|" + "---|" * 14,
     ]
     timed = {row.model: row for row in rows if row.method == "ssa"}
@@ -267,10 +271,9 @@ def summary(rows: list[Row]) -> list[str]:
         f"{100 * DEVIATION_TARGET:g} %: {len(main) - len(off)} of {len(main)} rows"
         + (". Not: " + "; ".join(off) if off else "")
         + ".",
-        f"- More than {MANY_EVENTS:g} events a trajectory: {len(large)} models. Leaps carry more than "
-        f"90 % of the events, and tau takes at most a third of exact's time, on {len(leaping)}: "
-        + ", ".join(leaping)
-        + ".",
+        f"- More than {MANY_EVENTS:g} events a trajectory: {len(large)} models. Leaps carry more "
+        "than 90 % of the events, and tau takes at most a third of exact's time, on "
+        f"{len(leaping)}: " + ", ".join(leaping) + ".",
     ]
 
 
@@ -281,9 +284,12 @@ def write_page(path: Path, rows: list[Row], before: list[Row], device: str) -> N
     lines = [
         "# Errors of tau-leaping",
         "",
-        f"`scripts/validate_leaps.py` on {device}: errors at the last time of {n:,} trajectories or more, "
-        "relative, ± a standard error of sampling. Events, leaps and µs are those of one trajectory; "
-        "compiling is excluded. Before: explicit leaps of first order, bound by the net change.",
+        (
+            f"`scripts/validate_leaps.py` on {device}: relative errors at the last time of {n:,} "
+            "trajectories or more, ± a standard error of sampling. Events, leaps and µs are those "
+            "of one trajectory; compiling is excluded. Before: explicit leaps of first order, "
+            "bound by the net change."
+        ),
         "",
         f"## At the default epsilon, {DEFAULT:g}",
         "",
@@ -291,9 +297,12 @@ def write_page(path: Path, rows: list[Row], before: list[Row], device: str) -> N
         "",
         *_main_table(rows, past),
         "",
-        "KS: the largest distance of the distribution function from the law; sampling alone gives "
-        f"{1.95 / math.sqrt(n):.4f} once in a thousand. Where it is empty, exact trajectories stand "
-        "for the law, and their sampling is part of the errors.",
+        (
+            "KS: the largest distance of the distribution function from the law; sampling alone "
+            f"gives {1.95 / math.sqrt(n):.4f} once in a thousand. Where it is empty, moments "
+            "alone are known, or those of exact trajectories stand for the law, whose sampling is "
+            "then part of the errors."
+        ),
         "",
         "## Over epsilon, last time alone",
         "",
@@ -311,9 +320,7 @@ def by_other_source(args: argparse.Namespace) -> int:
         if not a.startswith("--source") and previous != "--source"
     ]
     environment = {**os.environ, "PYTHONPATH": str(args.source)}
-    return subprocess.run(
-        [sys.executable, __file__, *kept], env=environment, check=False
-    ).returncode
+    return subprocess.call([sys.executable, __file__, *kept], env=environment)
 
 
 def main() -> int:

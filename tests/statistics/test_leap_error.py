@@ -1,8 +1,8 @@
 """Errors of leaps at the default epsilon against exact laws: a small part of the table of errors.
 
 `scripts/validate_leaps.py` makes the whole table. 20,000 trajectories: a standard deviation has a
-standard error of 0.5 %, and a mean one below 0.1 %. The errors themselves are below 0.7 % and 0.2 %, so
-that a false alarm of one of the checks has a probability below 1e-5: together below 3e-4.
+standard error of 0.5 %, and a mean one below 0.1 %. The errors themselves are below 0.7 % and
+0.2 %, so that a check raises a false alarm with a probability below 1e-5: all with one below 3e-4.
 """
 
 from __future__ import annotations

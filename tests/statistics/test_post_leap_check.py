@@ -91,8 +91,8 @@ def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
 def test_a_fast_exchange_does_not_spread(checked):
     """A <-> B in equilibrium, of 10,000 molecules: A has a standard deviation of 50.
 
-    Its mean change is 0: bounded by that alone, leaps last far beyond the time in which A forgets, and
-    find 108. 4,000 trajectories: within 3 % and 4 standard errors of 1.1 %, 6e-5.
+    Its mean change is 0: bounded by that alone, leaps last far beyond the time in which A forgets,
+    and find 108. 4,000 trajectories: within 3 % and 4 standard errors of 1.1 %, 6e-5.
     """
     net = ts.Network("exchange")
     net.add_species("A", 5000)

@@ -1,9 +1,9 @@
 """Writes the part of `model.h` that only leaps need: critical reactions, step limit, firings.
 
 Step selection after Cao, Gillespie & Petzold, J. Chem. Phys. 124, 044109 (2006), equations 26-33;
-critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005); the two halves of a leap
-after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limit by a species is `bound`
-in csrc/leaps.h.
+critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005); the two halves of a
+leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limit by a species is
+`bound` in csrc/leaps.h.
 """
 
 from __future__ import annotations
@@ -128,14 +128,15 @@ def _second_half(network: LoweredNetwork) -> str:
             f"    leaping[{i}] = extrapolated(first[{i}], between);\n"
         )
     return (
-        "// Propensities for the second half of a leap: `first` are those that it began with, in the\n"
-        "// state `before`, and x is the state between the halves. False if that has none.\n"
+        "// Propensities for the second half of a leap: `first` are those that it began with, in "
+        "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
         "template <class Before, class First, class Cells>\n"
         "DEVICE bool second_half([[maybe_unused]] const i32 *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
         "                        [[maybe_unused]] const double *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
-        f"    double between, sum = 0;\n{''.join(sums)}    RELOAD;\n    return sum >= 0 && sum < tl_infinity();\n}}\n"
+        f"    [[maybe_unused]] double between;\n    double sum = 0;\n{''.join(sums)}"
+        "    return sum >= 0 && sum < tl_infinity();\n}\n"
     )
 
 
@@ -275,7 +276,8 @@ def _apply(network: LoweredNetwork) -> str:
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         "template <class Cells>\n"
-        "DEVICE int apply_firings([[maybe_unused]] i32 *x, [[maybe_unused]] const Cells &firings) {\n"
+        "DEVICE int apply_firings([[maybe_unused]] i32 *x,\n"
+        "                         [[maybe_unused]] const Cells &firings) {\n"
         f"    int outcome = FITS;\n{''.join(lines)}    return outcome;\n}}\n"
     )
 

@@ -170,7 +170,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         if (control->next == FINISH) break;
         while (control->next == LEAP) {
             u64 drawn = 0;
-            NO_UNROLL for (int half = 0; half < HALVES; ++half) {
+    NO_UNROLL for (int half = 0; half < HALVES; ++half) {
                 int outcome = draw_firings(tables, s, *control, half, job, crew, drawn);
                 crew.sync();
                 watch.lap(DRAWING);

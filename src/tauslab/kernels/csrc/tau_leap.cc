@@ -68,7 +68,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
         s.attempts += HALVES;
         u64 fired = 0;
         int outcome = FITS;
-        NO_UNROLL for (int half = 0; half < HALVES && outcome == FITS; ++half) {
+    NO_UNROLL for (int half = 0; half < HALVES && outcome == FITS; ++half) {
             if (half > 0 && !second_half(s.x, before, s.c, first, cells)) {
                 outcome = FELL_BELOW_ZERO;
                 break;
