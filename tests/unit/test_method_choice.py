@@ -1,4 +1,7 @@
-"""``--method auto``: leaps only where they clearly pay, the same everywhere, kept by a file."""
+"""``--method auto``: leaps only where they clearly pay, the same everywhere, kept by a file.
+
+Where their error is small enough: test_leap_error.py.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 import tauslab as ts
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.lowering import lower
+from tauslab.runner import method_choice
 from tauslab.runner.bench import chain, michaelis_menten, schlogl
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines
@@ -38,6 +42,16 @@ def run(device):
     return call
 
 
+@pytest.fixture
+def trusting(monkeypatch):
+    """Work alone decides: the error of leaps, and the time of compilers, are other tests'."""
+    monkeypatch.setattr(method_choice, "_COMPILING_LEAST", 0.0)
+    monkeypatch.setattr(
+        method_choice, "_judged", lambda *given: method_choice.Choice("tau", given[-1].text())
+    )
+
+
+@pytest.mark.usefixtures("trusting")
 def test_leaps_where_they_pay(run):
     result = run(decay(), n=40)
     assert result.method == "tau"
@@ -59,6 +73,7 @@ def test_exact_where_leaps_do_not_pay(run, model, t_end, points):
     assert digest_lines(result) == digest_lines(run(model(), method="ssa", **options))
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_chain_that_leaps_run_thirty_times_as_fast_is_leaped(run):
     options = {"times": None, "t_end": 10.0, "points": 100, "record": "final"}
     result = run(chain(), n=60, **options)
@@ -66,6 +81,7 @@ def test_a_chain_that_leaps_run_thirty_times_as_fast_is_leaped(run):
     assert run(chain(), n=2, **options).method == "ssa", "ends before leaps are compiled"
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_large_network_that_leaps_run_faster_is_leaped(run):
     net = ts.Network("large")
     for i in range(514):
@@ -84,6 +100,7 @@ def test_what_leaps_cannot_do_is_run_exactly(run):
     assert run(empty, n=3).attributes["method_choice"] == "the model has no reactions"
 
 
+@pytest.mark.usefixtures("trusting")
 def test_recorded_species_do_not_change_the_choice(run):
     net = decay()
     net.add_species("B", 0)
@@ -93,6 +110,7 @@ def test_recorded_species_do_not_change_the_choice(run):
     assert whole.method == "tau"
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_sweep_is_judged_by_points_spread_over_it(run):
     """Of a hundred points the first half has no molecules to speak of."""
     amounts = np.concatenate([np.full(50, 5.0), np.full(50, 200_000.0)])
@@ -101,6 +119,7 @@ def test_a_sweep_is_judged_by_points_spread_over_it(run):
     assert run(decay(), n=1, sweep={"A": amounts[:50]}, record="final").method == "ssa"
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_pilot_of_a_fast_model_is_short(run):
     """A million events a trajectory: the exact pilot stops, leaps are counted to the end."""
     result = run(decay(2_000_000), n=2)
@@ -124,6 +143,7 @@ def test_the_choice_and_its_numbers_are_those_of_the_cpu(model):
     assert len({r.attributes["method_choice"] for r in found}) == 1
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_resumed_run_keeps_the_method_of_the_file(run, tmp_path):
     """Also where a pilot would now choose otherwise."""
     path = tmp_path / "out.h5"

@@ -93,10 +93,9 @@ def process_run(arguments: argparse.Namespace) -> None:
         result = run_job(network, options, comm, stop)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(summary(result)))
-    with result, warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
-        if found := warning_of(result):
-            warnings.warn(found, stacklevel=1)
+    with result:
+        if (found := warning_of(result)) and comm.rank == 0:
+            warn_on_rank_0(found)
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:

@@ -238,8 +238,6 @@ class Ensemble:
     def _next_lane(self) -> LaneLike | None:
         """Wait for a free lane, serving the lanes meanwhile; None where the run is to stop."""
         while True:
-            if self._stopping():
-                return None
             for fresh in self._lanes.fresh():
                 self._n_lanes += 1
                 self._free.put(fresh)
@@ -247,6 +245,8 @@ class Ensemble:
                 lane = self._free.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 self._look()
+                if self._asked_at is not None:
+                    return None
                 continue
             if isinstance(lane, BaseException):
                 self._free.put(lane)

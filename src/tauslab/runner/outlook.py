@@ -28,7 +28,7 @@ LONG_SECONDS = 30.0  # of a run that is told of before it begins
 _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
-_PATIENCE = 1.0  # seconds after which a trial is broken off
+_PATIENCE = 2.0  # seconds after which a trial is broken off
 _LOOK_SECONDS = 0.0005
 
 
@@ -59,7 +59,7 @@ class _Trial:
     @property
     def each(self) -> float:
         """Events of one trajectory to its end, at the rate at which it began."""
-        return self.events / self.rows / self.reached if self.reached > 0 else np.inf
+        return self.events / self.rows / self.reached if self.events > 0 else 0.0
 
 
 def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
@@ -143,7 +143,10 @@ def _lane(task: Task, engine: Engine, rows: int, steps: int) -> Lane:
 
 
 def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
-    """Begin so many trajectories; break them off after about a second."""
+    """Begin so many trajectories; break them off after seconds, with what they have told by then.
+
+    Where they have told nothing, of a very large network or on a busy machine, nobody knows.
+    """
     began = time.perf_counter()
     lane.start(first, first + rows)
     while not lane.ended:
@@ -158,6 +161,8 @@ def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
     status = np.asarray(delivery.chunk.arrays["status"], np.uint8)
     done = int(np.count_nonzero(status <= ABSORBED)) if whole else 0
     reached = (done + (rows - done) * min(1.0, delivery.told.time / end)) / rows if end else 1.0
+    if reached <= 0:
+        events = 0
     return _Trial(first, rows, float(events), max(computed - begun, 1e-9), reached)
 
 

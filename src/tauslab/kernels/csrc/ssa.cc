@@ -97,7 +97,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
             if (LIKELY(valid && row >= 0))
                 for (; k < n_times && times[k] < t_event; ++k) record_sample(out, row, k, state, c);
 
-            if (valid && k < n_times && step == pause) {
+            if (valid && row >= 0 && k < n_times && step == pause) {
                 const u64 number = (u64)era << 32 | step;
                 if (number >= max_steps) {
                     ended = STEP_LIMIT, valid = false;

@@ -28,7 +28,9 @@ enum Stream : u32 {
     STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose
-    STREAM_PILOT = 5,  // short runs that choose a method or a scale
+    // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
+    // streams of the run with another key: `pilot_seed` of runner/pilots.py.
+    STREAM_PILOT = 5,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see poisson.h and binomial.h
 };
 

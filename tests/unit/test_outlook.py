@@ -1,0 +1,121 @@
+"""What is said before a long exact run, and what its progress shows."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.runner import outlook
+from tauslab.runner.digest import digest_lines
+from tauslab.runner.job import PYTHON_COMMAND, Options
+from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.outlook import Outlook, outlook_of, sentence, tell_of_long_run
+from tauslab.runner.progress import Progress
+from tauslab.runner.run import build_engine, prepare_task
+
+
+def turnover(rate):
+    net = ts.Network("turnover")
+    net.add_species("X", 1000)
+    net.add_reaction("-> X", rate=rate)
+    net.add_reaction("X ->", rate=rate / 1000)
+    return net
+
+
+@pytest.fixture
+def cpu():
+    opened = get_backend("cpu", BackendOptions(threads=2))
+    yield opened
+    opened.close()
+
+
+def task_of(net, **options):
+    given = {"times": np.array([0.0, 10.0]), "n": 1000, "seed": 1, "quiet": True, **options}
+    return prepare_task(net, Options(**given))
+
+
+@pytest.mark.parametrize("rate", [10.0, 1e4, 1e8])
+def test_events_to_expect(cpu, rate):
+    """Both reactions fire `rate` times in a unit of time, so 20 rate events in a trajectory.
+
+    Four trajectories of 200 events or more: a deviation of 5 % is 1.4 standard errors of the
+    shortest, so 25 % fails fewer than one correct program in 10^9.
+    """
+    task = task_of(turnover(rate))
+    found = outlook_of(task, build_engine(task, cpu, None))
+    assert found.events == pytest.approx(20 * rate * 1000, rel=0.25)
+    assert (found.seconds is None) == (20 * rate * 1000 < 1e8)
+
+
+def test_points_of_a_sweep_that_differ(cpu):
+    net = ts.Network("swept")
+    net.add_species("X", 1000)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("-> X", rate="k")
+    sweep = {"k": np.array([1.0, 1.0, 1.0, 1e6])}
+    from tauslab.runner.sweep import choose_points
+
+    task = task_of(net, sweep=choose_points(sweep, None, None), n=100)
+    found = outlook_of(task, build_engine(task, cpu, None))
+    assert found.events == pytest.approx(1e7 * 400 / 4, rel=0.5)
+
+
+@pytest.fixture
+def long(monkeypatch):
+    """Every run seems long."""
+    monkeypatch.setattr(outlook, "outlook_of", lambda *_: Outlook(3.2e12, 7200.0))
+    monkeypatch.setattr(outlook, "expected_gain", lambda *_: 20.0)
+
+
+def test_a_long_run_is_told_of(long, capsys, cpu):
+    task = task_of(turnover(1.0), quiet=False)
+    tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
+    assert capsys.readouterr().err == (
+        "tauslab: turnover: about 3.2e+12 events in 1000 exact trajectories, about 2 h on this "
+        "device; --method tau might take 6 min and is approximate: means within 1 %, standard "
+        "deviations within 3 % on the models of docs/tau-leaping.md (epsilon 0.03)\n"
+    )
+
+
+def test_a_program_is_warned_and_quiet_commands_are_not(long, capsys, cpu):
+    task = task_of(turnover(1.0))
+    engine = build_engine(task, cpu, None)
+    tell_of_long_run(task, engine, SerialCommunicator())
+    assert capsys.readouterr().err == ""
+    asked = task_of(turnover(1.0), command=PYTHON_COMMAND)
+    with pytest.warns(UserWarning, match="about 2 h on this device"):
+        tell_of_long_run(asked, engine, SerialCommunicator())
+
+
+def test_where_leaps_would_not_help():
+    task = task_of(turnover(1.0))
+    told = sentence(task, Outlook(3.2e12, 86400.0 * 400))
+    assert told.endswith(
+        "about 400 days on this device; leaps (--method tau) would hardly be faster"
+    )
+
+
+def test_the_pilot_changes_no_bit(monkeypatch):
+    options = {"n": 50, "times": [0.0, 1.0], "seed": 4, "device": "cpu"}
+    with_pilot = ts.run(turnover(100.0), **options)
+    monkeypatch.setattr(outlook, "outlook_of", lambda *_: Outlook(0.0))
+    assert digest_lines(ts.run(turnover(100.0), **options)) == digest_lines(with_pilot)
+
+
+def test_progress_before_the_first_trajectory_ends():
+    now, log = [1000.0], io.StringIO()
+    progress = Progress(1000, description="slow", stream=log, clock=lambda: now[0], interval=1.0)
+    progress.expect(4e9, 300.0)
+    now[0] += 10.0
+    progress.running(2 * 10**8, 12.5)
+    assert log.getvalue() == (
+        "slow: 0/1000 trajectories (0 %), 200M events, at t = 12.5 of 300, 20M events/s, "
+        "0:03:10 left\n"
+    )
+    now[0] += 10.0
+    progress.update(10, 4 * 10**8)
+    assert "10/1000 trajectories (1 %), 0.5 trajectories/s, 20M events/s" in log.getvalue()

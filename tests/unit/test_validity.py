@@ -1,0 +1,75 @@
+"""A run without one valid trajectory fails, and says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.runner.cli import main
+
+COMMON = {"n": 6, "times": [0.0, 1.0], "seed": 1, "device": "cpu", "threads": 1}
+
+
+def bursts():
+    """Every event adds so many molecules that a count passes its limit where k is not 0."""
+    net = ts.Network("bursts")
+    net.add_species("X", 0)
+    net.add_parameter("k", 50.0)
+    net.add_reaction("-> 2000000000 X", rate="k")
+    return net
+
+
+def test_python_is_warned_and_gets_the_result():
+    message = (
+        r"no trajectory is valid: 6 ended by overflow; a count passed 2147483647: "
+        r"SBML in moles needs --molecules, or a smaller compartment"
+    )
+    with pytest.warns(UserWarning, match=message):
+        result = ts.run(bursts(), **COMMON)
+    assert (result.status == 2).all()
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_the_command_fails(tmp_path, capsys, quiet):
+    path, out = tmp_path / "m.toml", tmp_path / "a.h5"
+    bursts().write(path)
+    run = ["run", str(path), "-n", "6", "--t-end", "1", "--seed", "1", "--device", "cpu", *quiet,
+           "-o", str(out)]  # fmt: skip
+    assert main(run) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err[-1].startswith(f"tauslab: {out}: no trajectory is valid: 6 ended by overflow; ")
+    assert ts.open(out).complete
+
+
+def test_points_without_a_valid_trajectory_are_named(tmp_path, capsys):
+    sweep = {"k": [0.0, 50.0, 60.0]}
+    message = r"at 2 of 3 points \(point 1: k = 50, point 2: k = 60\): 12 ended by overflow"
+    with pytest.warns(UserWarning, match=message):
+        ts.run(bursts(), **COMMON, sweep=sweep)
+    path = tmp_path / "m.toml"
+    bursts().write(path)
+    run = ["run", str(path), "-n", "6", "--t-end", "1", "--seed", "1", "--device", "cpu", "--quiet",
+           "--sweep", "k=list:0,50,60", "-o", str(tmp_path / "a.h5")]  # fmt: skip
+    assert main(run) == 0
+    assert "tauslab: warning: " in (err := capsys.readouterr().err)
+    assert "point 1: k = 50" in err
+
+
+def test_one_valid_trajectory_is_enough():
+    """No warning, which would fail this test: the status tells of the others."""
+    net = bursts()
+    result = ts.run(net, **{**COMMON, "set": {"k": np.array([0.0, 50, 50, 50, 50, 50])}})
+    assert np.count_nonzero(result.status <= 1) == 1
+
+
+def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():
+    net = ts.Network("turnover")
+    net.add_species("X", 100)
+    net.add_reaction("-> X", rate=100.0)
+    net.add_reaction("X ->", rate=2.0)
+    with pytest.warns(UserWarning, match=r"6 ended by step_limit; raise --max-steps"):
+        ts.run(net, **COMMON, max_steps=3)
+    options = {**COMMON, "n": 1, "method": "ode", "max_steps": 1}
+    with pytest.warns(UserWarning, match=r"may be stiff: --ode-solver rosenbrock"):
+        ts.run(net, **options, rtol=1e-12)
