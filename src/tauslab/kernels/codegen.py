@@ -203,9 +203,10 @@ class _LawWriter:
         written = self._sizes[id(law)]
         if written <= _WRITTEN_OUT:
             return False
-        parts = self._distinct(law)
-        once = sum(self._sizes[id(p)] if id(p) in self._names else 1 for p in parts)
-        return written > 4 * once
+        once = parts_first(
+            law, lambda part: arguments_of(part) if self._sizes[id(part)] > 1 else ()
+        )
+        return written > 4 * len(once)
 
     def read(self, law: Law) -> tuple[str, str]:
         """Statements, and the expression that uses what they define.

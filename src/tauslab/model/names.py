@@ -69,3 +69,8 @@ def brief(text: str, most: int = 80) -> str:
     "'XXXXXXXX...'"
     """
     return repr(text if len(text) <= most else f"{text[:most]}...")
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """A text without quotes for a message: cut where it is long, control characters escaped."""
+    return repr(text if len(text) <= most else f"{text[:most]}...")[1:-1]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tauslab.model.errors import ModelError
+from tauslab.model.names import one_line
 
 _LINE = re.compile(r"line (\d+), column \d+")
 _KINDS: Mapping[type, str] = {
@@ -39,7 +40,7 @@ class Naming:
     """Puts the table and key before the message of a `ModelError` raised inside."""
 
     def __init__(self, where: str) -> None:
-        self._where = where
+        self._where = one_line(where)  # a key may be any text
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
