@@ -36,7 +36,7 @@ ALLOWED = (0, 1, 2, 75)
 TRACEBACK, HANG = "traceback", "hang"
 _MARK = "Traceback (most recent call last)"
 _CRASHED = 70  # exit code of a child whose act raised
-_CLOCK = 4  # seconds on the clock for each of the processor
+_CLOCK = 10  # seconds on the clock for each of the processor
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)(?:,)? in (\S+)')
 _OURS = re.compile(r"(?:src/)?(tauslab/\S+|scripts/(?!fuzz_children)\S+)\Z")
@@ -47,7 +47,7 @@ class Limits:
     """What a case may take: seconds, bytes of memory beside what the parent has, bytes of a file.
 
     A case is a hang if it takes more than `seconds` of the processor, so that a busy machine makes
-    no hangs, or four times that on the clock.
+    no hangs, or ten times that on the clock.
     """
 
     seconds: float = 30.0
