@@ -18,7 +18,10 @@ Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme
 [`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; `--mpi-hint` is `mpi_hints`,
 a dictionary. `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
 [`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
-_OTHER_NAMES = {"mpi_hint": "mpi_hints", "max_time": None, "molecules": None}
+_OTHER_NAMES = {
+    "mpi_hint": "mpi_hints", "max_time": None, "molecules": None,
+    "dask_tls_ca": None, "dask_tls_cert": None, "dask_tls_key": None,  # a client has its own
+}  # fmt: skip
 _FUNCTIONS: Mapping[str, Callable[..., object]] = {"run": run_ensemble, "rdme": run_on_lattice}
 _PAGES = {
     "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
