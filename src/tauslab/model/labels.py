@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.host_memory import require_memory
+from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice import Lattice
 from tauslab.model.shapes import Grid
 
@@ -29,6 +29,7 @@ _LIBRARIES = {
 }
 _LARGEST = 2.0**53  # of labels stored as doubles
 _MOST_SAID = 200  # characters
+_MOST_RATIO, _SMALL = 20_000, 16 << 20  # of what is compressed; bytes that any file may hold
 _SUFFIXES = (".npy", *_LIBRARIES)
 _UNITS = {
     "nm": 1e-9, "um": 1e-6, "\\u00B5m": 1e-6, "\u00b5m": 1e-6, "\u03bcm": 1e-6,
@@ -138,6 +139,8 @@ def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
             first = file.series[0]
             size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
             require_memory(size, f"{path}: {list(first.shape)}")
+            if size > _MOST_RATIO * path.stat().st_size + _SMALL:
+                raise ValueError(f"its header tells of {in_bytes(size)}, which cannot be in it")
         return np.asarray(library.imread(path))
     if library.__name__ == "zarr":
         opened = library.open(str(path), mode="r")

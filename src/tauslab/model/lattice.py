@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.model.equations import parse_equation
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Expression, as_expression
+from tauslab.model.expression import Expression
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice_parts import (
     ANY,
@@ -38,6 +38,7 @@ from tauslab.model.lattice_parts import (
     as_shape,
     as_spacing,
     as_substeps,
+    as_tree,
     as_volume,
     check_name,
     face_names,
@@ -107,9 +108,10 @@ class Lattice:
         self.shape = as_shape(shape)
         self.spacing = as_spacing(spacing)
         self.step = None if step is None else positive(step, "step", "seconds")
-        if isinstance(slots, bool) or slots not in SLOTS:
+        whole = isinstance(slots, int | np.integer) and not isinstance(slots, bool)
+        if not whole or slots not in SLOTS:
             allowed = ", ".join(map(str, SLOTS))
-            raise ModelError(f"slots = {slots}: a site holds {allowed} particles")
+            raise ModelError(f"slots = {short(slots)}: a site holds {allowed} particles")
         self.slots = int(slots)
         self.reaction_substeps = as_substeps(reaction_substeps)
         self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
@@ -175,7 +177,7 @@ class Lattice:
     def add_parameter(self, name: str, value: Value) -> None:
         """Add a parameter; `value` may be an expression of other parameters."""
         check_name(name, "parameter", self.parameters)
-        self.parameters[name] = as_expression(value)
+        self.parameters[name] = as_tree(value, f"parameter {name}")
 
     def add_diffusion(
         self,
@@ -211,7 +213,7 @@ class Lattice:
             pairs = [(within, within)]
         elif between is not None:
             pairs = [(between[0], between[1]), (between[1], between[0])]
-        tree = as_expression(coefficient)
+        tree = as_tree(coefficient, "diffusion: coefficient")
         for name in [species] if isinstance(species, str) else species:
             self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
 
@@ -269,7 +271,7 @@ class Lattice:
             volume = None
         chosen = () if site_types is None else as_names(site_types)
         self.reactions.append(
-            SiteReaction(name, reactants, products, as_expression(rate), volume, chosen)
+            SiteReaction(name, reactants, products, as_tree(rate, f"{where}: rate"), volume, chosen)
         )
         self._reaction_names.add(name)
 
@@ -311,8 +313,10 @@ class Lattice:
             Placement(
                 species,
                 site_type or types[0],
-                None if count is None else as_expression(count),
-                None if concentration is None else as_expression(concentration),
+                None if count is None else as_tree(count, f"place {species}: count"),
+                None
+                if concentration is None
+                else as_tree(concentration, f"place {species}: concentration"),
             )
         )
 
@@ -341,7 +345,10 @@ class Lattice:
                 f"face {chosen[0]}: concentrations = {short(concentrations)}: numbers by species "
                 "are expected"
             )
-        held = {name: as_expression(value) for name, value in (concentrations or {}).items()}
+        held = {
+            name: as_tree(value, f"face {chosen[0]}: concentration of {name}")
+            for name, value in (concentrations or {}).items()
+        }
         if held and kind != "held":
             raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")
         for face in chosen:

@@ -19,7 +19,7 @@ from tauslab.model.errors import ModelError
 from tauslab.model.hdf5_text import put_attributes, put_text
 from tauslab.model.lattice import Lattice
 from tauslab.model.lattice_canonical import lattice_canonical_text
-from tauslab.model.lattice_parts import as_positions
+from tauslab.model.lattice_parts import as_label, as_positions
 from tauslab.model.lattice_toml import Stored, read_lattice_text
 from tauslab.model.seals import require_undamaged
 from tauslab.model.site_map import FileSites
@@ -120,7 +120,7 @@ def _read(path: Path, group: Any) -> Lattice:
     if lattice.shape != sites.shape:
         raise ModelError(f"{path}: sites are {list(sites.shape)}, the model {list(lattice.shape)}")
     name = _dataset(path, group, "source").attrs["name"]
-    lattice.source_path = Path(name.decode() if isinstance(name, bytes) else str(name))
+    lattice.source_path = Path(as_label(name.decode() if isinstance(name, bytes) else name, "name"))
     lattice.source_text = _text(path, group, "source")
     lattice.name = lattice.source_path.stem
     return lattice
@@ -162,4 +162,9 @@ def _dataset(path: Path, group: Any, name: str) -> Any:
 
 def _text(path: Path, group: Any, name: str) -> str:
     value = _dataset(path, group, name)[()]
-    return value.decode() if isinstance(value, bytes) else str(value)
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ModelError(f"{path}: /{GROUP}/{name} is not UTF-8") from None
+    return text

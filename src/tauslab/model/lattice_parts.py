@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Expression, symbols
+from tauslab.model.expression import Expression, as_expression, symbols
 from tauslab.model.host_math import evaluate
 
 AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
@@ -211,6 +211,18 @@ def as_volume(value: str | float | None, where: str) -> str | float | None:
     if value is None or isinstance(value, str):
         return value
     return positive(value, where, "m^3")
+
+
+def as_tree(value: Value, where: str) -> Expression:
+    """A number or the text of an expression, as a tree."""
+    try:
+        return as_expression(value)
+    except ModelError:
+        raise
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(
+            f"{where} = {short(value)}: a number or an expression is expected"
+        ) from None
 
 
 def as_label(name: str, what: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.ode import OdeSettings
 from tauslab.model import readers
 from tauslab.model.errors import ConfigError
 from tauslab.model.network import Network
@@ -94,14 +95,8 @@ def build(  # noqa: PLR0913 - as the command has
         unknown=_listed("unknown", unknown),
         ranges=_by_name("ranges", ranges),
         samples=samples,
-        integration=integration(
-            "ode",
-            "dopri5",
-            solver=ode_solver,
-            substeps=substeps,
-            rtol=rtol,
-            atol=atol,
-            precision=precision,
+        integration=_integration(
+            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
         ),
         intervals=every,
         own_intervals=own,
@@ -228,6 +223,18 @@ def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ConfigError(f"{name} = {texts!r}: a list of names is expected")
     return tuple(texts)
+
+
+def _integration(**given: Any) -> OdeSettings:
+    try:
+        return integration("ode", "dopri5", **given)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        told = ", ".join(
+            f"{name} = {value!r}" for name, value in given.items() if value is not None
+        )
+        raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
 
 
 def _path(output: str | os.PathLike[str]) -> Path:
