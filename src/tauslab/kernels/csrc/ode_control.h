@@ -94,7 +94,7 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
         if (!(good && last && next < method.step)) method.step = next;
         if (good && last) return ODE_DONE;
         if (good) t += h;
-        if (!(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
+        if (!good && !(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
     }
 }
 
