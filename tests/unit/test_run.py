@@ -225,7 +225,7 @@ def test_sbml_with_rules_and_hill_terms(device, tmp_path):
     with h5py.File(path) as file:
         assert file["counts"].shape == (20, 6, len(file["species"]))
         assert (file["counts"][()] >= 0).all()
-        assert file.attrs["format"] == "tauslab"
+        assert file.attrs["format"] == b"tauslab"
         assert file["model/source"][()].startswith(b"<?xml")
         assert file["counts"].dims[1].keys() == ["time"]
 
