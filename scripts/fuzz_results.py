@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from unittest import mock
 
 import h5py
 import numpy as np
-from fuzz_children import Limits, Tally, dice_of, in_children
+from fuzz_children import Ending, Limits, Tally, dice_of, in_children
 
 import tauslab
 from tauslab.model.errors import ConfigError, TauslabError
@@ -496,6 +496,12 @@ _MORE: dict[str, Callable[[Path, str, Path, Compare], None]] = {
 }  # fmt: skip
 
 
+def _until_interrupted(endings: Iterable[tuple[Any, Ending]]) -> Iterator[tuple[Any, Ending]]:
+    """The endings up to Ctrl-C, so that what was found is told."""
+    with contextlib.suppress(KeyboardInterrupt):
+        yield from endings
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -524,7 +530,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         numbers = range(options.first, options.first + options.cases)
         cases = ((kinds[number % len(kinds)], number) for number in numbers)
-        for case, ending in in_children(cases, act, jobs=options.jobs, limits=Limits(30.0)):
+        endings = in_children(cases, act, jobs=options.jobs, limits=Limits(30.0))
+        for case, ending in _until_interrupted(endings):
             tally.add(f"{case[1]} ({re.sub(r'[^ -~]', '?', ending.said.partition(chr(10))[0])})",
                       ending)  # fmt: skip
             if ending.how == str(WRONG):
