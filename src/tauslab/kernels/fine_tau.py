@@ -26,7 +26,7 @@ _CONTROL_WORDS = 32  # room for Control of csrc/fine_tau.cc
 
 
 class FineTau(ExactSsa):
-    """Explicit tau-leaping, one trajectory over as much of a GPU as its network fills.
+    """Tau-leaping of second order, one trajectory over as much of a GPU as its network fills.
 
     The steps are those of `tauslab.kernels.tau_leap.TauLeap` (Cao, Gillespie & Petzold 2006), but
     the network is read from tables, and the threads of several blocks share out its reactions and

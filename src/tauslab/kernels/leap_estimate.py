@@ -1,8 +1,9 @@
 """How far leaps would reach from given states, computed on the host.
 
 The quantities are those of `tauslab.kernels.leap_codegen`: propensities, critical reactions and
-the step limit, whose formula is `bound` of csrc/leaps.h. Every operation is one that IEEE 754 fixes, in a
-fixed order, or portable (`tauslab.model.array_math`): the numbers are the same on every machine.
+the step limit, whose formula is `bound` of csrc/leaps.h. Every operation is one that IEEE 754
+fixes, in a fixed order, or portable (`tauslab.model.array_math`): the numbers are the same on every
+machine.
 """
 
 from __future__ import annotations
