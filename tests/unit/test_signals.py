@@ -102,11 +102,23 @@ def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
 
 
 def test_while_the_model_is_read(tmp_path):
-    """A pipe that nobody writes to stands for a file that takes long."""
-    os.mkfifo(tmp_path / "slow.toml")
-    process = started(["slow.toml", "--t-end", "1"], tmp_path)
-    with (tmp_path / "slow.toml").open("w"):  # which waits until somebody reads
-        code, said, took = ended(process, signal.SIGTERM)
+    """A reader that sleeps stands for a file that takes long."""
+    program = (
+        "import sys, time\n"
+        "from tauslab.runner import commands\n"
+        "from tauslab.runner.cli import main\n"
+        "def read(*_):\n"
+        "    print('reading', flush=True)\n"
+        "    time.sleep(60)\n"
+        "commands.read_telling = read\n"
+        "sys.exit(main(['run', 'slow.toml', '--t-end', '1']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    read_until(process.stdout, "reading")
+    code, said, took = ended(process, signal.SIGTERM)
     assert (code, took < WITHIN) == (75, True), said
     assert "stopped on request before the run had begun" in said
     assert not list(tmp_path.glob("*.h5*"))
