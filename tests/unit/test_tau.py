@@ -143,7 +143,8 @@ def test_a_count_that_passes_its_limit_ends_its_trajectory_alone(leap):
 
 
 def test_step_limit(leap):
-    result = leap(chain(), n=5, times=[0.0, 5.0], max_steps=3)
+    with pytest.warns(UserWarning, match="no trajectory is valid: 5 ended by step_limit"):
+        result = leap(chain(), n=5, times=[0.0, 5.0], max_steps=3)
     assert (result.status == 3).all()
 
 
