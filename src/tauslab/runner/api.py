@@ -271,8 +271,8 @@ def run_ensemble(  # noqa: PLR0913 - the options of the command line, by keyword
     sbatch
         Of ``slurm``: options for the workers' jobs, such as ``"--partition=gpu --gpus=1"``.
     dask_tls
-        Of ``dask``: files of the certificate authority, of a certificate and of its key, for messages in
-        TLS.
+        Of ``dask``: files of the certificate authority, of a certificate and of its key, for
+        messages in TLS.
     output
         Result file (HDF5); without one the result stays in memory, on every rank.
     overwrite, resume
