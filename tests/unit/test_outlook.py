@@ -12,6 +12,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.runner import outlook
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.job import PYTHON_COMMAND, Options
+from tauslab.runner.method_choice import expected_gain
 from tauslab.runner.mpi import SerialCommunicator
 from tauslab.runner.outlook import Outlook, outlook_of, sentence, tell_of_long_run
 from tauslab.runner.progress import Progress
@@ -119,3 +120,11 @@ def test_progress_before_the_first_trajectory_ends():
     now[0] += 10.0
     progress.update(10, 4 * 10**8)
     assert "10/1000 trajectories (1 %), 0.5 trajectories/s, 20M events/s" in log.getvalue()
+
+
+def test_a_model_whose_events_change_nothing(cpu):
+    """Leaps would cost nothing at all."""
+    net = ts.Network("idle")
+    net.add_species("X", 1)
+    net.add_reaction("X -> X", rate=1e9)
+    assert expected_gain(task_of(net), cpu) is not None

@@ -139,8 +139,9 @@ def _judged(task: Task, backend: Backend, leaped: Counted) -> Choice:
     if not task.species:
         return Choice("ssa", "no species is recorded by which the error of leaps could be judged")
     total = task.options.total
-    exact = leaped.events / leaped.covered / leaped.trajectories  # of one trajectory, in events
-    leaps = (leaped.leaping or 0.0) / leaped.covered / leaped.trajectories
+    # Of one trajectory, in events. Where none got to its end it takes twice as much, or more.
+    ended = max(leaped.covered, 0.5) * leaped.trajectories
+    exact, leaps = leaped.events / ended, (leaped.leaping or 0.0) / ended
     spare = total * (exact / GAIN - leaps)  # what the pilot may cost
     # Half of epsilon, and twice the samples, make about twice the leaps.
     n = next((n for n in (MANY, FEW) if 3 * n * leaps <= _PILOT_PART * spare), 0)
@@ -166,7 +167,7 @@ def expected_gain(task: Task, backend: Backend) -> float | None:
     pilot = _exact_pilot(task, backend)
     if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
         return None
-    return pilot.events / pilot.leaping
+    return pilot.events / max(pilot.leaping, 1.0)
 
 
 def outlook(network: Network) -> list[str]:
