@@ -112,7 +112,8 @@ def simulate(
 
 def enough(noise: float, least: int, args: argparse.Namespace) -> int:
     """Trajectories by which sampling leaves no larger error of the mean than `--sampling`."""
-    return max(least, math.ceil((noise / args.sampling) ** 2))
+    needed: float = (noise / args.sampling) ** 2
+    return max(least, math.ceil(needed))
 
 
 def errors_of_moments(values: FloatArray) -> tuple[float, float]:
