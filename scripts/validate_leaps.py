@@ -41,6 +41,7 @@ DEFAULT = 0.03
 MEAN_TARGET, DEVIATION_TARGET = 0.01, 0.03
 MANY_EVENTS = 1e5
 DENSE = 101
+TIMED_EVENTS = 1e7
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def simulate(
 
 def enough(noise: float, least: int, args: argparse.Namespace) -> int:
     """Trajectories by which sampling leaves no larger error of the mean than `--sampling`."""
-    return max(least, math.ceil((noise / args.sampling) ** 2))
+    needed: float = (noise / args.sampling) ** 2
+    return max(least, math.ceil(needed))
 
 
 def errors_of_moments(values: FloatArray) -> tuple[float, float]:
@@ -147,6 +149,9 @@ def row_of(label: str, case: Case, method: str, samples: int, epsilon: float, fo
 def measure(case: Case, args: argparse.Namespace) -> list[Row]:
     """All rows of a model."""
     exact = simulate(case, "ssa", DEFAULT, 1, args.timed, args, seed=3)
+    if exact.events * args.timed < TIMED_EVENTS:  # what a run takes in any case would count
+        more = min(20_000, math.ceil(TIMED_EVENTS / exact.events))
+        exact = simulate(case, "ssa", DEFAULT, 1, more, args, seed=3)
     if case.law is None:
         known = exact.values
         n = enough(known.std(ddof=1) / known.mean(), args.exact, args)
