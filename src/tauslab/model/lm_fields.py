@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.errors import ModelError
-from tauslab.model.lattice_parts import VOLUMES
+from tauslab.model.lattice_parts import MOST_SPECIES, VOLUMES
 
 _VERSIONS = (2, 3, 4)
 _MARK = b"LMH5"
@@ -49,7 +49,12 @@ def species_names(
 ) -> list[str]:
     """Names of the species, as pyLM and jLM write them, or as older files have them."""
     if "Parameters/SpeciesNames" in file:
-        given = [text(v) for v in file["Parameters/SpeciesNames"][...].ravel()]
+        names = file["Parameters/SpeciesNames"]
+        if names.size > MOST_SPECIES:
+            raise ModelError(
+                f"SpeciesNames is {list(names.shape)}; at most {MOST_SPECIES} are read"
+            )
+        given = [text(v) for v in names[...].ravel()]
     else:
         given = listed(parameters.get("speciesNames", ""))
     return usable_names(given, count, "species", notes)
