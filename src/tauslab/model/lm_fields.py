@@ -62,6 +62,8 @@ def species_names(
 
 def usable_names(given: Sequence[str], count: int, what: str, notes: list[str]) -> list[str]:
     """Names that a model may use, in place of those in the file; `what` is species or type."""
+    if not 0 <= count <= MOST_SPECIES:
+        raise ModelError(f"{count} {what}: 0 to {MOST_SPECIES} are allowed")
     if len(given) != count:
         names = [f"{what}{i}" for i in range(count)]
         trouble = "no names" if not given else f"{len(given)} names"
