@@ -340,6 +340,7 @@ class Lattice:
             particles hop across it; the first type by default.
         """
         chosen = face_names(faces)
+        kind = as_face_kind(kind, f"face {chosen[0]}")
         if concentrations is not None and not isinstance(concentrations, Mapping):
             raise ModelError(
                 f"face {chosen[0]}: concentrations = {short(concentrations)}: numbers by species "

@@ -130,7 +130,7 @@ class Boundary:
 
 def as_face_kind(kind: str, where: str) -> FaceKind:
     """`kind` if it is one of `FACE_KINDS`; a `ModelError` otherwise."""
-    if kind not in FACE_KINDS:
+    if not isinstance(kind, str) or kind not in FACE_KINDS:
         raise ModelError(
             f"{where}: {kind!r} is not a boundary; boundaries: {', '.join(FACE_KINDS)}"
         )
@@ -262,7 +262,7 @@ def face_names(faces: Names) -> list[str]:
     """Faces by name; ``z``, ``y`` or ``x`` for both of an axis."""
     chosen: list[str] = []
     for name in as_names(faces):
-        if name not in FACES and name not in ("z", "y", "x"):
+        if not isinstance(name, str) or (name not in FACES and name not in ("z", "y", "x")):
             raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
         chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
     return chosen

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.lattice_parts import VOLUMES
+from tauslab.model.lattice_parts import MOST_SPECIES, VOLUMES
 
 LARGEST = 2**31 - 1  # of whole numbers
 MOST_NAMES = 1_000_000  # that are made up
@@ -52,7 +52,12 @@ def species_names(
 ) -> list[str]:
     """Names of the species, as pyLM and jLM write them, or as older files have them."""
     if "Parameters/SpeciesNames" in file:
-        given = [text(v) for v in file["Parameters/SpeciesNames"][...].ravel()]
+        names = file["Parameters/SpeciesNames"]
+        if names.size > MOST_SPECIES:
+            raise ModelError(
+                f"SpeciesNames is {list(names.shape)}; at most {MOST_SPECIES} are read"
+            )
+        given = [text(v) for v in names[...].ravel()]
     else:
         given = listed(parameters.get("speciesNames", ""))
     return usable_names(given, count, "species", notes)
@@ -60,6 +65,8 @@ def species_names(
 
 def usable_names(given: Sequence[str], count: int, what: str, notes: list[str]) -> list[str]:
     """Names that a model may use, in place of those in the file; `what` is species or type."""
+    if not 0 <= count <= MOST_SPECIES:
+        raise ModelError(f"{count} {what}: 0 to {MOST_SPECIES} are allowed")
     if len(given) != count:
         if count > MOST_NAMES:
             raise ModelError(f"{len(given)} names for {count} {what}")
