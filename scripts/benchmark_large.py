@@ -29,6 +29,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
@@ -81,6 +82,7 @@ class Row:
 def run(work: Work, device: str) -> ts.Result:
     """One run of a network, recording next to nothing."""
     network = work.network()
+    warnings.filterwarnings("ignore", ".*ended by step_limit")  # by which the work is measured out
     return ts.run(
         network,
         n=work.trajectories,

@@ -114,7 +114,8 @@ class Sources:
         self.folder = folder
         small = [path for path in EXAMPLES.glob("*.toml") if path.stat().st_size < 20_000]
         self.texts = [box(shape) for shape in SHAPES]
-        self.texts += [p.read_text("utf-8") for p in sorted(small) if "[lattice]" in p.read_text()]
+        texts = [path.read_text(encoding="utf-8") for path in sorted(small)]
+        self.texts += [text for text in texts if "[lattice]" in text]
         self.labels = _label_files(folder)
         self.models = [_written(folder / f"{shape}.h5", shape) for shape in ("box", "sphere")]
         self.lm = sorted((DATA / "lm").glob("*.lm"))

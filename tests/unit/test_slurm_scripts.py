@@ -138,8 +138,8 @@ def test_a_script_needs_a_place_of_its_own(tmp_path, capsys):
         (tmp_path / "none" / "job.sbatch", "the folder .* does not exist"),
         (tmp_path, "is a folder"),
         (tmp_path / "notes.txt", "is no batch script, so it is not replaced"),
-        (tmp_path / "dangling", "is a link to nothing"),
-        (Path("/dev/null"), "is no plain file"),
+        (tmp_path / "dangling", "is a link to something that is not there"),
+        (Path("/dev/null"), "is a device"),
     ):
         assert main(["slurm", "-o", str(path), "--overwrite", "--", "run", "m.xml"]) == 2
         said = capsys.readouterr().err

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.kernels.ode import Ode
+from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
 from tauslab.runner.dbn_intervals import edges_of
 from tauslab.runner.dbn_job import PILOT, DbnOptions
@@ -19,8 +20,8 @@ from tauslab.runner.dbn_network import DynamicNetwork, FloatArray
 from tauslab.runner.dbn_parts import gathered, next_attempt, parts_of, remove_parts
 from tauslab.runner.dbn_task import DbnTask
 from tauslab.runner.mpi import Communicator
+from tauslab.runner.output.checking.opening import known_attributes, open_hdf5
 from tauslab.runner.output.collective import on_root
-from tauslab.runner.output.resume import existing_attribute
 from tauslab.runner.output.targets import require_place
 
 BlockArray = npt.NDArray[np.bool_]
@@ -38,8 +39,12 @@ def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int
 
 
 def _stored_seed(path: Path) -> int | None:
-    files = [path, *parts_of(path)]
-    return next((existing_attribute(file, "seed") for file in files if file.exists()), None)
+    for one in (path, *parts_of(path)):
+        if one.exists():
+            with reading(one, ConfigError), open_hdf5(one, ConfigError) as file:
+                seed = known_attributes(one, file, ConfigError).get("seed")
+            return None if seed is None else int(seed)
+    return None
 
 
 @dataclass(frozen=True)
