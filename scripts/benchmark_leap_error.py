@@ -101,7 +101,8 @@ def by_source(args: argparse.Namespace) -> list[dict[str, Any]]:
     command = [sys.executable, __file__, "--rows", "--device", args.device, "-n", str(args.n)]
     command += ["--repeat", str(args.repeat), "--least", str(args.least)]
     command += ["--epsilons", json.dumps(list(args.epsilons)), "--models", args.models]
-    environment = {**os.environ, "PYTHONPATH": str(args.source)}
+    packages = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": f"{args.source}:{packages}"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return rows

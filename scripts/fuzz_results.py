@@ -278,7 +278,8 @@ def _attribute(file: h5py.File, name: str, groups: list[str], dice: random.Rando
     if isinstance(value, str) and dice.random() < 0.5:
         target.attrs[key] = np.bytes_(value.encode("utf-8", "surrogateescape"))
     elif isinstance(target.attrs[key], np.integer) and isinstance(value, int):
-        target.attrs.modify(key, value)
+        kind = np.iinfo(target.attrs[key].dtype)
+        target.attrs.modify(key, min(max(value, int(kind.min)), int(kind.max)))
     else:
         target.attrs[key] = value
     return f"{key} = {str(value)[:40]!r}"

@@ -324,7 +324,8 @@ def by_other_source(args: argparse.Namespace) -> int:
         for previous, a in zip(sys.argv, sys.argv[1:], strict=False)
         if not a.startswith("--source") and previous != "--source"
     ]
-    environment = {**os.environ, "PYTHONPATH": str(args.source)}
+    packages = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": f"{args.source}:{packages}"}
     return subprocess.call([sys.executable, __file__, *kept], env=environment)
 
 

@@ -163,7 +163,9 @@ def _profile(result: Result) -> list[str]:
     columns = {name: result.data[f"profile/{name}"] for name in names}
     devices = texts(columns.pop("device")) if "device" in columns else ()
     layouts = texts(columns.pop("layout")) if "layout" in columns else ("",) * len(devices)
-    values = {name: np.asarray(column[()]) for name, column in columns.items()}
+    values = {name: np.atleast_1d(column[()]) for name, column in columns.items()}
+    if {len(layouts), *(len(column) for column in values.values())} != {len(devices)}:
+        return []  # of an unfinished run, whose profile nobody vouches for
     return [
         f"rank {rank} on {device}: {', '.join(_spent(name, v[rank]) for name, v in values.items())}"
         f"{layouts[rank] and f'; layout {layouts[rank]}'}"

@@ -59,12 +59,27 @@ def spoil_foreign(part, other):
     shutil.copy(other, part)
 
 
+def spoil_shape(part, other):
+    with h5py.File(part, "r+") as file:
+        values = file["status"][()]
+        del file["status"]
+        file["status"] = values[:1]
+
+
+def spoil_link(part, other):
+    with h5py.File(part, "r+") as file:
+        del file["status"]
+        file["status"] = h5py.ExternalLink(str(other), "status")
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (spoil_missing, r"one of them, a\.h5\.parts/r0001-000\.h5, is missing"),
         (spoil_cut, r"one of them, a\.h5\.parts/r0001-000\.h5, cannot be opened"),
         (spoil_foreign, r"one of them, a\.h5\.parts/r0001-000\.h5, belongs to another run"),
+        (spoil_shape, r"/status in a\.h5\.parts/r0001-000\.h5 is not what it shows of it"),
+        (spoil_link, r"/status in a\.h5\.parts/r0001-000\.h5 is not what it shows of it"),
     ],
 )
 def test_a_bad_part_is_noticed(job, tmp_path, spoil, message):

@@ -50,6 +50,10 @@ class Location:
             return
         per_group = -(-self.group_bytes // self.chunk_bytes)
         first, last = (self._chunk(byte, per_group) for byte in (start, start + n_bytes - 1))
+        if last >= len(self.offsets):
+            raise OutputError(
+                "the file is damaged: a dataset is too small for what is written to it"
+            )
         chunks = np.arange(first, last + 1)
         group = chunks // per_group * self.group_bytes
         begin = group + chunks % per_group * self.chunk_bytes

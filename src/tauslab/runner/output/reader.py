@@ -190,14 +190,34 @@ def allow_parts(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+Shape = tuple[int, ...]
+
+
+def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) -> bool:
+    """Whether a dataset of a part has the shape and type with which it is shown, and own data."""
+    import h5py
+
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        return False
+    found = file[name]
+    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+        return False
+    return (found.shape, found.dtype) == shown
+
+
 def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile) -> None:
-    """Every file behind a virtual dataset must be there, readable, whole and of the same run."""
-    parts: set[str] = set()
+    """Every file behind a virtual dataset must be there, whole, of the same run, and as shown.
+
+    HDF5 itself crashes where a dataset that is shown has another shape than when it was.
+    """
+    parts: dict[str, dict[str, tuple[Shape, np.dtype[Any]]]] = {}
     run = sealed.attributes["run"]
     for name in data:
         dataset = file[name]
         if dataset.is_virtual:
-            parts.update(source.file_name for source in dataset.virtual_sources())
+            for source in dataset.virtual_sources():
+                shown = tuple(source.src_space.shape), dataset.dtype
+                parts.setdefault(source.file_name, {})[source.dset_name] = shown
     for part in sorted(parts):
         if _PART.fullmatch(part) is None:
             raise sealed.damaged(f"it shows data of {part!r}, which is no part of it")
@@ -209,6 +229,7 @@ def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile
         try:
             with open_hdf5(where) as opened, ended_by_signals():
                 found = safe_attributes(opened).get("run")
+                other = [k for k, shown in parts[part].items() if not _is_shown(opened, k, shown)]
         except OSError as error:
             raise InputFileError(
                 f"{path} is spread over several files and one of them, {part}, "
@@ -219,3 +240,5 @@ def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile
                 f"{path} is spread over several files and one of them, {part}, "
                 "belongs to another run"
             )
+        if other:
+            raise sealed.damaged(f"/{other[0].strip('/')} in {part} is not what it shows of it")
