@@ -194,7 +194,7 @@ Shape = tuple[int, ...]
 
 
 def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) -> bool:
-    """Whether a dataset of a part has the shape and type with which it is shown, and own data."""
+    """Whether a dataset of a part has the rows and the type with which it is shown, and own data."""
     import h5py
 
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
@@ -202,7 +202,9 @@ def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) ->
     found = file[name]
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         return False
-    return (found.shape, found.dtype) == shown
+    (rows, *row), dtype = shown
+    # Of the last rows of a part some may be shown in no view.
+    return (list(found.shape[1:]), found.dtype) == (row, dtype) and found.shape[0] >= rows
 
 
 def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile) -> None:
