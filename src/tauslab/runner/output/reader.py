@@ -194,7 +194,7 @@ Shape = tuple[int, ...]
 
 
 def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) -> bool:
-    """Whether a dataset of a part has the rows and the type with which it is shown, and own data."""
+    """Whether a dataset of a part has the rows and the type that are shown, and its own data."""
     import h5py
 
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
