@@ -192,7 +192,7 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
     assert registers <= 128
     assert stack <= 24 * (len(network.species) + len(network.reactions))
-    assert stores + loads <= 320 * len(network.reactions)
+    assert stores + loads <= 340 * len(network.reactions)
 
 
 def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str, str]:

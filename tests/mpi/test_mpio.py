@@ -81,21 +81,6 @@ def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, vic
     assert digests(path) == digests(tmp_path / "one.h5")
 
 
-def test_what_an_earlier_version_began_is_completed(mpirun, parallel_h5py, tmp_path):
-    """Its file has no place for a column of /profile that came later."""
-    path = tmp_path / "a.h5"
-    common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
-    child = [ROOT / "scripts" / "fault_child.py", "kill", 9, 1]
-    broken = [*child, *common, "--writer", "mpio", "-o", path]
-    assert mpirun(3, broken, env=parallel_h5py, check=False, timeout=60).returncode != 0
-    with h5py.File(path, "r+") as file:
-        del file["profile/layout"]
-    mpirun(2, [*TAUSLAB, *common, "--resume", "--writer", "mpio", "-o", path],
-           env=parallel_h5py)  # fmt: skip
-    mpirun(1, [*TAUSLAB, *common, "-o", tmp_path / "one.h5"])
-    assert digests(path) == digests(tmp_path / "one.h5")
-
-
 def test_results_grow_with_this_writer(mpirun, parallel_h5py, tmp_path):
     path, common = tmp_path / "a.h5", [*TAUSLAB, *RUN, "--record", "trajectories,statistics"]
     mpirun(2, [*common, "-n", "60", "-o", path], env=parallel_h5py)

@@ -106,10 +106,10 @@ def test_rank_0_chooses_the_method_for_all(mpirun, tmp_path):
     model = tmp_path / "decay.toml"
     model.write_text('[species]\nA = 200000\n[[reactions]]\nequation = "A ->"\nrate = 1.0\n')
     run = ["-m", "tauslab", "run", model, "--t-end", "1", "--points", "3", "--seed", "5",
-           "-n", "40", "--device", "cpu", "--threads", "1"]  # fmt: skip
+           "-n", "1000", "--method", "auto", "--device", "cpu", "--threads", "1"]  # fmt: skip
     for ranks in (1, 3):
         done = mpirun(ranks, [*run, "-o", tmp_path / f"{ranks}.h5"])
-        assert done.stdout.count("method: tau (by leaping,") == 1, "one rank speaks for all"
+        assert done.stdout.count("method: tau (") == 1, "one rank speaks for all"
     assert digests(tmp_path / "3.h5") == digests(tmp_path / "1.h5")
 
 

@@ -203,7 +203,7 @@ def test_a_network_is_not_a_lattice(tmp_path):
         ('of = "in"\nneigh', 'of = "inn"\nneigh', r"number 2: .*'inn' is not a site type"),
         ("seed = 4", "seed = 4.5", r"number 3, seed: 4.5 where a whole number"),
         ("radius = 2e-9\n", "", r"number 3, radius: nothing where a number"),
-        ('kind = "held"', 'kind = "hold"', r"\[boundary\] x-: .*belong to a held face, not hold"),
+        ('kind = "held"', 'kind = "hold"', r"\[boundary\] x-: .*'hold' is not a boundary"),
         ("B = {conc", "B = {con", r"\[species\] B: unknown key"),
         ("species = [", "kinds = [", r"\[\[diffusion\]\] number 2: unknown key 'kinds'"),
         ('between = ["in", "out"]', 'between = ["in"]', "between: two site types"),

@@ -26,7 +26,7 @@ UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate consta
 
 SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
-SPACINGS = 1e-12, 1.0  # metres
+SPACINGS = 1e-12, 10.0  # metres
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
 _LONGEST_NAME = 1000
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types

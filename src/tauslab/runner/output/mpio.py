@@ -31,7 +31,7 @@ from tauslab.runner.output.parts import PartsOptions, PartsWriter, Start
 from tauslab.runner.output.resume import Existing
 from tauslab.runner.output.rows import CHECKSUMS, MARKS, block_checksums
 from tauslab.runner.output.schema import TEXT, file_specs, profile_contents, root_attributes
-from tauslab.runner.output.single import COMPLETE, remove_parts, require_all
+from tauslab.runner.output.single import COMPLETE, a_row_each, remove_parts, require_all
 from tauslab.runner.output.skeleton import build_file
 from tauslab.runner.output.sources import Source, distrust, marked_blocks, progress, read_source
 from tauslab.runner.output.statistics import statistics_contents
@@ -285,10 +285,8 @@ class MpioWriter(PartsWriter):
             if spec.dtype != TEXT and spec.allocated and spec.name not in self._names()
         ]
         file = RawFile(self._path, [*names, SEALS], self._disk)
-        # A file of an earlier attempt has a row for each of that attempt's ranks.
-        rows = file.locations["profile/rank"].group_bytes // 4
-        some = [*profile[:rows], *({} for _ in range(rows - len(profile)))]
-        contents = statistics_contents(layout, totals) | profile_contents(some)
+        contents = statistics_contents(layout, totals)
+        contents |= profile_contents(a_row_each(file, profile))
         for name, values in contents.items():
             file.write(name, 0, values)
         file.write(SEALS, 0, final_seals(self._path, contents))

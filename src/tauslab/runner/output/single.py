@@ -113,7 +113,9 @@ class SingleWriter:
             Some block was never written, or writing failed.
         """
         require_all(self._path, self._marked)
-        contents = statistics_contents(self._layout, totals) | profile_contents(profile[:1])
+        contents = statistics_contents(self._layout, totals) | profile_contents(
+            a_row_each(self._file, profile[:1])
+        )
         for name, values in contents.items():
             self._file.write(name, 0, values)
         self._file.write(SEALS, 0, final_seals(self._path, contents))
@@ -126,6 +128,14 @@ class SingleWriter:
     def abort(self) -> None:
         """Close; complete blocks stay for --resume."""
         self._file.close()
+
+
+def a_row_each(
+    file: RawFile, profile: list[dict[str, float | str]]
+) -> list[dict[str, float | str]]:
+    """As many rows as /profile has: those of an earlier attempt may have been more, or fewer."""
+    rows = file.locations["profile/rank"].group_bytes // 4
+    return [*profile[:rows], *({} for _ in range(rows - len(profile)))]
 
 
 def require_all(path: Path, marked: BoolArray) -> None:
