@@ -12,7 +12,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 def test_damaged_results_get_a_sentence_or_the_right_answer(tmp_path):
     """No traceback, no crash, no end that does not come, no wrong digest, mean, table or run."""
     command = [sys.executable, str(SCRIPTS / "fuzz_results.py"), "500", "--seed", "1"]
-    command += ["--share", "0.1"]
+    command += ["--share", "0.03"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 faults of 500" in done.stdout
