@@ -126,23 +126,7 @@ def _run(subparsers: Commands) -> None:
     run.add_argument("--points", type=count, metavar="K", help="sample times from 0 to T (101)")
     run.add_argument("--times", type=Path, metavar="FILE", help="sample times, one a line")
     run.add_argument("--seed", type=int, metavar="S", help="64 bits; drawn and stored by default")
-    run.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="value of a parameter or initial amount; @FILE: of many, one a line",
-    )
-    _add_molecules(run)
-    run.add_argument(
-        "--sweep",
-        action="append",
-        default=[],
-        metavar="NAME=FORM",
-        help="values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
-    )
-    run.add_argument("--design", metavar="KIND:N", help="N points in the ranges: sobol:N, lhs:N")
-    run.add_argument("--table", type=Path, metavar="FILE", help="a point per row, CSV or Parquet")
+    _values(run)
     run.add_argument("--species", metavar="A,B", help="record these only")
     run.add_argument("--record", metavar="WHAT", help=f"any of {_RECORD}")
     run.add_argument("--selector", choices=SELECTORS, help="how ssa finds the next reaction")
@@ -169,6 +153,27 @@ def _run(subparsers: Commands) -> None:
     )
     run.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _values(run: argparse.ArgumentParser) -> None:
+    """Values of parameters and initial amounts: one of each, or the points of a sweep."""
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a parameter or initial amount; @FILE: of many, one a line",
+    )
+    _add_molecules(run)
+    run.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="NAME=FORM",
+        help="values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+    )
+    run.add_argument("--design", metavar="KIND:N", help="N points in the ranges: sobol:N, lhs:N")
+    run.add_argument("--table", type=Path, metavar="FILE", help="a point per row, CSV or Parquet")
 
 
 def _add_molecules(command: argparse.ArgumentParser) -> None:
