@@ -119,7 +119,8 @@ class Ensemble:
         self._taken = 0
         self._lanes = lanes
         self._largest = min(lanes.room, lanes.smallest * 3 // 2 + 1)
-        self._free: queue.SimpleQueue[LaneLike | BaseException] = queue.SimpleQueue()
+        # Not a SimpleQueue: a signal that comes as its timeout ends has it wait for ever.
+        self._free: queue.Queue[LaneLike | BaseException] = queue.Queue()
         self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
         self._launched = self._n_lanes = 0
         self._delivering, self._given_up = threading.Lock(), False

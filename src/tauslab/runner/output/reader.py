@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import resource
@@ -202,9 +203,12 @@ def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) ->
     found = file[name]
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         return False
-    (rows, *row), dtype = shown
-    # Of the last rows of a part some may be shown in no view.
-    return (list(found.shape[1:]), found.dtype) == (row, dtype) and found.shape[0] >= rows
+    shape, dtype = shown
+    if found.dtype != dtype:
+        return False
+    # HDF5 keeps of a part's shape how many axes it has and how far what is shown reaches.
+    reaches = len(found.shape) == len(shape) and all(map(operator.ge, found.shape, shape))
+    return reaches or not shape
 
 
 def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile) -> None:
