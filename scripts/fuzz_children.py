@@ -3,7 +3,9 @@
 A case is anything that `act` takes; `act` returns an exit code, as the command line does.  Each
 child has a fresh folder to work in, a process group of its own, and limits.  What it says is kept,
 also what C libraries say, and where it was when its time was over.  A case is a *fault* if it ends
-by an exception, by a signal, with an exit code that is not allowed, or not at all.
+by an exception, by a signal, with an exit code that is not allowed, or not at all.  A run that was
+asked for more work than its time is sent SIGTERM then, and has to end as users are promised: with
+exit code 75, within seconds.
 
     for case, ending in in_children(range(1000), lambda number: command_line([...]), jobs=2):
         tally.add(f"number {case}", ending)
@@ -37,6 +39,7 @@ TRACEBACK, HANG = "traceback", "hang"
 _MARK = "Traceback (most recent call last)"
 _CRASHED = 70  # exit code of a child whose act raised
 _CLOCK = 10  # seconds on the clock for each of the processor
+_TO_STOP = 10  # seconds of the processor; a run that stops in order writes what it has
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)(?:,)? in (\S+)')
 _OURS = re.compile(r"(?:src/)?(tauslab/\S+|scripts/(?!fuzz_children)\S+)\Z")
@@ -47,7 +50,8 @@ class Limits:
     """What a case may take: seconds, bytes of memory beside what the parent has, bytes of a file.
 
     A case is a hang if it takes more than `seconds` of the processor, so that a busy machine makes
-    no hangs, or ten times that on the clock.
+    no hangs, and does not end `_TO_STOP` of them after a SIGTERM, or takes ten times that on the
+    clock.
     """
 
     seconds: float = 30.0
@@ -187,7 +191,11 @@ class _Child:
         said, out = (_tail(self._folder / name) for name in ("stderr", "stdout"))
         shutil.rmtree(self._folder, ignore_errors=True)
         code = os.waitstatus_to_exitcode(status)
-        if overdue or code == -signal.SIGXCPU or took > _CLOCK * self._limits.seconds:
+        if (
+            overdue
+            or code in (-signal.SIGTERM, -signal.SIGKILL)
+            or took > _CLOCK * self._limits.seconds
+        ):
             how = HANG
         elif code < 0:
             how = signal.Signals(-code).name
@@ -221,6 +229,8 @@ def _run_and_exit(act: Callable[[], int], folder: Path, limits: Limits) -> NoRet
         _limit(limits)
         sys.stdout, sys.stderr = _text_to(1), _text_to(2)
         faulthandler.enable(2)
+        # At the limit it tells where it is, and is then stopped as a user would stop it.
+        signal.signal(signal.SIGXCPU, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         faulthandler.register(signal.SIGXCPU, file=2, chain=True)
         faulthandler.dump_traceback_later(_CLOCK * limits.seconds, file=2)
         code = act()
@@ -246,5 +256,5 @@ def _limit(limits: Limits) -> None:
     seconds = max(1, round(limits.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_size, limits.file_size))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _TO_STOP))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -33,7 +33,7 @@ from tauslab.kernels.ssa import (
     philox_keys,
     stride_of,
 )
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, one_of
 
 SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 LAYOUTS = ("auto", "thread", "warps", "global")
@@ -97,10 +97,7 @@ class OdeSettings:
             ("ode-balance", self.balance, BALANCES),
             ("precision", self.precision, tuple(PRECISIONS)),
         ):
-            if value not in allowed:
-                raise ConfigError(
-                    f"--{option} {value!r} is not known; allowed are {', '.join(allowed)}"
-                )
+            one_of(f"--{option}", value, allowed)
         self._check_warps()
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise ConfigError(

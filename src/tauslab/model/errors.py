@@ -21,6 +21,8 @@ allowed.  ``exit_code`` is what the command line returns.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class TauslabError(Exception):
     """Base of every error that tauslab raises on purpose."""
@@ -83,3 +85,10 @@ class StoppedEarly(TauslabError, RuntimeError):
     """The run was stopped on request before its end; it can be resumed."""
 
     exit_code = 75
+
+
+def one_of(option: str, value: object, allowed: Iterable[str]) -> None:
+    """A `ConfigError` that names `option`, unless `value` is one of the words `allowed`."""
+    words = list(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise ConfigError(f"{option} {value!r} is not known; allowed are {', '.join(words)}")

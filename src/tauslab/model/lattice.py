@@ -205,6 +205,8 @@ class Lattice:
             Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
             type.  With none of the four, hops everywhere.
         """
+        ends = [name for name in (within, source, target) if name is not None]
+        as_names((*ends, *(() if between is None else between)))
         given = sum((within is not None, between is not None, (source or target) is not None))
         if given > 1:
             raise ModelError("diffusion: give one of within=, between= and source= with target=")
@@ -212,9 +214,11 @@ class Lattice:
         if within is not None:
             pairs = [(within, within)]
         elif between is not None:
+            if len(between) != 2:
+                raise ModelError("diffusion: between= has two site types")
             pairs = [(between[0], between[1]), (between[1], between[0])]
         tree = as_tree(coefficient, "diffusion: coefficient")
-        for name in [species] if isinstance(species, str) else species:
+        for name in as_names(species):
             self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
 
     def add_reaction(
@@ -262,8 +266,8 @@ class Lattice:
                 f'{where}: its rate needs either unit="{UNITS[order]}" or volume= of the '
                 "stochastic constant (site, lattice, a site type or m^3)"
             )
-        if unit is not None and unit != UNITS[order]:
-            raise ModelError(f"{where}: unit {unit!r} where {UNITS[order]!r} is expected")
+        if unit is not None and not (isinstance(unit, str) and unit == UNITS[order]):
+            raise ModelError(f"{where}: unit {short(unit)} where {UNITS[order]!r} is expected")
         volume = as_volume(volume, f"{where}: volume")
         if order == 1:  # the same number for any volume, but a wrong one shows a mistake
             if isinstance(volume, str):
@@ -297,6 +301,7 @@ class Lattice:
         site_type
             May be left out where there is only one.
         """
+        as_names((species, *(() if site_type is None else (site_type,))))
         given = sum(value is not None for value in (count, concentration, positions))
         if given != 1:
             raise ModelError(f"place {species}: give one of count=, concentration=, positions=")
@@ -340,6 +345,8 @@ class Lattice:
             particles hop across it; the first type by default.
         """
         chosen = face_names(faces)
+        if not chosen:
+            raise ModelError("set_boundary: no face is named")
         kind = as_face_kind(kind, f"face {chosen[0]}")
         if concentrations is not None and not isinstance(concentrations, Mapping):
             raise ModelError(

@@ -127,7 +127,8 @@ def critical_spacings(lattice: Lattice, values: LatticeValues) -> list[Pair]:
         for site_type in np.flatnonzero(rates):
             moving = float(values.diffusion[:, site_type, both].max(axis=0).sum())
             critical = CRITICAL * float(rates[site_type]) * lattice.site_volume
-            ratios.append((lattice.spacing * moving / critical, lattice.type_names[site_type]))
+            ratio = lattice.spacing * moving / critical if critical > 0 else math.inf
+            ratios.append((ratio, lattice.type_names[site_type]))
         if ratios:
             ratio, name = min(ratios)
             pairs.append(Pair(reaction.name, name, ratio))

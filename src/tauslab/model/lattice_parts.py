@@ -254,8 +254,15 @@ def check_name(name: str, what: str, taken: Container[str]) -> None:
 
 
 def as_names(names: Names) -> tuple[str, ...]:
-    """One name or several, as several."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """One name or several, as several; a `ModelError` where one is no text."""
+    try:
+        several: tuple[str, ...] = (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        raise ModelError(f"{short(names)} is not a name: text is expected") from None
+    for name in several:
+        if not isinstance(name, str):
+            raise ModelError(f"{short(name)} is not a name: text is expected")
+    return several
 
 
 def face_names(faces: Names) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.slurm import sbatch_words
 
 EXECUTORS = ("mpi", "dask")
@@ -90,8 +90,7 @@ def dask_options(
     ConfigError
         An option that is not known or goes with ``--executor dask`` only; a package is missing.
     """
-    if executor not in EXECUTORS:
-        raise ConfigError(f"--executor {executor!r} is not known; allowed are mpi, dask")
+    one_of("--executor", executor, EXECUTORS)
     if executor == "mpi":
         given = {"--scheduler": scheduler, "--workers": workers, "--sbatch": sbatch or None}
         given["--dask-tls-ca, --dask-tls-cert, --dask-tls-key"] = (

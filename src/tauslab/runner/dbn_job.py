@@ -13,7 +13,7 @@ import numpy as np
 from tauslab.kernels.dbn import MOST_BINS
 from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_counting import COUNTINGS
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.texts import whole_number
 
@@ -102,12 +102,8 @@ class DbnOptions:
             _whole("--seed", self.seed, 0, 2**64 - 1)
         for name, value in [("", self.intervals), *self.own_intervals.items()]:
             _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
-        if self.spacing not in SPACINGS:
-            raise ConfigError(f"--spacing {self.spacing!r} is not known: {' or '.join(SPACINGS)}")
-        if self.counting not in COUNTINGS:
-            raise ConfigError(
-                f"--counting {self.counting!r} is not known: {' or '.join(COUNTINGS)}"
-            )
+        one_of("--spacing", self.spacing, SPACINGS)
+        one_of("--counting", self.counting, COUNTINGS)
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
         if self.overwrite and self.resume:

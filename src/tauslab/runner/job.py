@@ -15,7 +15,7 @@ from tauslab.kernels.large import TEAMS
 from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import MAX_STEPS
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.output.layout import SAMPLED, HistogramSpec
 from tauslab.runner.sampling import Sampling
@@ -229,12 +229,12 @@ class Options:
         if self.block is not None:
             _within("--block", self.block, 1, 2**31 - 1)
         self._check_method()
-        _one_of("--device", self.device, ("auto", *backend_names()))
+        one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")
         if self.output is None and self.resume:
             raise ConfigError("--resume needs the output file of the run to go on with")
-        _one_of("--writer", self.writer, WRITERS)
+        one_of("--writer", self.writer, WRITERS)
         _within("--compress", self.compress, 0, 9)
         if self.method == "ode" and (self.append is not None or self.until is not None):
             raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
@@ -267,7 +267,7 @@ class Options:
             raise ConfigError("--append needs the same values for all trajectories")
 
     def _check_method(self) -> None:
-        _one_of("--method", self.method, METHODS)
+        one_of("--method", self.method, METHODS)
         if not (isinstance(self.epsilon, int | float | np.number) and 0 < self.epsilon <= 1):
             raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
         if self.post_leap_check and self.method in ("ssa", "ode"):
@@ -276,7 +276,7 @@ class Options:
                 "use it with tau or auto"
             )
         if self.selector is not None:
-            _one_of("--selector", self.selector, SELECTORS)
+            one_of("--selector", self.selector, SELECTORS)
             if self.method in ("tau", "ode"):
                 raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
         if self.presimulation is not None:
@@ -337,8 +337,12 @@ def sample_times(
     end = t_end if t_end is not None else model_t_end
     if end is None:
         raise ConfigError("the model has no end time of its own: give one, for example --t-end 10")
-    if not isinstance(end, int | float | np.number):
+    if not isinstance(end, int | float | np.number) or isinstance(end, bool):
         raise ConfigError(f"--t-end {end!r} is not allowed: a number")
+    try:
+        end = float(end)
+    except OverflowError:
+        end = math.inf
     if not (math.isfinite(end) and end > 0):
         raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
@@ -349,7 +353,7 @@ def sample_times(
 def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
     try:
         array = np.array(times, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError("sample times must be numbers") from None
     if array.ndim != 1 or array.size < 1:
         raise ConfigError("sample times must be a list of one or more numbers")
@@ -376,8 +380,3 @@ def seed_of(value: int) -> int:
     """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
     _within("--seed", value, 0, 2**64 - 1)
     return int(value)
-
-
-def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{option} {value!r} is not known; allowed are {', '.join(allowed)}")

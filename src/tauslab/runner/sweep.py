@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, one_of
 
 FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
@@ -243,8 +243,7 @@ def _range(where: str, scale: str, ends: Sequence[str]) -> Range:
 
 
 def _design(sweep: Mapping[str, str | Values], kind: str, points: int) -> Design:
-    if kind not in DESIGNS:
-        raise ConfigError(f"--design {kind!r} is not known; designs: {', '.join(DESIGNS)}")
+    one_of("--design", kind, DESIGNS)
     _require_points(f"--design {kind}", points)
     if not sweep:
         raise ConfigError("--design needs ranges: --sweep NAME=lin:LO:HI or NAME=log:LO:HI")

@@ -12,7 +12,7 @@ from tauslab.kernels.backends.base import (
     peer_matrix,
     register,
 )
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import one_of
 
 register("cuda", cuda.make, cuda.count, cuda_peers.measure)
 register("cpu", cpu.make, cpu.count)
@@ -36,10 +36,7 @@ def choose_backend(name: str) -> str:
     ConfigError
         There is none of that name.
     """
-    if name != "auto" and name not in backend_names():
-        raise ConfigError(
-            f"--device {name!r} is not known; allowed are auto, {', '.join(backend_names())}"
-        )
+    one_of("--device", name, ("auto", *backend_names()))
     if name != "auto":
         return name
     return next(known for known in backend_names() if device_count(known) > 0)

@@ -69,11 +69,36 @@ class CpuEvent:
         return self._time - earlier._time
 
 
+class _Threads(ThreadPoolExecutor):
+    """A pool of so many threads, all of them started: kernels may wait for each other.
+
+    Raises
+    ------
+    DeviceError
+        The system does not start so many.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        super().__init__(threads, thread_name_prefix=name)
+        started = threading.Event()
+        try:
+            for _ in range(threads):
+                self.submit(started.wait)
+        except RuntimeError as error:
+            begun = len(self._threads)
+            raise DeviceError(
+                f"the system starts {begun} of {threads} threads ({error}): choose fewer by "
+                "--threads, or allow more (ulimit -u, ulimit -v)"
+            ) from None
+        finally:
+            started.set()
+
+
 class CpuStream:
     """A queue with a thread of its own: work runs in order, beside other streams."""
 
     def __init__(self) -> None:
-        self._queue = ThreadPoolExecutor(1, thread_name_prefix="tauslab-stream")
+        self._queue = _Threads(1, "tauslab-stream")
         self._error: BaseException | None = None
         self.last: Future[object] | None = None  # done when the queue is empty
 
@@ -184,7 +209,7 @@ class CpuBackend:
     def __init__(self, options: BackendOptions) -> None:
         self.clock, self.closed = 0.0, False
         self.threads = self.processors = options.threads or allowed_cores()
-        self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tauslab-cpu")
+        self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []
 
     def describe(self) -> str:
