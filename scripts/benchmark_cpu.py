@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 
 import tauslab as ts
-from tauslab.model.readers import read_network
+from tauslab.model.readers.read import read_network
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).resolve().parent / "peers" / "worker.py"

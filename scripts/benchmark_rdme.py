@@ -25,7 +25,7 @@ from lattice_cases import lattice_of
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.rdme import LatticeEngine
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.api import run_on_lattice
 
 SPACING, STEP = 32e-9, 1e-4

@@ -35,8 +35,8 @@ import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.model.errors import TauslabError
-from tauslab.model.network import Network
-from tauslab.model.readers import read_network
+from tauslab.model.network.network import Network
+from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import tauslab as ts
 from tauslab.kernels.backends.compilers import NATIVE, chosen_flags, find_compilers
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 IntArray = npt.NDArray[np.int64]
 SOURCE = Path(__file__).with_suffix(".cc")

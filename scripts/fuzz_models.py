@@ -35,9 +35,9 @@ from fuzz_damage import is_one_sentence
 from fuzz_mutations import change_hdf5, changed_bytes, changed_text
 
 from tauslab.kernels.backends import cpu
-from tauslab.model import bionetgen
-from tauslab.model.bngl_lines import BLOCKS
 from tauslab.model.errors import TauslabError
+from tauslab.model.readers.bionetgen import generate as bionetgen
+from tauslab.model.readers.bionetgen.lines import BLOCKS
 from tauslab.runner.cli import main as command_line
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice_state import LatticeState
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import DecompositionError
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.run import open_backend
 

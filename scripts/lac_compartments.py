@@ -26,7 +26,7 @@ from lattice_cases import INDUCER, LAC_SHOWN, lac_model
 
 import tauslab as ts
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rdme_period import LEFT_OUT, exact_swings, pooled_period, swings_of_planes
 
 import tauslab as ts
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 INDUCER = {"lac-5uM": 6466, "lac-40uM": 51730}  # molecules, inside and outside each

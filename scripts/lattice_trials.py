@@ -26,7 +26,7 @@ from lattice_cases import EXAMPLES, INDUCER, lac_model, lattice_of, length_of_st
 from rdme_period import swings_of_planes
 
 import tauslab as ts
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 
 def mixing(cell: Lattice) -> Lattice:

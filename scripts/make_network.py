@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tauslab as ts
-from tauslab.model.canonical import canonical_text
+from tauslab.model.network.canonical import canonical_text
 
 
 def rates(text: str) -> str | tuple[float, float]:

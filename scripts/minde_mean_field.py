@@ -25,7 +25,7 @@ from rdme_period import FloatArray, swings
 from scipy import sparse
 from scipy.integrate import solve_ivp
 
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 EXCHANGE, ATTACH, RELEASE = 0.5, 0.78, 0.7  # 1/s
 RECRUIT, BIND = 0.004759618130548922, 0.029403863117613338  # 1/s in the whole lattice

@@ -17,15 +17,15 @@ from tauslab.kernels.ode_codegen import fused_products
 from tauslab.kernels.ode_graph import RUNNING
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior, Priors
-from tauslab.model.expression import Call, symbols
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
-from tauslab.model.synthetic import (
+from tauslab.model.expressions.expression import Call, symbols
+from tauslab.model.network.network import Network
+from tauslab.model.network.synthetic import (
     SYNTHETIC,
     SyntheticSize,
     equations_of_size,
     synthetic_equations,
 )
+from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "sbml"
 _STAGES = 4

@@ -13,7 +13,7 @@ from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice_state import LatticeState
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.waiting import WAITING
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4
 Particles = npt.NDArray[np.unsignedinteger]

@@ -10,7 +10,7 @@ from rdme_laws import STEP, Boxes, Row, begin, engine_of, filled, lowered, model
 import tauslab as ts
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.rdme import LatticeEngine
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 SIXTH = 1 / 6
 # Size, probability of a pair to react in a step, hops of A and B, and means of its time waited for.

@@ -8,7 +8,8 @@ from typing import Any
 
 import tauslab as ts
 from tauslab import dbn, geometry
-from tauslab.model import errors, network
+from tauslab.model import errors
+from tauslab.model.network import network
 from tauslab.runner import api, dbn_network, modes, result
 
 

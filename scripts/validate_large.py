@@ -48,7 +48,7 @@ from scipy.stats import t as student
 
 import tauslab as ts
 from tauslab.kernels.selectors import LARGEST_LINEAR, SELECTORS
-from tauslab.model.host_math import evaluate
+from tauslab.model.portable.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from rdme_period import exact_swings, pooled_period, swings_of_planes
 from rdme_reacting import t3, t4, t5, t6_t7, t8, t12
 
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 
 Z_LIMIT = 4.5
 HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds", "by")

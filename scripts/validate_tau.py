@@ -25,7 +25,7 @@ import numpy as np
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
-from tauslab.model.readers import read_network
+from tauslab.model.readers.read import read_network
 from tauslab.runner.bench import michaelis_menten
 from tauslab.runner.bench import schlogl as schlogl_model
 

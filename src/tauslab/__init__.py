@@ -1,7 +1,6 @@
 """tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
 
 from tauslab import dbn as dbn
-from tauslab.model import geometry as geometry
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError
 from tauslab.model.errors import DeviceError as DeviceError
@@ -13,13 +12,14 @@ from tauslab.model.errors import ModelError as ModelError
 from tauslab.model.errors import OutputError as OutputError
 from tauslab.model.errors import StoppedEarly as StoppedEarly
 from tauslab.model.errors import TauslabError as TauslabError
-from tauslab.model.generate import colloidal_aggregation as colloidal_aggregation
-from tauslab.model.generate import cyclic_chain as cyclic_chain
-from tauslab.model.generate import random_network as random_network
-from tauslab.model.lattice import Lattice as Lattice
-from tauslab.model.molecules import in_molecules as in_molecules
-from tauslab.model.network import Network as Network
-from tauslab.model.synthetic import synthetic_equations as synthetic_equations
+from tauslab.model.geometry import regions as geometry
+from tauslab.model.lattice.lattice import Lattice as Lattice
+from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
+from tauslab.model.network.generate import cyclic_chain as cyclic_chain
+from tauslab.model.network.generate import random_network as random_network
+from tauslab.model.network.molecules import in_molecules as in_molecules
+from tauslab.model.network.network import Network as Network
+from tauslab.model.network.synthetic import synthetic_equations as synthetic_equations
 from tauslab.runner.api import open as open
 from tauslab.runner.api import read as read
 from tauslab.runner.api import run as run

@@ -14,8 +14,8 @@
 True
 """
 
-from tauslab.model.dependencies import parents, right_sides
-from tauslab.model.properties import parse_property
+from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.properties import parse_property
 from tauslab.runner.dbn_api import build, check_property
 from tauslab.runner.dbn_estimate import (
     Estimate,

@@ -15,8 +15,8 @@ from tauslab.kernels.ode import Ode, OdeSettings
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Priors
 from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).parents[1] / "data"
 CLOCK = read_sbml(DATA / "sbml" / "BIOMD0000000201.xml")

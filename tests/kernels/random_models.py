@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.lattice_lowering import LoweredLattice
-from tauslab.model.lattice import Lattice
-from tauslab.model.network import Network
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import coefficient, empty_lattice, lowered

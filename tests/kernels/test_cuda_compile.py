@@ -21,10 +21,10 @@ from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import entry_of
 from tauslab.model.errors import KernelCompileError
-from tauslab.model.generate import colloidal_aggregation
-from tauslab.model.lattice import Lattice
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.generate import colloidal_aggregation
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).parents[1] / "data" / "sbml"
 PROBE = Path(__file__).with_name("csrc_math_probe.cc")

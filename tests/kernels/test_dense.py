@@ -12,7 +12,7 @@ from tauslab.kernels import large
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.large import TEAMS, Expected, fast_parts, tables_of
 from tauslab.kernels.lowering import lower
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 TIMES = [0.0, 0.05, 0.1]
 

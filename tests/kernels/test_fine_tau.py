@@ -14,7 +14,7 @@ from tauslab.kernels.fine_tau import FineTau
 from tauslab.kernels.lowering import LoweredNetwork, lower
 from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.tau_leap import TauLeap
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"

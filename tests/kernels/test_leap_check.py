@@ -15,7 +15,7 @@ from tauslab.kernels.backends.compilers import STRICT, host_compiler
 from tauslab.kernels.cache import CSRC, csrc_texts
 from tauslab.kernels.codegen import Style
 from tauslab.kernels.leap_codegen import leap_header
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 from .test_leap_codegen import lowered
 

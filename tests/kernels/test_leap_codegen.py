@@ -16,7 +16,7 @@ from tauslab.kernels.codegen import Style
 from tauslab.kernels.leap_codegen import channels, leap_header
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.lowering import lower
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 PROBE = Path(__file__).with_name("csrc_leap_probe.cc")
 EPSILON = 0.03

@@ -15,10 +15,10 @@ from scipy.integrate import solve_ivp
 from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_graph import RUNNING
 from tauslab.kernels.ode_sampling import Prior, Priors
-from tauslab.model.expression import Call, Expression, Number, Symbol
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
-from tauslab.model.synthetic import synthetic_equations
+from tauslab.model.expressions.expression import Call, Expression, Number, Symbol
+from tauslab.model.network.network import Network
+from tauslab.model.network.synthetic import synthetic_equations
+from tauslab.model.readers.sbml.reader import read_sbml
 
 CLOCK_TIMES = [0.0, 3.0, 20.0, 50.0]
 FORMS = {

@@ -17,7 +17,7 @@ from tauslab.kernels.ode_choice import (
 from tauslab.kernels.ode_costs import PIPES
 from tauslab.kernels.ode_placement import Prices, place
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 
 def test_equations_are_balanced_and_complete():

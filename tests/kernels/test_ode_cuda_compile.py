@@ -19,8 +19,8 @@ from tauslab.kernels.ode_codegen import ode_header
 from tauslab.kernels.ode_costs import PIPES, counted, tabulated
 from tauslab.kernels.ode_jacobian import jacobian
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, int, int, int]:

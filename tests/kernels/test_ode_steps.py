@@ -14,8 +14,8 @@ from tauslab.kernels.ode_codegen import ode_header
 from tauslab.kernels.ode_graph import Graph
 from tauslab.kernels.ode_jacobian import Differentiator, Elimination, eliminate, jacobian
 from tauslab.kernels.ode_lowering import OdeEvent, OdeSystem, lower_ode, spans
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 ADAPTIVE = ("dopri5", "rosenbrock")
 

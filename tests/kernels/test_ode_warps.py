@@ -17,8 +17,8 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import OdeSettings, with_layout
 from tauslab.kernels.ode_choice import Choice, Wishes, global_choice, handover_bytes, warps_choice
 from tauslab.kernels.ode_codegen import count_constants, ode_header
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 TIMES = (0.0, 0.5, 2.0, 3.0)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.model.expression import call
-from tauslab.model.host_math import evaluate
+from tauslab.model.expressions.expression import call
+from tauslab.model.portable.host_math import evaluate
 
 from .test_philox import measure_math
 

@@ -25,7 +25,7 @@ from tauslab.kernels.ode import SOLVERS, OdeSettings
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.tau_leap import TauLeap
-from tauslab.model.placement import Start
+from tauslab.model.lattice.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import digest, state_of

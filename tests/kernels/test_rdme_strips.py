@@ -14,7 +14,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice_codegen import in_strips
 from tauslab.kernels.lattice_state import Slab
 from tauslab.kernels.rdme import LatticeEngine
-from tauslab.model.placement import Start
+from tauslab.model.lattice.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, state_of, typed

@@ -15,7 +15,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.large import LONGER, TEAMS, tables_of
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, WORK, ExactSsa, Launch, SampleBuffers
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 MOST = 2**31 - 1
 DONE, ABSORBED, OVERFLOWED, STEP_LIMIT, NOT_A_NUMBER = range(5)

@@ -11,8 +11,8 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, ExactSsa, Launch, SampleBuffers
-from tauslab.model.network import Network
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).parent.parent / "data"
 

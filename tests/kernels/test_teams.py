@@ -14,7 +14,7 @@ from tauslab.kernels.large import NOTHING_KNOWN, TEAMS, Expected
 from tauslab.kernels.lowering import lower
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]
 compiler = pytest.mark.skipif(

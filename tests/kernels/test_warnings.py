@@ -22,9 +22,9 @@ from tauslab.kernels.ode_lowering import lower_ode
 from tauslab.kernels.ode_parts_codegen import jacobian_functions
 from tauslab.kernels.selectors import SELECTORS
 from tauslab.kernels.ssa import entry_of
-from tauslab.model.counts import round_counts
-from tauslab.model.lattice import Lattice
-from tauslab.model.sbml import read_sbml
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import round_counts
+from tauslab.model.readers.sbml.reader import read_sbml
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 

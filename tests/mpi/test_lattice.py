@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.model.lattice_file import write_lattice
+from tauslab.model.readers.lattice_hdf5 import write_lattice
 from tauslab.runner.digest import digest_total
 from tauslab.runner.lattice_digest import lattice_digest_lines
 from tauslab.runner.lattice_result import LatticeResult

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import tauslab as ts
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.digest import digest_total
 from tauslab.runner.lattice_digest import lattice_digest_lines
 

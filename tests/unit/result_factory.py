@@ -12,8 +12,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
+from tauslab.model.files.text import put_attributes, put_text
 
 Arrays = dict[str, Any]
 _ROWS = ("counts", "amounts", "observables", "final", "status")

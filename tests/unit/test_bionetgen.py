@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.bionetgen import find_bionetgen
-from tauslab.model.bngl_actions import part
 from tauslab.model.errors import ModelError
-from tauslab.model.readers import read_network
+from tauslab.model.readers.bionetgen.actions import part
+from tauslab.model.readers.bionetgen.generate import find_bionetgen
+from tauslab.model.readers.read import read_network
 from tauslab.runner.api import run
 from tauslab.runner.cli import main
 

@@ -16,12 +16,12 @@ import scipy.integrate
 from tauslab.kernels.codegen import Style, table_header, unrolled_header, weighted_sums
 from tauslab.kernels.large import tables_of
 from tauslab.kernels.lowering import lower
-from tauslab.model.bngl import read_net, read_net_text
-from tauslab.model.check import mass_action_reactions, require_support
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Number, parse, symbols
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network
+from tauslab.model.expressions.expression import Number, parse, symbols
+from tauslab.model.network.check import mass_action_reactions, require_support
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.bionetgen.net import read_net, read_net_text
 
 HERE = Path("here.net")
 SMALL = """

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.bionetgen import find_bionetgen
-from tauslab.model.bngl_actions import part
-from tauslab.model.canonical import canonical_text
 from tauslab.model.errors import ModelError
-from tauslab.model.readers import read_network
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.readers.bionetgen.actions import part
+from tauslab.model.readers.bionetgen.generate import find_bionetgen
+from tauslab.model.readers.read import read_network
 from tauslab.runner.cli import main
 
 BLOCKS = """\

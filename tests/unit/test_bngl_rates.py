@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.bngl import read_net_text
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import to_text
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Reaction
+from tauslab.model.expressions.expression import to_text
+from tauslab.model.network.network import Reaction
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.bionetgen.net import read_net_text
 
 STATE = {"a": 7.0, "b": 5.0, "c": 3.0, "k": 2.0, "K": 4.0, "L": 9.0, "n": 1.5}
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.model.canonical import canonical_text, model_sha256
-from tauslab.model.counts import round_counts
-from tauslab.model.equations import mass_action_law
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Number, call
-from tauslab.model.native import read_toml_text
-from tauslab.model.network import Feature, Network, Reaction
-from tauslab.model.readers import read
-from tauslab.model.sbml import read_sbml_text
+from tauslab.model.expressions.expression import Number, call
+from tauslab.model.network.canonical import canonical_text, model_sha256
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.equations import mass_action_law
+from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.readers.network_toml import read_toml_text
+from tauslab.model.readers.read import read
+from tauslab.model.readers.sbml.reader import read_sbml_text
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 THERE = Path("there.toml")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.check import check_rates, report, require_support
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.network import Feature, Network
+from tauslab.model.network.check import check_rates, report, require_support
+from tauslab.model.network.network import Feature, Network
 
 
 def _network() -> Network:

@@ -174,7 +174,7 @@ def test_an_interrupt_before_there_is_a_result_is_told(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tauslab.model.readers.read", interrupted)
+    monkeypatch.setattr("tauslab.model.readers.read.read", interrupted)
     assert main(["check", MODEL]) == 130
     assert capsys.readouterr().err == "tauslab: interrupted\n"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.check import require_support
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.check import require_support
+from tauslab.model.readers.sbml.reader import read_sbml
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

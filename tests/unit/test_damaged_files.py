@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from result_factory import reseal, samples, write
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError, ModelError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.cli import main
 from tauslab.runner.command_tools import code_alone
 from tauslab.runner.lattice_result import LatticeResult

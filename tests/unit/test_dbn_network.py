@@ -9,7 +9,7 @@ from dbn_factory import A_NEXT, B_NEXT, STRUCTURE, known_network
 
 from tauslab import dbn
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
 from tauslab.runner.dbn_export import export_network, time_points, unrolled
 from tauslab.runner.dbn_file import network_digest_lines
 from tauslab.runner.dbn_network import from_trajectories

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tauslab.model.dependencies import names_in, parents, right_sides
 from tauslab.model.errors import ConfigError
-from tauslab.model.expression import as_expression
-from tauslab.model.network import Network
+from tauslab.model.expressions.expression import as_expression
+from tauslab.model.network.dependencies import names_in, parents, right_sides
+from tauslab.model.network.network import Network
 
 
 def enzyme():

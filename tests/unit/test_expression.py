@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import (
+from tauslab.model.expressions.expression import (
     DEEPEST,
     FUNCTIONS,
     LONGEST_CHAIN,
@@ -26,7 +26,7 @@ from tauslab.model.expression import (
     symbols,
     to_text,
 )
-from tauslab.model.host_math import evaluate
+from tauslab.model.portable.host_math import evaluate
 
 A, B, C, X = (Symbol(name) for name in ("a", "b", "c", "x"))
 

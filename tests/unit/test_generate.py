@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import linprog
 
 import tauslab as ts
-from tauslab.model.canonical import canonical_text, model_sha256
-from tauslab.model.equations import mass_action_law
-from tauslab.model.random_words import RandomWords, portable_exp
+from tauslab.model.network.canonical import canonical_text, model_sha256
+from tauslab.model.network.equations import mass_action_law
+from tauslab.model.portable.random_words import RandomWords, portable_exp
 
 SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 

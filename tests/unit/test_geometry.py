@@ -138,7 +138,7 @@ def test_obstacles_are_spread_evenly():
 
 
 def test_spheres_do_not_share_sites_unless_they_may(monkeypatch):
-    monkeypatch.setattr("tauslab.model.obstacles.HOPELESS", 500)
+    monkeypatch.setattr("tauslab.model.geometry.obstacles.HOPELESS", 500)
     grid = Grid((12, 12, 12), 1.0)
     inside = np.ones(grid.shape, bool)
     with pytest.raises(ModelError, match="500 tries found no room"):

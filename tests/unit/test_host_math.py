@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import FUNCTIONS, Call, Expression, Number, call, parse
-from tauslab.model.host_math import evaluate
+from tauslab.model.expressions.expression import FUNCTIONS, Call, Expression, Number, call, parse
+from tauslab.model.portable.host_math import evaluate
 
 INF, NAN = math.inf, math.nan
 

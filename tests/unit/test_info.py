@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import result_factory as make
 
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.info import describe, describe_model
 from tauslab.runner.output.reader import open_result
 from tauslab.runner.result import Result

@@ -16,8 +16,8 @@ from tauslab.kernels.large import blocks_of_a_processor, tables_of, team_of
 from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.tables import Rows
-from tauslab.model.expression import Number
-from tauslab.model.network import Network
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.network import Network
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines
 

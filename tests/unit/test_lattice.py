@@ -10,8 +10,8 @@ import tauslab as ts
 from tauslab.kernels.lattice_codegen import pass_length, reaction_passes
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.lattice_canonical import lattice_sha256
-from tauslab.model.lattice_values import lattice_values
+from tauslab.model.lattice.canonical import lattice_sha256
+from tauslab.model.lattice.values import lattice_values
 
 N_A = 6.02214076e23
 H = 32e-9

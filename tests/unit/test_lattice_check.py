@@ -11,15 +11,15 @@ from scipy import stats
 from spatial_factory import cell
 
 import tauslab as ts
-from tauslab.model.lattice_check import (
+from tauslab.model.lattice.diagnosis.check import (
     critical_spacings,
     lattice_facts,
     lattice_report,
     poisson_tail,
 )
-from tauslab.model.lattice_values import lattice_values
-from tauslab.model.occupancy import expected_occupancy
-from tauslab.model.time_step import choose_time_step, lost_fraction
+from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step, lost_fraction
+from tauslab.model.lattice.values import lattice_values
 from tauslab.runner.cli import main
 
 

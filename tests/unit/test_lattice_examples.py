@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tauslab.kernels.lattice_lowering import lower_lattice
-from tauslab.model.equations import parse_equation
-from tauslab.model.lattice_values import lattice_values
-from tauslab.model.readers import read
+from tauslab.model.lattice.values import lattice_values
+from tauslab.model.network.equations import parse_equation
+from tauslab.model.readers.read import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,9 +12,9 @@ import pytest
 import tauslab as ts
 from tauslab.model import host_memory
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.lattice_values import lattice_values
-from tauslab.model.site_map import ArraySites, UniformSites
-from tauslab.model.time_step import choose_time_step
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step
+from tauslab.model.lattice.site_map import ArraySites, UniformSites
+from tauslab.model.lattice.values import lattice_values
 from tauslab.runner.cli import main
 
 

@@ -12,8 +12,8 @@ import pytest
 from tauslab.kernels.lattice_state import LatticeState, Samples
 from tauslab.kernels.waiting import WAITING
 from tauslab.model.errors import ConfigError, InputFileError, StoppedEarly
-from tauslab.model.hdf5_text import put_attributes
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
+from tauslab.model.files.text import put_attributes
 from tauslab.runner import lattice, lattice_loop
 from tauslab.runner.api import ranks
 from tauslab.runner.lattice_job import LatticeOptions, prepare_lattice

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.lattice_check import lattice_facts, lattice_report
+from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 
 
 def cell() -> ts.Lattice:

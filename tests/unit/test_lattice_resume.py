@@ -15,7 +15,7 @@ from lattice_run_factory import T_END, digest, meddling, model, run
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
-from tauslab.model.lattice_file import write_lattice
+from tauslab.model.readers.lattice_hdf5 import write_lattice
 from tauslab.runner import lattice as driver
 from tauslab.runner import lattice_loop
 from tauslab.runner.api import ranks

@@ -14,7 +14,7 @@ from lattice_run_factory import T_END, digest, model, run
 import tauslab as ts
 from tauslab.kernels.rdme import LatticeEngine
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice_file import write_lattice
+from tauslab.model.readers.lattice_hdf5 import write_lattice
 from tauslab.runner import lattice as driver
 from tauslab.runner.cli import main
 from tauslab.runner.lattice_job import LatticeOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.model.limited import Limits, run_limited
+from tauslab.model.readers.bionetgen.limited import Limits, run_limited
 
 AMPLE = Limits(seconds=60, memory=8 << 30)
 
@@ -91,7 +91,7 @@ def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
 def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     inner = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     outer = (
-        "import sys; from pathlib import Path; from tauslab.model.limited import *\n"
+        "import sys; from pathlib import Path; from tauslab.model.readers.bionetgen.limited import *\n"
         f"run_limited([sys.executable, '-S', '-c', {inner!r}], Path({str(tmp_path)!r}),"
         " Limits(600, 8 << 30))"
     )

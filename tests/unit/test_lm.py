@@ -11,8 +11,8 @@ import pytest
 
 from tauslab.kernels.lattice_lowering import lower_lattice
 from tauslab.model.errors import ModelError
-from tauslab.model.lattice_values import lattice_values
-from tauslab.model.readers import read
+from tauslab.model.lattice.values import lattice_values
+from tauslab.model.readers.read import read
 from tauslab.runner.cli import main
 
 D, R = "Model/Diffusion", "Model/Reaction"

@@ -10,7 +10,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ModelError
-from tauslab.model.host_math import evaluate
+from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.cli import main
 
 R = "Model/Reaction"

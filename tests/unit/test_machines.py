@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.model.array_math import apply
-from tauslab.model.host_math import value_of
-from tauslab.model.properties import parse_property
-from tauslab.model.trees import FUNCTIONS
+from tauslab.model.expressions.trees import FUNCTIONS
+from tauslab.model.network.properties import parse_property
+from tauslab.model.portable.array_math import apply
+from tauslab.model.portable.host_math import value_of
 from tauslab.runner.method_choice import _in_turn
 from tauslab.runner.monitor import Monitor
 

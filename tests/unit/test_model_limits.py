@@ -11,12 +11,12 @@ import pytest
 from sbml_factory import model, parameter, reaction, read_text, species, write
 
 import tauslab as ts
-from tauslab.model.bngl import parse_net
-from tauslab.model.equations import MOST_MOLECULES, parse_equation
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Number
-from tauslab.model.network import Network, Reaction
-from tauslab.model.readers import read
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.equations import MOST_MOLECULES, parse_equation
+from tauslab.model.network.network import Network, Reaction
+from tauslab.model.readers.bionetgen.net import parse_net
+from tauslab.model.readers.read import read
 from tauslab.runner.cli import main
 
 ROOT = Path(__file__).parents[2]

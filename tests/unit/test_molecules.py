@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.counts import round_counts
 from tauslab.model.errors import ModelError
-from tauslab.model.molecules import AVOGADRO
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.molecules import AVOGADRO
 from tauslab.runner.cli import main
 
 _UNIT = """<unitDefinition id="substance"><listOfUnits>

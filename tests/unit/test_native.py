@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Number, parse
-from tauslab.model.native import read_toml, read_toml_text
-from tauslab.model.network import Feature, Network
-from tauslab.model.readers import read
+from tauslab.model.expressions.expression import Number, parse
+from tauslab.model.network.network import Feature, Network
+from tauslab.model.readers.network_toml import read_toml, read_toml_text
+from tauslab.model.readers.read import read
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path("here.toml")

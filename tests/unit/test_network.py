@@ -7,13 +7,13 @@ import warnings
 
 import pytest
 
-from tauslab.model.counts import round_counts
-from tauslab.model.equations import mass_action_law, parse_equation
 from tauslab.model.errors import ConfigError, ModelError, OutputError
-from tauslab.model.expression import Symbol, call, parse
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network
-from tauslab.model.readers import read
+from tauslab.model.expressions.expression import Symbol, call, parse
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.equations import mass_action_law, parse_equation
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.read import read
 
 
 def _network() -> Network:

@@ -22,7 +22,7 @@ from tauslab.kernels.selectors import (
     selector_after,
 )
 from tauslab.kernels.terms import change_weights
-from tauslab.model.expression import Number
+from tauslab.model.expressions.expression import Number
 from tauslab.runner import piloting
 from tauslab.runner.cli import main
 from tauslab.runner.digest import digest_lines

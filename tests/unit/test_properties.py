@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.expression import to_text
-from tauslab.model.properties import And, Atom, Not, Or, Until, horizon, parse_property, quantities
+from tauslab.model.expressions.expression import to_text
+from tauslab.model.network.properties import (
+    And,
+    Atom,
+    Not,
+    Or,
+    Until,
+    horizon,
+    parse_property,
+    quantities,
+)
 from tauslab.runner.monitor import Monitor
 
 TIMES = np.array([0.0, 1.0, 2.0, 3.5, 5.0, 6.0, 8.0])

@@ -9,12 +9,12 @@ from pathlib import Path
 import h5py
 import pytest
 
-from tauslab.model.canonical import canonical_text, model_sha256
 from tauslab.model.errors import ModelError
-from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.network import Network
-from tauslab.model.readers import READERS, read
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.network.canonical import canonical_text, model_sha256
+from tauslab.model.network.network import Network
+from tauslab.model.readers.read import READERS, read
 from tauslab.runner.cli import main
 
 

@@ -13,8 +13,8 @@ import pytest
 import result_factory as make
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.hdf5_text import put_attributes
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
+from tauslab.model.files.text import put_attributes
 from tauslab.runner import columns
 from tauslab.runner.output.layout import HistogramSpec, Layout
 from tauslab.runner.output.reader import open_result

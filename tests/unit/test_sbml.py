@@ -17,8 +17,8 @@ from sbml_factory import (
     start,
 )
 
-from tauslab.model.check import require_support
 from tauslab.model.errors import ModelError
+from tauslab.model.network.check import require_support
 
 
 @pytest.mark.parametrize("level", [(3, 1), (3, 2), (2, 4)])

@@ -7,11 +7,11 @@ import pytest
 from sbml_factory import mathml, model, parameter, read_text, species
 
 import tauslab as ts
-from tauslab.model.check import require_support
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import parse
-from tauslab.model.host_math import evaluate
-from tauslab.model.sbml_triggers import switch_times
+from tauslab.model.expressions.expression import parse
+from tauslab.model.network.check import require_support
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.sbml.triggers import switch_times
 
 AFTER = 1 + 2.0**-52
 

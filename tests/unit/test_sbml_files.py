@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sbml_factory import kinds, propensities, start
 
-from tauslab.model.check import report, require_support
 from tauslab.model.errors import ModelError
-from tauslab.model.sbml import read_sbml, read_sbml_text
+from tauslab.model.network.check import report, require_support
+from tauslab.model.readers.sbml.reader import read_sbml, read_sbml_text
 
 DATA = Path(__file__).parents[1] / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))

@@ -19,9 +19,9 @@ from sbml_factory import (
     write,
 )
 
-from tauslab.model.check import require_support
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.sbml import read_sbml
+from tauslab.model.network.check import require_support
+from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def _one(**parts: str) -> str:

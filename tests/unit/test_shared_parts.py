@@ -16,10 +16,8 @@ import tauslab as ts
 from tauslab.kernels import codegen
 from tauslab.kernels.leap_estimate import leap_reach
 from tauslab.kernels.lowering import lower
-from tauslab.model.canonical import canonical_text, model_sha256
-from tauslab.model.dependencies import right_sides
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import (
+from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
@@ -32,11 +30,13 @@ from tauslab.model.expression import (
     walk,
     written_size,
 )
-from tauslab.model.host_math import evaluate
-from tauslab.model.mass_action import distinct_factors, recognise
-from tauslab.model.native import read_toml_text
-from tauslab.model.reversible import SignAnalysis
-from tauslab.model.sbml import read_sbml
+from tauslab.model.expressions.mass_action import distinct_factors, recognise
+from tauslab.model.expressions.reversible import SignAnalysis
+from tauslab.model.network.canonical import canonical_text, model_sha256
+from tauslab.model.network.dependencies import right_sides
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.network_toml import read_toml_text
+from tauslab.model.readers.sbml.reader import read_sbml
 
 DEEP = 60
 

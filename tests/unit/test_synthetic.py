@@ -11,9 +11,9 @@ from scipy.integrate import solve_ivp
 
 import tauslab as ts
 from tauslab.kernels.ode_lowering import lower_ode
-from tauslab.model.canonical import canonical_text, model_sha256
-from tauslab.model.expression import symbols, to_text
-from tauslab.model.synthetic import SYNTHETIC, operations
+from tauslab.model.expressions.expression import symbols, to_text
+from tauslab.model.network.canonical import canonical_text, model_sha256
+from tauslab.model.network.synthetic import SYNTHETIC, operations
 
 SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 

@@ -25,7 +25,7 @@ from tauslab.kernels.lowering import (
     operations_first,
 )
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Number, parts_first
+from tauslab.model.expressions.expression import Number, parts_first
 
 _HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
 _INCLUDES = '#pragma once\n#include "laws.h"\n#include "portable_math.h"\n#include "prelude.h"\n'

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.lattice import Lattice
-from tauslab.model.lattice_parts import FACES
-from tauslab.model.lattice_values import LatticeValues, lattice_values
-from tauslab.model.placement import Particles, Start
-from tauslab.model.site_map import SiteArray, SiteMap
-from tauslab.model.time_step import MAX_HOP, choose_time_step
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, choose_time_step
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.placement import Particles, Start
+from tauslab.model.lattice.site_map import SiteArray, SiteMap
+from tauslab.model.lattice.values import LatticeValues, lattice_values
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def lower_lattice(
     Parameters
     ----------
     max_hop, step, reaction_substeps
-        As `tauslab.model.time_step.choose_time_step` takes them.
+        As `tauslab.model.lattice.diagnosis.time_step.choose_time_step` takes them.
     parameters
         Values in place of the model's.
 

@@ -2,7 +2,7 @@
 
 The quantities are those of `tauslab.kernels.leap_codegen`: propensities, critical reactions and
 the step limit, whose formula is `bound` of csrc/leaps.h. Every operation is one that IEEE 754
-fixes, in a fixed order, or portable (`tauslab.model.array_math`): the numbers are the same on every
+fixes, in a fixed order, or portable (`tauslab.model.portable.array_math`): the numbers are the same on every
 machine.
 """
 
@@ -24,8 +24,8 @@ from tauslab.kernels.lowering import (
     operations_first,
 )
 from tauslab.kernels.tables import Pairs
-from tauslab.model.array_math import apply
-from tauslab.model.expression import Number
+from tauslab.model.expressions.expression import Number
+from tauslab.model.portable.array_math import apply
 
 FloatArray = npt.NDArray[np.float64]
 

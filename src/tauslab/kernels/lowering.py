@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import (
+from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
@@ -28,10 +28,10 @@ from tauslab.model.expression import (
     symbols,
     written_sizes,
 )
-from tauslab.model.host_math import evaluate
-from tauslab.model.mass_action import recognise
-from tauslab.model.network import Network, Reaction
-from tauslab.model.unfolding import unfold
+from tauslab.model.expressions.mass_action import recognise
+from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.network import Network, Reaction
+from tauslab.model.portable.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Operation:
-    """A function of `tauslab.model.expression.FUNCTIONS` applied to lowered laws."""
+    """A function of `tauslab.model.expressions.expression.FUNCTIONS` applied to lowered laws."""
 
     function: str
     arguments: tuple[Law, ...]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tauslab.model.expression import Call, Number
-from tauslab.model.host_math import evaluate
+from tauslab.model.expressions.expression import Call, Number
+from tauslab.model.portable.host_math import evaluate
 
 NUMBER, SETUP, RUNNING = 0, 1, 2  # stages
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -62,7 +62,7 @@ class Graph:
         return found.value if found.kind == "number" else None
 
     def apply(self, function: str, *arguments: int) -> int:
-        """A function of `tauslab.model.expression.FUNCTIONS`, simplified."""
+        """A function of `tauslab.model.expressions.expression.FUNCTIONS`, simplified."""
         values = [self.value_of(a) for a in arguments]
         known = [Number(v) for v in values if v is not None]
         if len(known) == len(arguments):

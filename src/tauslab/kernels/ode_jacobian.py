@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode_graph import COMPARISONS, LOGIC, RUNNING, Graph
 from tauslab.kernels.ode_lowering import OdeSystem
-from tauslab.model.expression import Expression, Number, Symbol, parse
+from tauslab.model.expressions.expression import Expression, Number, Symbol, parse
 
 IntArray = npt.NDArray[np.integer]
 

@@ -16,9 +16,15 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode_graph import COMPARISONS, Graph
 from tauslab.model.errors import ModelError
-from tauslab.model.expression import Expression, Number, Symbol, arguments_first, symbols
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Network
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    symbols,
+)
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import evaluate
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
-from tauslab.model import readers
 from tauslab.model.errors import ConfigError, NoValidTrajectory
-from tauslab.model.lattice import Lattice
-from tauslab.model.network import Network
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
 from tauslab.runner.all_ranks import ranks, ranks_for
 from tauslab.runner.api_values import known, names_of, numbers, points_of, whole
 from tauslab.runner.dask_executor import run_job

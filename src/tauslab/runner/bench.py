@@ -14,7 +14,7 @@ import numpy as np
 
 from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.job import Options, Record
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.run import run_network

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.output.targets import inputs_of, require_no_input, require_place
 from tauslab.runner.streams import discard, printable
 

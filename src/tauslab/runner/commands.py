@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tauslab.model import readers
-from tauslab.model.check import check_facts, report
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice import Lattice
-from tauslab.model.lattice_check import lattice_facts, lattice_report
-from tauslab.model.molecules import in_molecules
-from tauslab.model.network import Network
-from tauslab.model.time_step import MAX_HOP
+from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
 from tauslab.runner.api import ranks, ranks_for
 from tauslab.runner.bench import CASES, run_case, table
 from tauslab.runner.command_tools import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner import dask_worker
 from tauslab.runner.dask_cluster import Workers, open_workers
 from tauslab.runner.dask_lanes import DaskLanes, call

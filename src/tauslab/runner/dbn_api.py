@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ode import OdeSettings
-from tauslab.model import readers
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
-from tauslab.model.properties import horizon, parse_property
+from tauslab.model.network.network import Network
+from tauslab.model.network.properties import horizon, parse_property
+from tauslab.model.readers import read as readers
 from tauslab.runner.api import Values, ranks, run_ensemble
 from tauslab.runner.dbn_build import build_network
 from tauslab.runner.dbn_job import DEFAULT_INTERVALS, DEFAULT_SAMPLES, DbnOptions

@@ -15,7 +15,7 @@ from tauslab.kernels.dbn import CountTables
 from tauslab.kernels.dbn_entries import CountArray, Entries
 from tauslab.kernels.ode import Ode
 from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.dbn_file import save
 from tauslab.runner.dbn_job import PILOT, DbnOptions
 from tauslab.runner.dbn_lane import (
@@ -355,7 +355,7 @@ def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:
 
 
 def _model(task: DbnTask) -> dict[str, str]:
-    from tauslab.model.canonical import canonical_text
+    from tauslab.model.network.canonical import canonical_text
 
     canonical = canonical_text(task.network)
     return {"source": task.network.source_text or canonical, "canonical": canonical}

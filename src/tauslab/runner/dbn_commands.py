@@ -9,7 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.api import ranks
 from tauslab.runner.command_tools import (
     ignored,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
-from tauslab.model.hdf5_text import plain, put_attributes, put_text
-from tauslab.model.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
+from tauslab.model.files.text import plain, put_attributes, put_text
 from tauslab.runner.columns import texts
 from tauslab.runner.dbn_network import DynamicNetwork, FloatArray, Structure, Table
 from tauslab.runner.digest import begin_digest, canonical_bytes, text_digest

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.host_math import value_of
+from tauslab.model.portable.host_math import value_of
 from tauslab.runner.dbn_job import PILOT, DbnOptions
 from tauslab.runner.dbn_network import FloatArray
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.kernels.ode import Ode
-from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.dbn_intervals import edges_of
 from tauslab.runner.dbn_job import PILOT, DbnOptions
 from tauslab.runner.dbn_lane import lane_room, nominal_course, pilot_samples

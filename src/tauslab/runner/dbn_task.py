@@ -13,11 +13,11 @@ from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_counting import Counting
 from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode_sampling import Prior
-from tauslab.model.canonical import canonical_text
-from tauslab.model.check import require_support
-from tauslab.model.dependencies import parents, right_sides
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import require_support
+from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.network import Network
 from tauslab.runner.dbn_job import DbnOptions
 from tauslab.runner.dbn_network import FloatArray, Structure
 from tauslab.runner.ode_task import SLACK

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.approximation import OF_SAMPLING
 from tauslab.runner.convergence import GROUP, Convergence, Until
 from tauslab.runner.job import DEFAULT_EPSILON, Options, Portion, Record

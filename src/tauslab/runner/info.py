@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.check import report
-from tauslab.model.hdf5_text import plain
-from tauslab.model.network import Network
+from tauslab.model.files.text import plain
+from tauslab.model.network.check import report
+from tauslab.model.network.network import Network
 from tauslab.runner.columns import texts
 from tauslab.runner.output.resume import parts_folder
 from tauslab.runner.output.schema import PROFILE_COLUMNS, STATUS_VALUES

@@ -14,7 +14,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_memory import in_bytes, require_memory
-from tauslab.model.lattice import Lattice
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.last_word import last_word
 from tauslab.runner.lattice_group import Group, compile_kernels
 from tauslab.runner.lattice_job import LatticeOptions, LatticeTask, prepare_lattice

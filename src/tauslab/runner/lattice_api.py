@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tauslab.model.lattice import Lattice
-from tauslab.model.time_step import MAX_HOP
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.all_ranks import ranks
 from tauslab.runner.lattice import run_lattice
 from tauslab.runner.lattice_job import Hook, LatticeOptions

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.columns import texts
 from tauslab.runner.digest import Lines, begin_digest, canonical_bytes, text_digest
 from tauslab.runner.output.checking.lattice import CheckedLattice

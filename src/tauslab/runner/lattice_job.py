@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.lattice import Lattice
-from tauslab.model.lattice_canonical import lattice_sha256
-from tauslab.model.time_step import MAX_HOP, loss_warning
+from tauslab.model.lattice.canonical import lattice_sha256
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, loss_warning
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.lattice_view import LatticeView
 
 FloatArray = npt.NDArray[np.float64]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.toml_values import Naming, load_toml
+from tauslab.model.files.damaged import reading
+from tauslab.model.readers.toml_values import Naming, load_toml
 from tauslab.runner.columns import texts
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import kind_of, open_hdf5

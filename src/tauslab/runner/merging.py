@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.hdf5_text import plain
+from tauslab.model.files.text import plain
 from tauslab.runner.job import Record
 from tauslab.runner.mpi import SerialCommunicator
 from tauslab.runner.output.disk import Disk

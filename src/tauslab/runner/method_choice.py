@@ -29,9 +29,9 @@ from tauslab.kernels.selectors import (
 )
 from tauslab.kernels.ssa import WORK, ExactSsa
 from tauslab.kernels.tau_leap import LARGEST_LEAPING
-from tauslab.model.check import refusing
 from tauslab.model.errors import TauslabError
-from tauslab.model.network import Network
+from tauslab.model.network.check import refusing
+from tauslab.model.network.network import Network
 from tauslab.runner.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Delivery, Lane, Reductions

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.host_math import value_of
-from tauslab.model.properties import Property, parse_property
+from tauslab.model.network.properties import Property, parse_property
+from tauslab.model.portable.host_math import value_of
 from tauslab.runner.monitor import FloatArray, Monitor
 
 MOST_SAMPLES = 1_000_000

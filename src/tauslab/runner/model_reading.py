@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tauslab.model import readers
-from tauslab.model.bionetgen import generate, network_of
-from tauslab.model.lattice import Lattice
-from tauslab.model.network import Network
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
+from tauslab.model.readers.bionetgen.generate import generate, network_of
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.collective import on_root
 
@@ -21,7 +21,7 @@ def read_together(comm: Communicator, path: str | Path) -> Network | Lattice:
     Raises
     ------
     ModelError
-        As `tauslab.model.readers.read`; on all ranks alike where the file is .bngl.
+        As `tauslab.model.readers.read.read`; on all ranks alike where the file is .bngl.
     """
     path = Path(path)
     if path.suffix.lower() != ".bngl":
@@ -35,7 +35,7 @@ def read_telling(path: str | Path, tell: Callable[[str], object]) -> Network:
     Raises
     ------
     ModelError
-        As `tauslab.model.readers.read_network`.
+        As `tauslab.model.readers.read.read_network`.
     """
     if Path(path).suffix.lower() == ".bngl":
         tell(f"{path}: BioNetGen generates the network")

@@ -13,10 +13,10 @@ import numpy as np
 from tauslab.kernels.lowering import LoweredNetwork
 from tauslab.kernels.ode import OdeSettings
 from tauslab.kernels.ode_lowering import lower_ode
-from tauslab.model.canonical import canonical_text
-from tauslab.model.check import check_rates
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Feature, Network
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import check_rates
+from tauslab.model.network.network import Feature, Network
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.task import (
     Task,

@@ -27,7 +27,7 @@ from tauslab.kernels.ode import Ode
 from tauslab.kernels.selectors import Pilot
 from tauslab.kernels.ssa import ExactSsa
 from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
 from tauslab.runner.approximation import approximation
 from tauslab.runner.ensemble import Ensemble
 from tauslab.runner.job import Options

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode_sampling import Prior, Priors
 from tauslab.model.errors import ConfigError
-from tauslab.model.host_math import value_of
+from tauslab.model.portable.host_math import value_of
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model import readers
 from tauslab.model.errors import ConfigError
-from tauslab.model.network import Network
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
 from tauslab.runner.api import run_ensemble
 from tauslab.runner.api_values import known, names_of
 from tauslab.runner.job import DEFAULT_EPSILON, seed_of

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.damaged import could_not_read
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.damaged import could_not_read
 from tauslab.runner import columns
 from tauslab.runner.texts import some
 

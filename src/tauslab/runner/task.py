@@ -14,14 +14,14 @@ import numpy.typing as npt
 from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
 from tauslab.kernels.ode_lowering import OdeSystem
 from tauslab.kernels.selectors import pilot_events, selector_of
-from tauslab.model.canonical import canonical_text
-from tauslab.model.check import check_rates, require_support, without_missing
-from tauslab.model.counts import round_counts
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.expression import Expression, Number, symbols
-from tauslab.model.host_math import evaluate
-from tauslab.model.network import Feature, Network
-from tauslab.model.unfolding import unfold
+from tauslab.model.expressions.expression import Expression, Number, symbols
+from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import check_rates, require_support, without_missing
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.network import Feature, Network
+from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.job import FloatArray, Options, Record
 from tauslab.runner.output.layout import SAMPLED
 from tauslab.runner.sweep import Design, Sweep

@@ -12,8 +12,8 @@ import pytest
 from output.sample_job import digest, sample_job
 
 from tauslab.model.errors import InputFileError
-from tauslab.model.hdf5_text import put_attributes, text_array
-from tauslab.model.seals import SEALED, SEALS, require_sound_heaps, seal
+from tauslab.model.files.seals import SEALED, SEALS, require_sound_heaps, seal
+from tauslab.model.files.text import put_attributes, text_array
 from tauslab.runner.output.parts import PartsOptions
 from tauslab.runner.output.reader import open_result
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tauslab.model.damaged import could_not_read
 from tauslab.model.errors import InputFileError, OutputError
+from tauslab.model.files.damaged import could_not_read
 from tauslab.runner.output.targets import what_is_not_a_file
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells

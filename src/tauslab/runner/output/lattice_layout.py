@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.seals import FORMAT, FORMAT_VERSION
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
 from tauslab.runner.output.schema import TEXT, DatasetSpec

@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice_state import LatticeState
 from tauslab.kernels.waiting import WAITING
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
-from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.seals import FORMAT, SealedFile, seal
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import FORMAT, SealedFile, seal
+from tauslab.model.files.text import put_attributes, put_text
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.runner.output.checking.opening import open_hdf5

@@ -18,9 +18,9 @@ import numpy as np
 
 from tauslab.kernels.lattice_state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
-from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.lattice_file import write_model_group
-from tauslab.model.seals import SEALED, SEALS, dataset_names, seal
+from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.readers.lattice_hdf5 import write_model_group
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.buffers import Hdf5OnDisk

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.hdf5_text import put_attributes
+from tauslab.model.files.text import put_attributes
 from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.buffers import Hdf5OnDisk
 from tauslab.runner.output.disk import Disk, publish

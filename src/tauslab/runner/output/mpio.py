@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
-from tauslab.model.seals import SEALS, final_seals
+from tauslab.model.files.seals import SEALS, final_seals
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import slot_bytes
 from tauslab.runner.output.collective import on_root

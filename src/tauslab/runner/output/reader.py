@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
-from tauslab.model.seals import SealedFile, safe_attributes
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import SealedFile, safe_attributes
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
 from tauslab.runner.output.checking.verified import VerifiedRows

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.layout import Layout

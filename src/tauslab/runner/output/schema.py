@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.seals import FORMAT, FORMAT_VERSION
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.output.layout import Layout, RowArray
 from tauslab.runner.output.windows import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.model.errors import OutputError
-from tauslab.model.seals import SEALS, final_seals
+from tauslab.model.files.seals import SEALS, final_seals
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.disk import Disk, publish

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.hdf5_text import put_attributes, put_text
-from tauslab.model.seals import seal
+from tauslab.model.files.seals import seal
+from tauslab.model.files.text import put_attributes, put_text
 from tauslab.runner.output.blockfile import RawFile
 from tauslab.runner.output.buffers import PAGE, SparseBuffer
 from tauslab.runner.output.disk import Disk

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
-from tauslab.model.seals import SealedFile, safe_attributes
+from tauslab.model.files.seals import SealedFile, safe_attributes
 from tauslab.runner.output.blockfile import Location, RawFile, locate
 from tauslab.runner.output.checkpoint import Checkpoint, decode
 from tauslab.runner.output.disk import Disk

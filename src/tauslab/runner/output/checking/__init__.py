@@ -2,5 +2,5 @@
 
 `opening` opens a file and says what it is, `ensemble` compares what the file of an ensemble says of
 itself with what it holds, `verified` compares blocks of rows with their checksums as they are read.
-Checksums of all else are `tauslab.model.seals`.
+Checksums of all else are `tauslab.model.files.seals`.
 """

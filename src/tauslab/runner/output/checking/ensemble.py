@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError, TauslabError
-from tauslab.model.seals import SealedFile, require_sound_heaps
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import SealedFile, require_sound_heaps
 from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
 
 if TYPE_CHECKING:

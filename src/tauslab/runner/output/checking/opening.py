@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError, TauslabError
-from tauslab.model.seals import FORMAT, require_format, safe_attributes
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import FORMAT, require_format, safe_attributes
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

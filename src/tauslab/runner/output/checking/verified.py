@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.damaged import reading
 from tauslab.model.errors import InputFileError
+from tauslab.model.files.damaged import reading
 from tauslab.runner.output.flat import FlatRows
 from tauslab.runner.output.rows import checksum
 

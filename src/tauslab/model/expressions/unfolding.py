@@ -1,0 +1,27 @@
+"""Expressions that use each other by name: their order, and each without the names of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression, substitute, symbols
+
+
+def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
+    """Replace names of `trees` inside each other until none is left."""
+    done: dict[str, Expression] = {}
+    for name in dependency_order(trees, what):
+        done[name] = substitute(trees[name], done)
+    return {name: done[name] for name in trees}
+
+
+def dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:
+    """Names of `trees`, each after those that its tree uses."""
+    uses = {name: sorted(symbols(tree) & trees.keys()) for name, tree in trees.items()}
+    try:
+        return list(TopologicalSorter(uses).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ModelError(f"{what} {error.args[1][0]} depends on itself ({circle})") from None

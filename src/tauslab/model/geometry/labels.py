@@ -1,0 +1,287 @@
+"""Site types from a volume of labels, such as a segmented tomogram."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.geometry.shapes import Grid
+from tauslab.model.host_memory import in_bytes, require_memory
+from tauslab.model.lattice.lattice import Lattice
+
+_LIBRARIES = {
+    ".tif": "tifffile",
+    ".tiff": "tifffile",
+    ".mrc": "mrcfile",
+    ".map": "mrcfile",
+    ".rec": "mrcfile",
+    ".zarr": "zarr",
+}
+_LARGEST = 2.0**53  # of labels stored as doubles
+_MOST_SAID = 200  # characters
+_MOST_RATIO, _SMALL = 20_000, 16 << 20  # of what is compressed; bytes that any file may hold
+_SUFFIXES = (".npy", *_LIBRARIES)
+_UNITS = {
+    "nm": 1e-9, "um": 1e-6, "\\u00B5m": 1e-6, "\u00b5m": 1e-6, "\u03bcm": 1e-6,
+    "micron": 1e-6, "microns": 1e-6, "mm": 1e-3,
+}  # fmt: skip
+
+
+def read_labels(
+    path: str | Path, component: str | None = None, axes: str = "zyx"
+) -> npt.NDArray[Any]:
+    """Read a volume of labels ``[z, y, x]``: NumPy, TIFF stack, MRC or zarr, by its suffix.
+
+    Parameters
+    ----------
+    path
+        ``.npy``, ``.tif``, ``.tiff``, ``.mrc``, ``.map``, ``.rec`` or ``.zarr``.
+    component
+        Array in a zarr group.
+    axes
+        Order of the axes in the file, such as ``xyz``; they are turned into z, y, x.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read, is not a volume of whole numbers, or `axes` are not x, y and z.
+    ConfigError
+        A library is missing; it is named.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if sorted(axes) != ["x", "y", "z"]:
+        raise ModelError(f"axes {axes!r}: the letters x, y and z in the order of the file's axes")
+    if suffix not in _SUFFIXES:
+        raise ModelError(f"{path}: label volumes are one of {', '.join(_SUFFIXES)}")
+    if not path.exists():
+        raise ModelError(f"{path}: cannot be read: there is no such file")
+    library = _library(_LIBRARIES[suffix]) if suffix in _LIBRARIES else None
+    try:
+        with _unlogged() as logged:
+            volume = _read(path, library, component)
+    except ModelError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each library has its own, also for damaged files
+        raise ModelError(f"{path}: cannot be read: {_reason(error)}") from None
+    if logged:
+        warnings.warn(f"{path}: tifffile says: {_one_line(logged[0])}", stacklevel=2)
+    if volume.ndim != 3:
+        raise ModelError(f"{path}: has {volume.ndim} axes; a volume has three, z, y, x")
+    if not volume.size:
+        raise ModelError(f"{path}: holds no voxels: its shape is {list(volume.shape)}")
+    if volume.dtype.kind == "f":
+        volume = _whole_numbers(path, volume)
+    if volume.dtype.kind not in "iub":
+        raise ModelError(f"{path}: holds {volume.dtype}; labels are whole numbers")
+    return volume.transpose([axes.index(axis) for axis in "zyx"])
+
+
+def _whole_numbers(path: Path, volume: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Labels that a program stored as floats."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = (volume == np.round(volume)) & (np.abs(volume) <= _LARGEST)
+    if not whole.all():
+        wrong = volume[~whole][0]
+        raise ModelError(
+            f"{path}: holds {volume.dtype}, such as {float(wrong):g}; labels are whole numbers, up "
+            f"to {_LARGEST:g} either way"
+        )
+    return volume.astype(np.int64)
+
+
+def _reason(error: Exception) -> str:
+    """What a library says, in one line; a damaged file makes some say much."""
+    return _one_line(str(error).strip("'\"")) or type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return (line if line.isprintable() else ascii(line)[1:-1])[:_MOST_SAID]
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[list[str]]:
+    """What tifffile logs about damage, in place of lines on the standard error."""
+    logged: list[str] = []
+    logger = logging.getLogger("tifffile")
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield logged
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+
+
+def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
+    if library is None:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # its size is that of the file
+        require_memory(mapped.nbytes, f"{path}: {list(mapped.shape)}")
+        return np.array(mapped)
+    if library.__name__ == "tifffile":
+        with library.TiffFile(path) as file:
+            if not file.series:
+                raise ValueError("it holds no images")
+            first = file.series[0]
+            size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
+            require_memory(size, f"{path}: {list(first.shape)}")
+            if size > _MOST_RATIO * path.stat().st_size + _SMALL:
+                raise ValueError(f"its header tells of {in_bytes(size)}, which cannot be in it")
+        return np.asarray(library.imread(path))
+    if library.__name__ == "zarr":
+        opened = library.open(str(path), mode="r")
+        found = opened[component] if component is not None else opened
+        if not hasattr(found, "shape"):
+            names = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
+            raise ValueError(f"it is a group of arrays; component names one, of {names}")
+        require_memory(
+            math.prod(found.shape) * np.dtype(found.dtype).itemsize, f"{path}: {list(found.shape)}"
+        )
+        return np.asarray(found[...])
+    with library.open(path, permissive=True) as file:
+        if file.data is None:
+            raise ValueError("it holds no voxels")
+        return np.array(file.data)
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ConfigError(
+            f"reading this kind of label volume needs {name}: pip install tauslab[labels]"
+        ) from None
+
+
+def stored_voxel(path: str | Path) -> tuple[float, float, float] | None:
+    """Edges of a voxel along z, y and x in metres that an MRC file or a stack of ImageJ states."""
+    try:
+        with _unlogged():
+            edges = _stored_edges(Path(path))
+    except ConfigError:
+        raise
+    except Exception:  # noqa: BLE001 - a header that cannot be read states nothing
+        return None
+    # 1 angstrom: not set
+    known = len(edges) == 3 and np.isfinite(edges).all() and min(edges) > 0
+    known = known and edges != [1e-10] * 3
+    return (edges[0], edges[1], edges[2]) if known else None
+
+
+def _stored_edges(path: Path) -> list[float]:
+    library = _LIBRARIES.get(path.suffix.lower())
+    if library == "mrcfile":
+        with _library(library).open(path, permissive=True, header_only=True) as file:
+            return [float(file.voxel_size[axis]) * 1e-10 for axis in "zyx"]
+    if library == "tifffile":
+        with _library(library).TiffFile(path) as file:
+            return _imagej_voxel(file)
+    return []
+
+
+def _imagej_voxel(file: Any) -> list[float]:
+    told, tags = file.imagej_metadata or {}, file.pages[0].tags
+    unit = _UNITS.get(str(told.get("unit", "")).strip())
+    if unit is None or not {"XResolution", "YResolution"} <= {tag.name for tag in tags}:
+        return []
+    pixels = [tags[f"{axis}Resolution"].value for axis in "YX"]  # pixels in so many units
+    if not all(n and d for n, d in pixels):
+        return []
+    return [unit * float(told.get("spacing", 0)), *(unit * d / n for n, d in pixels)]
+
+
+def resample_labels(
+    grid: Grid, volume: npt.NDArray[Any], voxel: float | Sequence[float]
+) -> npt.NDArray[Any]:
+    """Labels of sites, from voxels of another size: each site gets that at its centre.
+
+    The first corners of both lie together.
+
+    Parameters
+    ----------
+    volume
+        Labels ``[z, y, x]`` of voxels.
+    voxel
+        Edge of a voxel in metres, or its edges along z, y and x.
+
+    Raises
+    ------
+    ModelError
+        Labels and lattice differ in size by more than a voxel and a site.
+    """
+    edges = np.broadcast_to(np.asarray(voxel, np.float64), (3,))
+    if not (np.isfinite(edges) & (edges > 0)).all():
+        raise ModelError(f"voxel {list(edges)}: its edges are metres above 0")
+    _need_volume(volume)
+    covered = edges * volume.shape
+    if (abs(covered - np.multiply(grid.shape, grid.spacing)) > edges + grid.spacing).any():
+        fits = [max(1, round(float(length / grid.spacing))) for length in covered]
+        raise ModelError(
+            f"labels cover {_micrometres(covered)} (z, y, x), the lattice "
+            f"{_micrometres(np.multiply(grid.shape, grid.spacing))}: with this voxel and spacing "
+            f"its shape is {fits}"
+        )
+    at = [
+        np.minimum(((np.arange(n) + 0.5) * grid.spacing / edge).astype(np.int64), size - 1)
+        for n, edge, size in zip(grid.shape, edges, volume.shape, strict=True)
+    ]
+    return volume[np.ix_(*at)]
+
+
+def _micrometres(lengths: npt.NDArray[np.float64]) -> str:
+    return " x ".join(f"{length * 1e6:.4g}" for length in lengths) + " um"
+
+
+def _need_volume(volume: npt.NDArray[Any]) -> None:
+    if volume.ndim != 3:
+        raise ModelError(f"labels have {volume.ndim} axes; a volume has three, z, y, x")
+
+
+def paint_labels(lattice: Lattice, volume: npt.NDArray[Any], site_types: Mapping[int, str]) -> None:
+    """Give sites their types by label; types that the lattice does not have are added.
+
+    Parameters
+    ----------
+    volume
+        Labels ``[z, y, x]``, of the lattice's shape, as `read_labels` gives them.
+    site_types
+        Site type of each label.
+
+    Raises
+    ------
+    ModelError
+        The volume has another shape than the lattice, or a label that `site_types` lacks.
+    """
+    if volume.shape != lattice.shape:
+        turned = sorted(volume.shape) == sorted(lattice.shape)
+        hint = ": axes say the order in the file" if turned else ": voxel takes other sizes to it"
+        raise ModelError(
+            f"labels have the shape {list(volume.shape)}; the lattice has "
+            f"{list(lattice.shape)}{hint}"
+        )
+    found = [int(label) for label in np.unique(volume)]
+    for label in found:
+        if label not in site_types:
+            raise ModelError(
+                f"label {label} has no site type; labels with one: "
+                f"{', '.join(map(str, sorted(site_types)))}"
+            )
+    for name in site_types.values():
+        if name not in lattice.site_types:
+            lattice.add_site_type(name)
+    for label in found:
+        lattice.paint(site_types[label], volume == label)

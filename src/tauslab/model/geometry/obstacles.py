@@ -1,0 +1,126 @@
+"""Random obstacles: spheres that fill a part of a region, as in a crowded cell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.geometry.shapes import Grid, Mask
+from tauslab.model.host_memory import require_memory
+from tauslab.model.lattice.parts import short
+from tauslab.model.lattice.placement import random_words
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+_STREAM = 3  # of the Philox key; those below belong to placements
+_BATCH = 4096
+_SPHERE_BYTES, _SITE_BYTES = 120, 26  # of what is computed for a site around, or of the region
+HOPELESS = 100_000  # tries in a row that found no room
+
+
+def obstacles(
+    grid: Grid, inside: Mask, radius: float, fraction: float, *, seed: int, overlap: bool = False
+) -> Mask:
+    """Sites covered by spheres at random points, until they are `fraction` of a region.
+
+    A sphere covers the sites whose centres lie in it; one that covers none is drawn again, so a
+    sphere smaller than a site covers one.  The sphere that would pass the fraction is the last and
+    covers the first of its sites only, so that the number of sites is round(fraction x sites).
+
+    Parameters
+    ----------
+    grid
+        The lattice.
+    inside
+        The region: all sites of a sphere lie in it.
+    radius
+        In metres.
+    fraction
+        Of the region's sites.
+    seed
+        64 bits; the same seed gives the same obstacles with every version of NumPy (raw words of
+        Philox4x64).
+    overlap
+        Whether spheres may share sites.
+
+    Raises
+    ------
+    ModelError
+        The fraction is not from 0 to 1, or cannot be packed: 100,000 spheres in a row found no
+        room.
+    """
+    if not 0 <= fraction <= 1:
+        raise ModelError(f"obstacles: fraction {fraction:g}; it must be from 0 to 1")
+    if not (radius > 0 and math.isfinite(radius)):
+        raise ModelError(f"obstacles: radius {radius:g} m; it must be finite and above 0")
+    if not 0 <= seed < 1 << 64:
+        raise ModelError(f"obstacles: seed {short(seed)}; it must be 0 to 2^64 - 1")
+    if radius > grid.spacing * max(grid.shape):
+        raise ModelError(
+            f"obstacles: spheres of {radius:g} m are larger than the lattice, whose longest side "
+            f"is {grid.spacing * max(grid.shape):g} m"
+        )
+    cube = 2 * int(radius / grid.spacing) + 3
+    require_memory(_SPHERE_BYTES * cube**3, f"obstacles: a sphere of {radius:g} m")
+    require_memory(_SITE_BYTES * inside.size, f"obstacles in {inside.size} sites")
+    wanted = round(fraction * int(inside.sum()))
+    covered = np.zeros(grid.shape, bool)
+    points = _Points(np.argwhere(inside), grid.spacing, seed, centred=2 * radius < grid.spacing)
+    reach = np.arange(-int(radius / grid.spacing) - 1, int(radius / grid.spacing) + 2)
+    around = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), axis=-1).reshape(-1, 3)
+    done = failed = 0
+    while done < wanted:
+        point = points.next()
+        sites = _sites_within(point, radius, grid, around)
+        fits = len(sites) > 0 and _fits(sites, inside, covered, overlap=overlap)
+        failed = 0 if fits else failed + 1
+        if fits:
+            new = sites[~covered[tuple(sites.T)]][: wanted - done]
+            covered[tuple(new.T)] = True
+            done += len(new)
+        elif failed == HOPELESS:
+            raise ModelError(
+                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and "
+                f"{HOPELESS} tries found no room for another; allow overlap or a smaller fraction"
+            )
+    return covered
+
+
+def _fits(sites: IntArray, inside: Mask, covered: Mask, *, overlap: bool) -> bool:
+    if (sites < 0).any() or (sites >= inside.shape).any():
+        return False
+    at = tuple(sites.T)
+    return bool(inside[at].all()) and (overlap or not covered[at].any())
+
+
+def _sites_within(point: FloatArray, radius: float, grid: Grid, around: IntArray) -> IntArray:
+    """Sites whose centres lie within `radius` of a point, ``[site, 3]``."""
+    near = np.floor(point / grid.spacing).astype(np.int64) + around
+    distance = ((near + 0.5) * grid.spacing - point) ** 2
+    sites: IntArray = near[distance.sum(axis=1) <= radius * radius]
+    return sites
+
+
+class _Points:
+    """Points (z, y, x) in metres, uniform over the sites of a region.
+
+    A sphere thinner than a site covers one centre or none, each with the same chance, so its point
+    may as well be the centre of a site (`centred`): no draw is in vain.
+    """
+
+    def __init__(self, sites: IntArray, spacing: float, seed: int, *, centred: bool) -> None:
+        self._sites, self._spacing, self._centred = sites, spacing, centred
+        self._words = random_words(seed, _STREAM, 0)
+        self._batch: list[FloatArray] = []
+
+    def next(self) -> FloatArray:
+        """The next point."""
+        if not self._batch:
+            raw = self._words.random_raw(4 * _BATCH).reshape(_BATCH, 4)
+            sites = self._sites[(raw[:, 0] % np.uint64(len(self._sites))).astype(np.int64)]
+            within = 0.5 if self._centred else (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
+            self._batch = list(((sites + within) * self._spacing)[::-1])
+        return self._batch.pop()

@@ -1,0 +1,172 @@
+"""A lattice as a well-stirred network: site by site, exactly, or all of it as one volume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tauslab.model.errors import ModelError
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.placement import Start
+from tauslab.model.lattice.values import LatticeValues, lattice_values
+from tauslab.model.lattice.well_mixed import mixed_rates
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import value_of
+
+_MOST_SPECIES = 100_000
+Site = tuple[int, int, int]
+
+
+def per_site_network(
+    lattice: Lattice, *, seed: int, parameters: Mapping[str, float] | None = None
+) -> Network:
+    """The reaction-diffusion master equation of a small lattice, as a network.
+
+    Species A at site [k, j, i] is called ``A_k_j_i``.  A hop is a reaction of rate D / h^2 to each
+    neighbour (next-subvolume method: Elf & Ehrenberg, Syst. Biol. 1, 230 (2004)), so `ssa` runs it
+    without error of the time step.  Sites have room for any number of particles.
+
+    Parameters
+    ----------
+    seed
+        Of the random start, which is the same as that of a lattice run with this seed.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong, or has too many species at too many sites.
+    """
+    values = lattice_values(lattice, parameters)
+    total = math.prod(lattice.shape) * len(lattice.species)
+    if total > _MOST_SPECIES:
+        raise ModelError(
+            f"{lattice.name}: {math.prod(lattice.shape)} sites with {len(lattice.species)} species "
+            f"make a network of {total} species; at most {_MOST_SPECIES} are allowed"
+        )
+    network = Network(f"{lattice.name}_sites", t_end=lattice.t_end)
+    start = Start(lattice.sites, values.placed, lattice.slots, np.uint16, lattice.type_names)
+    particles = start.planes(0, lattice.shape[0], seed)
+    for site in np.ndindex(lattice.shape):
+        counts = np.bincount(particles[site], minlength=len(lattice.species) + 1)[1:]
+        for name, count in zip(lattice.species, counts.tolist(), strict=True):
+            network.add_species(_at(name, site), count)
+    types = lattice.sites.planes(0, lattice.shape[0])
+    for site in np.ndindex(lattice.shape):
+        _add_reactions(network, lattice, values, site, int(types[site]))
+        for axis in range(3):
+            for side in (-1, 1):
+                _add_hops(network, lattice, values, site, (axis, side))
+    return network
+
+
+def well_stirred_network(
+    lattice: Lattice,
+    volume: str | float = "lattice",
+    parameters: Mapping[str, float] | None = None,
+) -> Network:
+    """All particles and reactions without space.
+
+    Parameters
+    ----------
+    volume
+        One for all, in which a reaction has the largest rate that it has in a site type:
+        ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``: each
+        species is mixed in the sites that it can come to, and a reaction happens in the part of
+        them where it may; the limit of the lattice for fast diffusion.
+    """
+    values = lattice_values(lattice, parameters)
+    network = Network(f"{lattice.name}_well_stirred", t_end=lattice.t_end)
+    counts = np.zeros(len(lattice.species), np.int64)
+    for placed in values.placed:
+        counts[placed.species] += placed.count
+    for name, count in zip(lattice.species, counts.tolist(), strict=True):
+        network.add_species(name, count)
+    if volume == "reachable":
+        found = mixed_rates(lattice, values)
+    else:
+        n_sites = _sites_in(lattice, values, volume)
+        found = [
+            float(rates.max()) * value_of("pow", n_sites, 1 - reaction.order)
+            for reaction, rates in zip(lattice.reactions, values.rates, strict=True)
+        ]
+    for reaction, rate in zip(lattice.reactions, found, strict=True):
+        network.add_reaction(
+            _equation(reaction.reactants, reaction.products), rate=rate, name=reaction.name
+        )
+    return network
+
+
+def _sites_in(lattice: Lattice, values: LatticeValues, volume: str | float) -> float:
+    if volume == "lattice":
+        n_sites = float(values.sites_of.sum())
+    elif isinstance(volume, str):
+        n_sites = float(values.sites_of[lattice.type_number(volume, "well-stirred volume")])
+    else:
+        n_sites = volume / lattice.site_volume
+    if not n_sites > 0:
+        raise ModelError(f"well-stirred volume {volume!r}: it must be above 0")
+    return n_sites
+
+
+def _add_reactions(
+    network: Network, lattice: Lattice, values: LatticeValues, site: Site, site_type: int
+) -> None:
+    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+        if rates[site_type] > 0:
+            sides = [
+                {_at(name, site): count for name, count in side.items()}
+                for side in (reaction.reactants, reaction.products)
+            ]
+            network.add_reaction(
+                _equation(*sides), rate=float(rates[site_type]), name=_at(reaction.name, site)
+            )
+
+
+def _add_hops(
+    network: Network, lattice: Lattice, values: LatticeValues, site: Site, way: tuple[int, int]
+) -> None:
+    """Hops from a site across one of its faces, and into it from ghost sites behind."""
+    axis, side = way
+    target = list(site)
+    target[axis] += side
+    inside = 0 <= target[axis] < lattice.shape[axis]
+    face = FACES[2 * axis + (side > 0)]
+    kind = lattice.boundary[face].kind
+    if not inside and kind == "periodic":
+        target[axis] %= lattice.shape[axis]
+    elif not inside and kind == "reflecting":
+        return
+    gone = not inside and kind != "periodic"
+    here = _type_at(lattice, site)
+    row = FACES.index(face)
+    there = values.ghost_type[row] if gone else _type_at(lattice, (target[0], target[1], target[2]))
+    for index, name in enumerate(lattice.species):
+        out = float(values.diffusion[here, there, index]) / (lattice.spacing * lattice.spacing)
+        label = f"{_at(name, site)}_{'zyx'[axis]}{'p' if side > 0 else 'm'}"
+        if out > 0:
+            product = "" if gone else _at(name, (target[0], target[1], target[2]))
+            network.add_reaction(f"{_at(name, site)} -> {product}", rate=out, name=label)
+        into = float(values.diffusion[there, here, index]) / (lattice.spacing * lattice.spacing)
+        held = float(values.ghost[row, index]) * into
+        if gone and held > 0:
+            network.add_reaction(f"-> {_at(name, site)}", rate=held, name=f"{label}_in")
+
+
+def _type_at(lattice: Lattice, site: Site) -> int:
+    return int(lattice.sites.planes(site[0], site[0] + 1)[0, site[1], site[2]])
+
+
+def _at(name: str, site: Site) -> str:
+    return "_".join([name, *map(str, site)])
+
+
+def _equation(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
+    sides = (" + ".join(_terms(side)) for side in (reactants, products))
+    return " -> ".join(sides)
+
+
+def _terms(side: Mapping[str, int]) -> Iterator[str]:
+    return (f"{count} {name}" for name, count in side.items())

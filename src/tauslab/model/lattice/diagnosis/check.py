@@ -1,0 +1,263 @@
+"""What ``tauslab check`` says about a lattice: time step, spacing, occupancy, memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
+from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
+from tauslab.model.lattice.diagnosis.time_step import (
+    MAX_HOP,
+    choose_time_step,
+    loss_warning,
+    lost_fraction,
+)
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.values import FloatArray, LatticeValues, lattice_values
+
+# Below 0.2527 k / (D_A + D_B) no rate constant of a cubic site gives the rate k of well-mixed
+# particles (Hellander, Hellander & Petzold, Phys. Rev. E 85, 042901 (2012)).
+CRITICAL = 0.2527
+_STATES = ("start", "spread")
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A reaction of two particles: the spacing over the smallest that can give its rate."""
+
+    reaction: str
+    site_type: str
+    ratio: float
+
+
+def lattice_facts(
+    lattice: Lattice, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """What `lattice_report` says, for programs.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong; the element is named.
+    """
+    values = lattice_values(lattice, parameters)
+    chosen = choose_time_step(lattice, values, max_hop=max_hop)
+    itemsize = 1 if len(lattice.species) <= 255 else 2
+    reached = reached_types(lattice, values)
+    sites = math.prod(lattice.shape)
+    return {
+        "name": lattice.name,
+        "kind": "lattice",
+        "shape": list(lattice.shape),
+        "spacing": lattice.spacing,
+        "species": list(lattice.species),
+        "reactions": len(lattice.reactions),
+        "parameters": dict(values.parameters),
+        "t_end": lattice.t_end,
+        "boundary": {face: lattice.boundary[face].kind for face in FACES},
+        "sites": dict(zip(lattice.type_names, values.sites_of.tolist(), strict=True)),
+        "particles": _particles(lattice, values),
+        "at_rest": at_rest(lattice, values, reached),
+        "never_happening": dict(never_happening(lattice, values, reached)),
+        "step": chosen.step,
+        "diffusion_substeps": chosen.diffusion_substeps,
+        "reaction_substeps": chosen.reaction_substeps,
+        "largest_hop": chosen.hop,
+        "reaction_per_pass": chosen.reaction,
+        "lost_reactions": lost_fraction(chosen.reaction),
+        "pairs": [vars(pair) for pair in critical_spacings(lattice, values)],
+        "reactions_per_site_and_pass": _propensities(lattice, values, chosen.step)
+        if lattice.reactions
+        else {},
+        "one_set_per_step": {
+            reaction.name: float(row.max()) * chosen.step
+            for reaction, row in zip(lattice.reactions, values.rates, strict=True)
+        },
+        "slots": lattice.slots,
+        "occupancy": list(_occupancy(lattice, values)),
+        "bytes": {"particles": sites * lattice.slots * itemsize, "sites": sites},
+        "notes": list(lattice.notes),
+    }
+
+
+def lattice_report(
+    lattice: Lattice, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
+) -> list[str]:
+    """Lines that tell a user what a lattice holds and how well its step and spacing suit it."""
+    facts = lattice_facts(lattice, max_hop, parameters)
+    z, y, x = lattice.shape
+    lines = [
+        (
+            f"lattice {lattice.name}: {z} x {y} x {x} sites (z, y, x) of "
+            f"{lattice.spacing * 1e9:g} nm, {len(lattice.species)} species, "
+            f"{len(lattice.reactions)} reactions"
+        ),
+        "site types: " + ", ".join(f"{name} {n}" for name, n in facts["sites"].items()),
+        "faces: " + ", ".join(f"{face} {kind}" for face, kind in facts["boundary"].items()),
+        "particles: " + (", ".join(f"{k} {n}" for k, n in facts["particles"].items()) or "none"),
+        *_reach_lines(facts),
+        *_step_lines(facts),
+        *_pair_lines(facts["pairs"]),
+        *_occupancy_lines(facts),
+        (
+            f"memory: {_mebibytes(facts['bytes']['particles'])} of particles, "
+            f"{_mebibytes(facts['bytes']['sites'])} of site types"
+        ),
+    ]
+    if lattice.t_end is not None:
+        lines.append(f"end time in the file: {lattice.t_end:g} s")
+    return lines + [f"note: {note}" for note in lattice.notes]
+
+
+def critical_spacings(lattice: Lattice, values: LatticeValues) -> list[Pair]:
+    """For every reaction of two particles the site type with the smallest h / h_crit.
+
+    h_crit = `CRITICAL` k / (D_A + D_B) with k = (constant of a site) h^3 and the largest D of hops
+    into its sites.  A ratio of 0 stands for particles that do not move.
+    """
+    number = {name: index for index, name in enumerate(lattice.species)}
+    pairs = []
+    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+        if reaction.order != 2:
+            continue
+        both = [number[name] for name, count in reaction.reactants.items() for _ in range(count)]
+        ratios = []
+        for site_type in np.flatnonzero(rates):
+            moving = float(values.diffusion[:, site_type, both].max(axis=0).sum())
+            critical = CRITICAL * float(rates[site_type]) * lattice.site_volume
+            ratio = lattice.spacing * moving / critical if critical > 0 else math.inf
+            ratios.append((ratio, lattice.type_names[site_type]))
+        if ratios:
+            ratio, name = min(ratios)
+            pairs.append(Pair(reaction.name, name, ratio))
+    return pairs
+
+
+def poisson_tail(mean: float, most: int) -> float:
+    """Probability that a Poisson number exceeds `most`.
+
+    >>> f"{poisson_tail(2.0, 8):.2g}, {poisson_tail(6.0, 16):.2g}"
+    '0.00024, 0.00017'
+    """
+    if mean <= 0:
+        return 0.0
+    k = most + 1
+    term = math.exp(k * math.log(mean) - mean - math.lgamma(k + 1))
+    total = 0.0
+    while term > total * 1e-17 or k < mean:
+        total += term
+        k += 1
+        term *= mean / k
+    return min(total, 1.0)
+
+
+def _particles(lattice: Lattice, values: LatticeValues) -> dict[str, int]:
+    counts = dict.fromkeys(lattice.species, 0)
+    for placed in values.placed:
+        counts[lattice.species[placed.species]] += placed.count
+    return {name: count for name, count in counts.items() if count}
+
+
+def _propensities(lattice: Lattice, values: LatticeValues, tau: float) -> dict[str, float]:
+    """Largest expected propensity in a site times the step, by reaction."""
+    states = expected_occupancy(lattice, values)
+    largest: FloatArray = np.max([site_propensities(lattice, values, s) for s in states], axis=0)
+    return {
+        reaction.name: float(row.max()) * tau
+        for reaction, row in zip(lattice.reactions, largest, strict=True)
+    }
+
+
+def _occupancy(lattice: Lattice, values: LatticeValues) -> Iterator[dict[str, Any]]:
+    for state, occupancy in zip(_STATES, expected_occupancy(lattice, values), strict=True):
+        for name, sites, row in zip(lattice.type_names, values.sites_of, occupancy, strict=True):
+            mean = float(row.sum())
+            if mean > 0:
+                tail = poisson_tail(mean, lattice.slots)
+                yield {
+                    "state": state,
+                    "site_type": name,
+                    "mean": mean,
+                    "probability_above_slots": tail,
+                    "sites_above_slots": tail * int(sites),
+                }
+
+
+def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
+    still = facts["at_rest"]
+    lines = [f"at rest: {', '.join(still[:_MOST_LINES])}" if still else ""]
+    lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
+    lines += [
+        f"warning: reaction {name} never happens unless a hook changes that: {why}"
+        for name, why in facts["never_happening"].items()
+    ]
+    return [line for line in lines if line]
+
+
+def _step_lines(facts: Mapping[str, Any]) -> list[str]:
+    passes, reactions = facts["diffusion_substeps"], facts["reaction_substeps"]
+    x, lost = facts["reaction_per_pass"], facts["lost_reactions"]
+    lines = [
+        (
+            f"step: {facts['step']:g} s, {_passes(passes, 'diffusion')} with hop probability up to "
+            f"{facts['largest_hop']:.4g} to a side, {_passes(reactions, 'reactions')}"
+        ),
+        f"reactions: x = a0 tau up to {x:.3g} in a site and pass, {100 * lost:.2g} % of them lost",
+    ]
+    warning = loss_warning(facts["step"], reactions, x)
+    if warning is not None:
+        lines.append(f"warning: {warning}")
+    busiest = sorted(facts["reactions_per_site_and_pass"].items(), key=lambda item: -item[1])
+    shown = [f"{name} {value:.2g}" for name, value in busiest[:_MOST_LINES] if value > 0]
+    if shown:
+        lines.append(f"x by reaction, in a step: {', '.join(shown)}")
+    alone = sorted(facts["one_set_per_step"].items(), key=lambda item: -item[1])
+    shown = [f"{name} {value:.2g}" for name, value in alone[:_MOST_LINES] if value > 0]
+    if shown:
+        lines.append(f"x of one set of reactants in a site, in a step: {', '.join(shown)}")
+    return lines
+
+
+def _pair_lines(pairs: list[dict[str, Any]]) -> list[str]:
+    closest = sorted(pairs, key=lambda pair: pair["ratio"])
+    lines = []
+    if closest:
+        shown = ", ".join(
+            f"{p['reaction']} {p['ratio']:.3g} ({p['site_type']})" for p in closest[:_MOST_LINES]
+        )
+        lines.append(f"spacing over the critical one, h/h_crit: {shown}")
+    for pair in closest:
+        if pair["ratio"] < 1:
+            why = "do not move there" if pair["ratio"] == 0 else "meet too seldom in so small sites"
+            lines.append(
+                f"warning: reaction {pair['reaction']} in {pair['site_type']}: its particles "
+                f"{why}, so it is slower than its constant says"
+            )
+    return lines
+
+
+def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for found in facts["occupancy"]:
+        over = found["sites_above_slots"]
+        lines.append(
+            f"occupancy of {found['site_type']}, {found['state']}: {found['mean']:.3g} particles a "
+            f"site, {facts['slots']} slots, above them P = {found['probability_above_slots']:.2g}"
+            + (f" ({over:.3g} sites)" if over >= 1 else "")
+        )
+    return lines
+
+
+def _passes(number: int, what: str) -> str:
+    return f"{number} {'pass' if number == 1 else 'passes'} of {what}"
+
+
+def _mebibytes(number: int) -> str:
+    return f"{number / 2**20:.4g} MiB"

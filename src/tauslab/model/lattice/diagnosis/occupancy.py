@@ -1,0 +1,103 @@
+"""Expected occupancy of the sites of a lattice model, and what follows for its time step."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import LatticeValues
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
+    """Particles expected in a site ``[state, site type, species]``, in two states.
+
+    State 0 is the start.  State 1 is the start spread evenly over every site type that a species
+    can reach, or what a held face keeps behind it where that is more; reactions do not count.
+    """
+    start = np.zeros((len(values.sites_of), len(lattice.species)))
+    start += values.initial(len(lattice.species))
+    for placed in values.placed:
+        if placed.positions is not None:
+            z, y, x = placed.positions.T
+            types = _types_at(lattice, z, y, x)
+            start[:, placed.species] += np.bincount(types, minlength=len(start))
+    spread = np.zeros_like(start)
+    sites = values.sites_of.astype(np.float64)
+    # Of a species that is nowhere the rows stay 0.
+    for species in np.flatnonzero(start.any(axis=0)).tolist():
+        for group in _connected(values.diffusion[:, :, species] > 0):
+            room = sites[group].sum()
+            if room:
+                spread[group, species] = start[group, species].sum() * sites[group] / room
+    expected: FloatArray = np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
+    for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
+        for species in np.flatnonzero(ghost).tolist():
+            for group in _connected(values.diffusion[:, :, species] > 0):
+                if ghost_type in group:
+                    there = [site_type for site_type in group if sites[site_type]]
+                    row = expected[1, there, species]
+                    expected[1, there, species] = np.maximum(row, ghost[species])
+    return expected
+
+
+def _types_at(
+    lattice: Lattice, z: npt.NDArray[np.int64], y: npt.NDArray[np.int64], x: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    types = np.zeros(len(z), np.int64)
+    for plane in np.unique(z):
+        here = z == plane
+        types[here] = lattice.sites.planes(int(plane), int(plane) + 1)[0, y[here], x[here]]
+    return types
+
+
+def _connected(passes: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Groups of site types between which a species can go, from ``[from, to]``."""
+    left = set(range(len(passes)))
+    groups = []
+    while left:
+        group, frontier = set(), {left.pop()}
+        while frontier:
+            group |= frontier
+            near = passes[sorted(frontier)].any(axis=0) | passes[:, sorted(frontier)].any(axis=1)
+            frontier = {int(i) for i in np.flatnonzero(near)} - group
+        left -= group
+        groups.append(sorted(group))
+    return groups
+
+
+def site_propensities(lattice: Lattice, values: LatticeValues, occupancy: FloatArray) -> FloatArray:
+    """Expected propensity in a site (1/s) ``[reaction, site type]``, particles being Poisson.
+
+    `occupancy` is particles in a site ``[site type, species]``.
+    """
+    number = {name: index for index, name in enumerate(lattice.species)}
+    propensities = values.rates.copy()
+    for index, reaction in enumerate(lattice.reactions):
+        for name, count in reaction.reactants.items():
+            # Poisson: half the mean of n (n - 1) is half the squared mean.
+            propensities[index] *= occupancy[:, number[name]] ** count / count
+    return propensities
+
+
+def largest_site_propensity(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest expected a0 of a site (1/s), over site types and both states of occupancy."""
+    states = expected_occupancy(lattice, values)
+    return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) for s in states)
+
+
+def lasting_propensity(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest propensity (1/s) that one set of reactants gives to a site and a reaction keeps.
+
+    A gene that makes RNA is there again after each: at most one in a pass is too few, however
+    seldom a site holds a gene. What reacts and is gone reacts once, and loses nothing by that.
+    """
+    rates = np.where(values.sites_of > 0, values.rates, 0.0)
+    lasting = [
+        float(row.max())
+        for reaction, row in zip(lattice.reactions, rates, strict=True)
+        if all(reaction.products.get(n, 0) >= k for n, k in reaction.reactants.items())
+    ]
+    return max(lasting, default=0.0)

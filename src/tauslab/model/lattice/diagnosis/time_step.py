@@ -1,0 +1,169 @@
+"""How a lattice model's time step is divided, and what the division costs in accuracy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice.diagnosis.occupancy import largest_site_propensity, lasting_propensity
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import LatticeValues
+
+MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
+MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
+MOST_DIFFUSION_PASSES = 10_000  # of a step
+MOST_REACTION_PASSES = 4096  # of a pass of diffusion: 12 bits of a draw's address
+LEAST_STEP = 1e-12  # seconds of a step that the model does not give: molecules do not diffuse below
+_IN_WATER = 1e-8  # m^2/s, faster than any molecule in water
+_MOST_REACTION_SUBSTEPS = 1000
+_ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pass
+
+
+@dataclass(frozen=True)
+class TimeStep:
+    """A step of `step` seconds, divided into `diffusion_substeps` equal parts.
+
+    A part is a pass of hops along x, y, z, then its share of the `reaction_substeps` passes of
+    reactions, a whole number. `hop` is the largest hop probability to one side in a part,
+    `reaction` the largest expected a0 tau of a site in a pass of reactions, or that of a site with
+    one set of reactants which a reaction keeps, if that is larger.
+    """
+
+    step: float
+    diffusion_substeps: int
+    reaction_substeps: int
+    hop: float
+    reaction: float
+
+
+def choose_time_step(
+    lattice: Lattice,
+    values: LatticeValues,
+    *,
+    max_hop: float = MAX_HOP,
+    step: float | None = None,
+    reaction_substeps: int | None = None,
+) -> TimeStep:
+    """Choose the passes of a step: by the model and the options alone, never by the machine.
+
+    Parameters
+    ----------
+    max_hop
+        Largest allowed hop probability to one side, below 1/2.  A step that exceeds it is divided.
+    step
+        In place of the model's step, in seconds; a model without one takes the longest that needs
+        one pass.
+    reaction_substeps
+        In place of the model's; by default as many as keep a0 tau of a site, with the particles
+        expected there and with one set of reactants that a reaction keeps, within `MAX_REACTION`.
+        Every part of the step takes as many, so it is rounded up to a multiple of
+        `diffusion_substeps`.
+
+    Raises
+    ------
+    ModelError
+        The model has no step and nothing diffuses.
+    ConfigError
+        An option is not allowed.
+    """
+    if not 0 < max_hop < 0.5:
+        raise ConfigError(
+            f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
+            "particle would move at every step"
+        )
+    fastest = fastest_hop(lattice, values)
+    tau = step if step is not None else lattice.step
+    if tau is None:
+        if fastest == 0:
+            raise ModelError(f"{lattice.name}: nothing diffuses, so its step must be given")
+        tau = max_hop / fastest
+        if tau < LEAST_STEP:
+            raise ModelError(
+                f"{lattice.name}: {_hops(lattice, values)} need steps of {tau:.3g} s, below "
+                f"{LEAST_STEP:g} s{_likely_unit(values)}"
+            )
+    if not (math.isfinite(tau) and tau > 0):
+        raise ConfigError(f"step {tau:g} s: it must be finite and above 0")
+    wanted = fastest * tau / max_hop * (1 - _ROUNDING)
+    if not wanted <= MOST_DIFFUSION_PASSES:
+        raise ModelError(
+            f"{lattice.name}: {_hops(lattice, values)} need {wanted:.4g} passes of diffusion in a "
+            f"step of {tau:g} s; at most {MOST_DIFFUSION_PASSES} are done"
+            f"{_likely_unit(values) or f': a step of {tau / wanted:.3g} s needs one'}"
+        )
+    passes = max(1, math.ceil(wanted))
+    largest = (
+        max(largest_site_propensity(lattice, values), lasting_propensity(lattice, values)) * tau
+    )
+    if not math.isfinite(largest):
+        raise ModelError(f"{lattice.name}: rates of reactions in a site are too large for a double")
+    chosen = reaction_substeps if reaction_substeps is not None else lattice.reaction_substeps
+    if chosen is None:
+        chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))
+    if chosen < 1:
+        raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
+    chosen = -(-chosen // passes) * passes
+    if chosen // passes > MOST_REACTION_PASSES:
+        raise ConfigError(
+            f"{lattice.name}: {chosen // passes} passes of reactions after a pass of hops; at most "
+            f"{MOST_REACTION_PASSES} are possible: choose a shorter step"
+        )
+    return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
+
+
+def fastest_hop(lattice: Lattice, values: LatticeValues) -> float:
+    """Largest D / h^2, hops to one side in a second.
+
+    Raises
+    ------
+    ModelError
+        It is too large for a double.
+    """
+    fastest = float(values.diffusion.max()) / (lattice.spacing * lattice.spacing)
+    if not math.isfinite(fastest):
+        raise ModelError(
+            f"{lattice.name}: {_hops(lattice, values)} are too many for a double"
+            f"{_likely_unit(values)}"
+        )
+    return fastest
+
+
+def _hops(lattice: Lattice, values: LatticeValues) -> str:
+    """The fastest species, as the beginning of a sentence."""
+    species = int(values.diffusion.max(axis=(0, 1)).argmax())
+    return (
+        f"hops of {lattice.species[species]}, D = {float(values.diffusion.max()):g} m^2/s, between "
+        f"sites of {lattice.spacing:g} m"
+    )
+
+
+def _likely_unit(values: LatticeValues) -> str:
+    """What was probably meant, where a number is far from any molecule's."""
+    if float(values.diffusion.max()) <= _IN_WATER:
+        return ""
+    return (
+        ": diffusion coefficients are in m^2/s, where 1 um^2/s is 1e-12 and a small molecule in "
+        "water has 1e-9, and spacing is in metres"
+    )
+
+
+def loss_warning(step: float, reaction_substeps: int, x: float) -> str | None:
+    """One sentence where x = a0 tau of a site and pass is above `MAX_REACTION`; else None."""
+    if x <= MAX_REACTION:
+        return None
+    whole = x * reaction_substeps
+    return (
+        f"x = a0 tau of a site is expected to reach {x:.3g} in a pass of reactions, above "
+        f"{MAX_REACTION:g}, where {100 * lost_fraction(x):.2g} % of them are lost: "
+        f"reaction_substeps = {math.ceil(whole / MAX_REACTION)}, or a step of "
+        f"{step * MAX_REACTION / whole:.2g} s, keeps the loss within 1 %"
+    )
+
+
+def lost_fraction(x: float) -> float:
+    """Part of the reactions of a site that are lost where at most one happens in a pass.
+
+    The rate is too small by 1 - (1 - exp(-x)) / x, with x = a0 tau.
+    """
+    return 1 + math.expm1(-x) / x if x > 0 else 0.0

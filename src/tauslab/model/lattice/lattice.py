@@ -1,0 +1,440 @@
+"""A reaction-diffusion model on a lattice of cubic sites: what a reader or a script builds.
+
+Units: lengths in metres, times in seconds, diffusion coefficients in m^2/s, concentrations in
+mol/L (M).  Arrays are ``[z, y, x]``.  Particles hop between neighbouring sites and react within
+a site, at most two at a time (multi-particle diffusion, Hallock & Peterson 2013, Algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression
+from tauslab.model.host_memory import require_memory
+from tauslab.model.lattice.parts import (
+    ANY,
+    FACES,
+    MOST_SITE_TYPES,
+    MOST_SPECIES,
+    SLOTS,
+    UNITS,
+    VOLUMES,
+    Boundary,
+    Diffusion,
+    Names,
+    Placement,
+    SiteReaction,
+    Value,
+    as_face_kind,
+    as_label,
+    as_names,
+    as_positions,
+    as_shape,
+    as_spacing,
+    as_substeps,
+    as_tree,
+    as_volume,
+    check_name,
+    face_names,
+    positive,
+    short,
+)
+from tauslab.model.lattice.site_map import ArraySites, SiteMap, UniformSites
+from tauslab.model.network.equations import parse_equation
+from tauslab.model.network.network import Network
+
+
+class Lattice:
+    """Sites, species, diffusion, reactions, boundaries and the particles at the start.
+
+    The first site type fills the lattice; each further one takes the sites of its mask.  Where no
+    type is added there is one, ``default``.  Nothing moves before `add_diffusion`.  Numbers may be
+    given as expressions of parameters.
+
+    Parameters
+    ----------
+    name
+        What messages and results call the model.
+    shape
+        Sites along z, y and x; any numbers.
+    spacing
+        Edge of a site, in metres.
+    step
+        Time step in seconds; without one, the longest that keeps every hop probability within
+        ``--max-hop``.
+    slots
+        Particles that a site can hold: 8, 16 or 32.  More wait until there is room.
+    boundary
+        ``periodic``, ``reflecting`` or ``absorbing`` for all faces; `set_boundary` for some.
+    reaction_substeps
+        Passes of the reactions in a step; by default as many as `tauslab check` advises.
+    t_end
+        End of a run that is not told another, in seconds.
+
+    Raises
+    ------
+    ModelError
+        Of every method: a number, name or mask that is not allowed; the element is named.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> lattice = ts.Lattice("pairs", shape=(8, 8, 8), spacing=32e-9, step=1e-4)
+    >>> lattice.add_species("A")
+    >>> lattice.add_diffusion("A", 1e-12)
+    >>> lattice.add_reaction("2 A ->", rate=1e6, unit="M^-1 s^-1")
+    >>> lattice.place("A", count=100)
+    >>> lattice.validate()
+    """
+
+    def __init__(
+        self,
+        name: str = "lattice",
+        *,
+        shape: Sequence[int],
+        spacing: float,
+        step: float | None = None,
+        slots: int = 16,
+        boundary: str = "reflecting",
+        reaction_substeps: int | None = None,
+        t_end: float | None = None,
+    ) -> None:
+        self.name = as_label(name, "name")
+        self.shape = as_shape(shape)
+        self.spacing = as_spacing(spacing)
+        self.step = None if step is None else positive(step, "step", "seconds")
+        whole = isinstance(slots, int | np.integer) and not isinstance(slots, bool)
+        if not whole or slots not in SLOTS:
+            allowed = ", ".join(map(str, SLOTS))
+            raise ModelError(f"slots = {short(slots)}: a site holds {allowed} particles")
+        self.slots = int(slots)
+        self.reaction_substeps = as_substeps(reaction_substeps)
+        self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
+        self.site_types: list[str] = []
+        self.species: list[str] = []
+        self.parameters: dict[str, Expression] = {}
+        self.diffusion: list[Diffusion] = []
+        self.reactions: list[SiteReaction] = []
+        self.placements: list[Placement] = []
+        self.boundary = {face: Boundary("reflecting") for face in FACES}
+        self.sites: SiteMap = UniformSites(self.shape)
+        self.notes: list[str] = []
+        self.source_path: Path | None = None
+        self.source_text: str | None = None
+        self._names: dict[str, set[str]] = {"species": set(), "site type": set()}
+        self._reaction_names: set[str] = set()
+        self._first_order_volumes: list[tuple[str, str]] = []
+        self.set_boundary(FACES, boundary)
+
+    def __repr__(self) -> str:
+        return f"<Lattice {self.name}: {self.shape} sites, {len(self.species)} species>"
+
+    def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
+        """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
+        check_name(name, "site type", self._names["site type"])
+        if name in VOLUMES:
+            raise ModelError(f"site type {name!r}: the name stands for a volume already")
+        if len(self.site_types) == MOST_SITE_TYPES:
+            raise ModelError(f"site type {name!r}: a lattice has at most {MOST_SITE_TYPES} types")
+        self._names["site type"].add(name)
+        self.site_types.append(name)
+        if mask is not None:
+            self.paint(name, mask)
+
+    def paint(self, site_type: str, mask: npt.ArrayLike) -> None:
+        """Give the sites of a mask, booleans ``[z, y, x]``, a type."""
+        number = self.type_number(site_type, "paint")
+        chosen = np.asarray(mask)
+        if chosen.dtype != np.bool_ or chosen.shape != self.shape:
+            raise ModelError(
+                f"mask of {site_type!r}: {chosen.dtype} {list(chosen.shape)} is given; "
+                f"it must be bool {list(self.shape)}, [z, y, x]"
+            )
+        self.site_array()[chosen] = number
+
+    def site_array(self) -> npt.NDArray[np.uint8]:
+        """Numbers of site types ``[z, y, x]``, to be read or changed; loaded if in a file."""
+        if not isinstance(self.sites, ArraySites):
+            z, y, x = self.shape
+            require_memory(z * y * x, f"a lattice of {z} x {y} x {x} sites of several types")
+            self.sites = ArraySites(self.sites.planes(0, self.shape[0]))
+        return self.sites.array
+
+    def add_species(self, *names: str) -> None:
+        """Add one or more kinds of particle."""
+        for name in names:
+            check_name(name, "species", self._names["species"])
+            if len(self.species) == MOST_SPECIES:
+                raise ModelError(f"species {name!r}: a lattice has at most {MOST_SPECIES} species")
+            self._names["species"].add(name)
+            self.species.append(name)
+
+    def add_parameter(self, name: str, value: Value) -> None:
+        """Add a parameter; `value` may be an expression of other parameters."""
+        check_name(name, "parameter", self.parameters)
+        self.parameters[name] = as_tree(value, f"parameter {name}")
+
+    def add_diffusion(
+        self,
+        species: Names,
+        coefficient: Value,
+        *,
+        within: str | None = None,
+        between: tuple[str, str] | None = None,
+        source: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Let species hop, with a coefficient in m^2/s; 0 makes a wall.
+
+        A later rule replaces an earlier one where both apply.
+
+        Parameters
+        ----------
+        species
+            A name, several, or ``"*"`` for all.
+        within
+            A site type: hops from its sites to its sites.
+        between
+            Two site types: hops from either to the other.
+        source, target
+            Hops from sites of one type to sites of another, one way; ``"*"``, the default, is any
+            type.  With none of the four, hops everywhere.
+        """
+        ends = [name for name in (within, source, target) if name is not None]
+        as_names((*ends, *(() if between is None else between)))
+        given = sum((within is not None, between is not None, (source or target) is not None))
+        if given > 1:
+            raise ModelError("diffusion: give one of within=, between= and source= with target=")
+        pairs = [(source or ANY, target or ANY)]
+        if within is not None:
+            pairs = [(within, within)]
+        elif between is not None:
+            if len(between) != 2:
+                raise ModelError("diffusion: between= has two site types")
+            pairs = [(between[0], between[1]), (between[1], between[0])]
+        tree = as_tree(coefficient, "diffusion: coefficient")
+        for name in as_names(species):
+            self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
+
+    def add_reaction(
+        self,
+        equation: str,
+        *,
+        rate: Value,
+        unit: str | None = None,
+        volume: str | float | None = None,
+        site_types: Names | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a reaction written as ``"A + B -> C"``, of up to two particles.
+
+        Parameters
+        ----------
+        equation
+            Species with whole numbers before them; a side may be empty.
+        rate
+            Rate constant.  First order: per second, nothing else is needed.
+        unit
+            Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
+            is k [A]^2.
+        volume
+            Orders 0 and 2, in place of `unit`: `rate` is the stochastic constant (1/s) for this
+            volume: ``site``, ``lattice``, a site type for all its sites, or a number of m^3.
+            Propensities are rate x combinations, so x (x - 1) / 2 for 2 A.
+        site_types
+            Where it happens; by default everywhere.
+        name
+            ``R1``, ``R2``, ... by position if not given.
+        """
+        name = as_label(name or f"R{len(self.reactions) + 1}", "reaction")
+        where = f"reaction {name}"
+        if not isinstance(equation, str):
+            raise ModelError(f"{where}: its equation {short(equation)} is not a text")
+        if name in self._reaction_names:
+            raise ModelError(f"{where} is defined twice")
+        reactants, products = parse_equation(equation, where)
+        order = sum(reactants.values())
+        if order > 2:
+            raise ModelError(f"{where}: {order} particles react in {equation!r}; at most 2 can")
+        if order != 1 and (unit is None) == (volume is None):
+            raise ModelError(
+                f'{where}: its rate needs either unit="{UNITS[order]}" or volume= of the '
+                "stochastic constant (site, lattice, a site type or m^3)"
+            )
+        if unit is not None and not (isinstance(unit, str) and unit == UNITS[order]):
+            raise ModelError(f"{where}: unit {short(unit)} where {UNITS[order]!r} is expected")
+        volume = as_volume(volume, f"{where}: volume")
+        if order == 1:  # the same number for any volume, but a wrong one shows a mistake
+            if isinstance(volume, str):
+                self._first_order_volumes.append((where, volume))
+            volume = None
+        chosen = () if site_types is None else as_names(site_types)
+        self.reactions.append(
+            SiteReaction(name, reactants, products, as_tree(rate, f"{where}: rate"), volume, chosen)
+        )
+        self._reaction_names.add(name)
+
+    def place(
+        self,
+        species: str,
+        *,
+        count: Value | None = None,
+        concentration: Value | None = None,
+        positions: npt.ArrayLike | None = None,
+        site_type: str | None = None,
+    ) -> None:
+        """Put particles of a species on the lattice at t = 0.
+
+        Parameters
+        ----------
+        count
+            Particles, spread at random over the sites of `site_type`.
+        concentration
+            The same in mol/L of the volume of these sites, rounded to whole particles.
+        positions
+            One by one: whole numbers ``[particle, 3]``, z, y and x of the site.
+        site_type
+            May be left out where there is only one.
+        """
+        as_names((species, *(() if site_type is None else (site_type,))))
+        given = sum(value is not None for value in (count, concentration, positions))
+        if given != 1:
+            raise ModelError(f"place {species}: give one of count=, concentration=, positions=")
+        if positions is not None:
+            if site_type is not None:
+                raise ModelError(f"place {species}: positions need no site type")
+            found = as_positions(positions, self.shape, f"place {species}")
+            self.placements.append(Placement(species, positions=found))
+            return
+        types = self.type_names
+        if site_type is None and len(types) > 1:
+            raise ModelError(f"place {species}: name its site type; types: {', '.join(types)}")
+        self.placements.append(
+            Placement(
+                species,
+                site_type or types[0],
+                None if count is None else as_tree(count, f"place {species}: count"),
+                None
+                if concentration is None
+                else as_tree(concentration, f"place {species}: concentration"),
+            )
+        )
+
+    def set_boundary(
+        self,
+        faces: Names,
+        kind: str,
+        *,
+        concentrations: Mapping[str, Value] | None = None,
+        site_type: str | None = None,
+    ) -> None:
+        """Say what lies behind faces: ``z-``, ``z+``, ..., or both of an axis as ``z``.
+
+        Parameters
+        ----------
+        kind
+            ``periodic`` (both faces of an axis), ``reflecting``, ``absorbing``, or ``held``: ghost
+            sites that keep `concentrations` (mol/L by species, 0 for others).
+        site_type
+            Type of the ghost sites behind a face that absorbs or is held, which decides how
+            particles hop across it; the first type by default.
+        """
+        chosen = face_names(faces)
+        if not chosen:
+            raise ModelError("set_boundary: no face is named")
+        kind = as_face_kind(kind, f"face {chosen[0]}")
+        if concentrations is not None and not isinstance(concentrations, Mapping):
+            raise ModelError(
+                f"face {chosen[0]}: concentrations = {short(concentrations)}: numbers by species "
+                "are expected"
+            )
+        held = {
+            name: as_tree(value, f"face {chosen[0]}: concentration of {name}")
+            for name, value in (concentrations or {}).items()
+        }
+        if held and kind != "held":
+            raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")
+        for face in chosen:
+            self.boundary[face] = Boundary(as_face_kind(kind, f"face {face}"), held, site_type)
+
+    # ---------------------------------------------------------------- asking
+
+    @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the site types by number; ``default`` where none was added."""
+        return tuple(self.site_types) or ("default",)
+
+    def type_number(self, name: str, where: str) -> int:
+        """Number of a site type; a `ModelError` that begins with `where` if there is none."""
+        try:
+            return self.type_names.index(name)
+        except ValueError:
+            raise ModelError(
+                f"{where}: {name!r} is not a site type of {self.name}; "
+                f"types: {', '.join(self.type_names)}"
+            ) from None
+
+    @property
+    def first_order_volumes(self) -> Sequence[tuple[str, str]]:
+        """Reactions of one particle with the name of a volume, which changes nothing."""
+        return self._first_order_volumes
+
+    @property
+    def site_volume(self) -> float:
+        """Volume of a site in cubic metres."""
+        return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
+
+    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Value of every parameter, as `Network.parameter_values`."""
+        return Network(self.name, parameters=self.parameters).parameter_values(overrides)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
+        from tauslab.model.readers.lattice_hdf5 import write_lattice
+
+        return write_lattice(self, path)
+
+    def to_network(self, *, seed: int) -> Network:
+        """The same process as a network, with a species ``A_k_j_i`` for A at site [k, j, i].
+
+        A hop is a reaction, so ``ssa`` runs it without error of the time step (Elf & Ehrenberg,
+        Syst. Biol. 1, 230 (2004)). Sites have room for any number of particles. The random start is
+        that of a lattice run with this `seed`.
+        """
+        from tauslab.model.lattice.as_network import per_site_network
+
+        return per_site_network(self, seed=seed)
+
+    def well_stirred(
+        self, volume: str | float = "lattice", parameters: Mapping[str, float] | None = None
+    ) -> Network:
+        """The model without space, for comparison.
+
+        Parameters
+        ----------
+        volume
+            One for all, in which a reaction has the largest rate that it has in a site type:
+            ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``:
+            each species is mixed in the sites that it can come to, and a reaction happens in the
+            part of them where it may; the limit of the lattice for fast diffusion.
+        """
+        from tauslab.model.lattice.as_network import well_stirred_network
+
+        return well_stirred_network(self, volume, parameters)
+
+    def validate(self) -> None:
+        """Check that every name is defined, every number allowed and that all particles fit.
+
+        Raises
+        ------
+        ModelError
+            One sentence that names the element.
+        """
+        from tauslab.model.lattice.values import lattice_values
+
+        lattice_values(self)

@@ -1,0 +1,301 @@
+"""The pieces of a lattice model as frozen records, with what each of them checks by itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression, as_expression, symbols
+from tauslab.model.portable.host_math import evaluate
+
+AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
+LITRES = 1000.0  # in a cubic metre
+
+FaceKind = Literal["periodic", "reflecting", "absorbing", "held"]
+FACE_KINDS = ("periodic", "reflecting", "absorbing", "held")
+FACES = ("z-", "z+", "y-", "y+", "x-", "x+")
+ANY = "*"  # every species, or every site type
+UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate constant, by order
+
+SLOTS = (8, 16, 32)
+MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
+SPACINGS = 1e-12, 10.0  # metres
+MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
+_LONGEST_NAME = 1000
+VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+Value = float | str | Expression
+Names = str | Sequence[str]
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Diffusion:
+    """Coefficient (m^2/s) of hops of a species from sites of one type to sites of another.
+
+    Any of the three names may be `ANY`.
+    """
+
+    species: str
+    source: str
+    target: str
+    coefficient: Expression
+
+
+@dataclass(frozen=True)
+class SiteReaction:
+    """A reaction of particles that share a site.
+
+    `rate` is a macroscopic constant if `volume` is None, in the unit `UNITS` has for the order;
+    else the stochastic constant (1/s) for a volume: ``site``, ``lattice``, all sites of a site
+    type, or a number of cubic metres.  It happens in `site_types`, everywhere if that is empty.
+    """
+
+    name: str
+    reactants: Mapping[str, int]
+    products: Mapping[str, int]
+    rate: Expression
+    volume: str | float | None
+    site_types: tuple[str, ...]
+
+    @property
+    def order(self) -> int:
+        """Number of particles that take part."""
+        return sum(self.reactants.values())
+
+    def site_rate(self, rate: float, site_volume: float, volume: float | None) -> float:
+        """Stochastic constant for one site (1/s): propensity = constant x combinations.
+
+        Parameters
+        ----------
+        rate
+            Value of `rate`.
+        site_volume
+            Of one site, in cubic metres.
+        volume
+            For which `rate` is a stochastic constant, in cubic metres; None if it is macroscopic.
+
+        Notes
+        -----
+        With v the site's volume in litres and N_A Avogadro's number, a macroscopic constant k
+        gives k N_A v at order 0, k at order 1, k / (N_A v) for A + B and 2 k / (N_A v) for 2 A
+        (Gillespie 1977).  A stochastic constant for volume V scales with v / V at order 0 and
+        with V / v at order 2.
+        """
+        if self.order == 1:
+            return rate
+        if volume is not None:
+            return rate * (site_volume / volume if self.order == 0 else volume / site_volume)
+        per_molar = AVOGADRO * LITRES * site_volume
+        if self.order == 0:
+            return rate * per_molar
+        return rate * (2 if len(self.reactants) == 1 else 1) / per_molar
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Particles of a species at the start: spread over a site type, or at positions.
+
+    Exactly one of `count`, `concentration` (mol/L, of the volume of the type's sites) and
+    `positions` (``[particle, 3]``: z, y, x) is given; `site_type` is None with positions.
+    """
+
+    species: str
+    site_type: str | None = None
+    count: Expression | None = None
+    concentration: Expression | None = None
+    positions: Positions | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What lies behind a face of the lattice.
+
+    Behind a face that absorbs or is held lies a plane of ghost sites of type `site_type` (the
+    first type by default), which hold `concentrations` (mol/L) of each species.
+    """
+
+    kind: FaceKind
+    concentrations: Mapping[str, Expression] = field(default_factory=dict)
+    site_type: str | None = None
+
+
+def as_face_kind(kind: str, where: str) -> FaceKind:
+    """`kind` if it is one of `FACE_KINDS`; a `ModelError` otherwise."""
+    if not isinstance(kind, str) or kind not in FACE_KINDS:
+        raise ModelError(
+            f"{where}: {kind!r} is not a boundary; boundaries: {', '.join(FACE_KINDS)}"
+        )
+    return cast("FaceKind", kind)
+
+
+def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
+    """Value of an expression of parameters, which must be finite and 0 or more.
+
+    Raises
+    ------
+    ModelError
+        Names `where` and the value, or the name that is not a parameter.
+    """
+    unknown = symbols(tree) - values.keys()
+    if unknown:
+        known = ", ".join(values) or "none"
+        raise ModelError(f"{where}: {min(unknown)!r} is not a parameter; parameters: {known}")
+    value = evaluate(tree, values)
+    if not (math.isfinite(value) and value >= 0):
+        raise ModelError(f"{where} is {value:g}; it must be finite and 0 or more")
+    return value
+
+
+def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Sites along z, y and x, if they are three whole numbers from 1."""
+    try:
+        given = list(shape)
+        whole = [int(size) for size in given]
+    except (TypeError, ValueError, OverflowError):
+        given, whole = [], []
+    if len(whole) != 3 or min(whole) < 1 or whole != given:
+        raise ModelError(
+            f"shape = {short(shape)}: three whole numbers from 1 are expected, z, y, x"
+        )
+    if math.prod(whole) > MOST_SITES:
+        raise ModelError(f"shape = {short(shape)}: a lattice has at most 2^40 sites")
+    return whole[0], whole[1], whole[2]
+
+
+def positive(value: float, what: str, unit: str) -> float:
+    """`value` if it is finite and above 0; a `ModelError` that names `what` otherwise."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} = {short(value)}: a number ({unit}) is expected") from None
+    if not (math.isfinite(number) and number > 0):
+        raise ModelError(f"{what} = {number:g} {unit}: it must be finite and above 0")
+    return number
+
+
+def as_spacing(value: float) -> float:
+    """Edge of a site, if it can be one."""
+    spacing = positive(value, "spacing", "metres")
+    least, most = SPACINGS
+    if not least <= spacing <= most:
+        raise ModelError(
+            f"spacing = {spacing:g} m: a site's edge is {least:g} to {most:g} m, and spacing is in "
+            "metres: 32 nm are 32e-9"
+        )
+    return spacing
+
+
+def as_substeps(value: int | None) -> int | None:
+    """Passes of reactions in a step, if they can be done."""
+    if value is None:
+        return None
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= MOST_SUBSTEPS:
+        raise ModelError(
+            f"reaction_substeps = {short(value)}: it must be a whole number, 1 to {MOST_SUBSTEPS}"
+        )
+    return int(value)
+
+
+def as_volume(value: str | float | None, where: str) -> str | float | None:
+    """Volume of a stochastic constant: a name, or a number of m^3 that is finite and above 0."""
+    if value is None or isinstance(value, str):
+        return value
+    return positive(value, where, "m^3")
+
+
+def as_tree(value: Value, where: str) -> Expression:
+    """A number or the text of an expression, as a tree."""
+    try:
+        return as_expression(value)
+    except ModelError:
+        raise
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(
+            f"{where} = {short(value)}: a number or an expression is expected"
+        ) from None
+
+
+def as_label(name: str, what: str) -> str:
+    """A name that people read and files hold: any text of one line without control characters."""
+    if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise ModelError(
+            f"{what} {short(name)} is not a name: text of up to {_LONGEST_NAME} printable "
+            "characters is allowed"
+        )
+    return name
+
+
+def short(value: object, most: int = 80) -> str:
+    """A value in a message, without its middle where it is long."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
+def check_name(name: str, what: str, taken: Container[str]) -> None:
+    """Refuse a name that is malformed or already among `taken`."""
+    if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST_NAME:
+        raise ModelError(
+            f"{what} {short(name)} is not a name: letters, digits and underscores, no digit first"
+        )
+    if name in taken:
+        raise ModelError(f"{what} {name!r} is defined twice")
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """One name or several, as several; a `ModelError` where one is no text."""
+    try:
+        several: tuple[str, ...] = (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        raise ModelError(f"{short(names)} is not a name: text is expected") from None
+    for name in several:
+        if not isinstance(name, str):
+            raise ModelError(f"{short(name)} is not a name: text is expected")
+    return several
+
+
+def face_names(faces: Names) -> list[str]:
+    """Faces by name; ``z``, ``y`` or ``x`` for both of an axis."""
+    chosen: list[str] = []
+    for name in as_names(faces):
+        if not isinstance(name, str) or (name not in FACES and name not in ("z", "y", "x")):
+            raise ModelError(f"{name!r} is not a face; faces: {', '.join(FACES)}, or z, y, x")
+        chosen += [name] if name in FACES else [f"{name}-", f"{name}+"]
+    return chosen
+
+
+def as_positions(
+    positions: npt.ArrayLike, shape: tuple[int, int, int], where: str
+) -> npt.NDArray[np.int64]:
+    """Sites ``[particle, 3]`` of a lattice, checked."""
+    try:
+        array = np.asarray(positions)
+    except ValueError:  # lists of unlike lengths
+        array = np.asarray(None)
+    if array.ndim == 0 and array.dtype == object:
+        raise ModelError(
+            f"{where}: positions are {short(positions)}; whole numbers [particle, 3] (z, y, x) "
+            "are expected"
+        )
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+        raise ModelError(
+            f"{where}: positions are {array.dtype} {list(array.shape)}; "
+            "whole numbers [particle, 3] (z, y, x) are expected"
+        )
+    outside = ((array < 0) | (array >= np.array(shape))).any(axis=1)
+    if outside.any():
+        raise ModelError(
+            f"{where}: position {array[outside][0].tolist()} is outside the lattice {list(shape)}"
+        )
+    return array.astype(np.int64)

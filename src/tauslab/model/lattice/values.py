@@ -1,0 +1,270 @@
+"""A lattice model in numbers: every name resolved, every expression evaluated, all checked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.host_memory import require_memory
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import (
+    ANY,
+    AVOGADRO,
+    FACES,
+    LITRES,
+    MOST_SPECIES,
+    VOLUMES,
+    Placement,
+    Positions,
+    SiteReaction,
+    number,
+)
+from tauslab.model.lattice.site_map import UniformSites
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+_MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
+_COPIES = 4  # of the table of coefficients, in what is made from it
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Particles of one placement: `count` over the sites of a type, or at `positions`."""
+
+    species: int
+    site_type: int
+    count: int
+    positions: Positions | None = None
+
+
+@dataclass(frozen=True)
+class LatticeValues:
+    """Numbers of a lattice model; species, site types and reactions in the model's order.
+
+    `diffusion` m^2/s ``[from type, to type, species]``; `rates` 1/s for a site ``[reaction, site
+    type]``; `ghost` particles for each ghost site ``[face, species]``; `ghost_type` ``[face]``;
+    `sites_of` sites of each type ``[site type]``.
+    """
+
+    parameters: Mapping[str, float]
+    diffusion: FloatArray
+    rates: FloatArray
+    placed: tuple[Placed, ...]
+    ghost: FloatArray
+    ghost_type: tuple[int, ...]
+    sites_of: IntArray
+
+    def initial(self, n_species: int) -> IntArray:
+        """Particles at the start ``[site type, species]`` of placements by type."""
+        counts = np.zeros((len(self.sites_of), n_species), np.int64)
+        for placed in self.placed:
+            if placed.positions is None:
+                counts[placed.site_type, placed.species] += placed.count
+        return counts
+
+
+def lattice_values(lattice: Lattice, overrides: Mapping[str, float] | None = None) -> LatticeValues:
+    """Evaluate a model, with some parameters replaced.
+
+    Raises
+    ------
+    ModelError
+        A name is not defined, a value is not allowed, or particles do not fit on the lattice.
+    ConfigError
+        `overrides` names something that is not a parameter.
+    """
+    if not 1 <= len(lattice.species) <= MOST_SPECIES:
+        raise ModelError(
+            f"{lattice.name} has {len(lattice.species)} species; 1 to {MOST_SPECIES} are allowed"
+        )
+    values = lattice.parameter_values(overrides)
+    species = {name: index for index, name in enumerate(lattice.species)}
+    sites_of = _sites_of(lattice)
+    _check_first_order_volumes(lattice)
+    rates = _rates(lattice, species, values, sites_of)
+    ghost, ghost_type = _ghosts(lattice, species, values)
+    placed = tuple(
+        _placed(lattice, place, species, values, sites_of) for place in lattice.placements
+    )
+    numbers = LatticeValues(
+        values, _diffusion(lattice, species, values), rates, placed, ghost, ghost_type, sites_of
+    )
+    _check_room(lattice, numbers)
+    return numbers
+
+
+def _species(name: str, species: Mapping[str, int], where: str) -> int:
+    if name not in species:
+        raise ModelError(f"{where}: {name!r} is not a species; species: {_some(species)}")
+    return species[name]
+
+
+def _check_first_order_volumes(lattice: Lattice) -> None:
+    for where, name in lattice.first_order_volumes:
+        if name not in VOLUMES:
+            lattice.type_number(name, f"{where}: volume")
+
+
+def _sites_of(lattice: Lattice) -> IntArray:
+    _require_counts(lattice)
+    counted: IntArray = lattice.sites.per_plane.sum(axis=0)
+    types = lattice.type_names
+    beyond = np.flatnonzero(counted[len(types) :])
+    if len(beyond):
+        raise ModelError(
+            f"sites of {lattice.name}: type number {len(types) + int(beyond[0])} has no name; "
+            f"numbers 0 to {len(types) - 1} have"
+        )
+    return counted[: len(types)]
+
+
+def _require_counts(lattice: Lattice) -> None:
+    """Refuse what counting sites by planes and types would not find memory for."""
+    z, y, x = lattice.shape
+    require_memory(256 * 8 * z, f"counting the sites of {z} planes")
+    if not isinstance(lattice.sites, UniformSites):
+        require_memory(9 * y * x, f"counting the sites of a plane of {y} x {x} sites")
+
+
+def _diffusion(
+    lattice: Lattice, species: Mapping[str, int], values: Mapping[str, float]
+) -> FloatArray:
+    n_types = len(lattice.type_names)
+    require_memory(
+        8 * n_types * n_types * len(species) * _COPIES,
+        f"diffusion of {len(species)} species between {n_types} site types",
+    )
+    coefficients = np.zeros((n_types, n_types, len(species)))
+    for rule in lattice.diffusion:
+        where = f"diffusion of {rule.species} from {rule.source} to {rule.target}"
+        source, target = (
+            slice(None) if name == ANY else lattice.type_number(name, where)
+            for name in (rule.source, rule.target)
+        )
+        which = slice(None) if rule.species == ANY else _species(rule.species, species, where)
+        coefficients[source, target, which] = number(rule.coefficient, values, where)
+    return coefficients
+
+
+def _rates(
+    lattice: Lattice,
+    species: Mapping[str, int],
+    values: Mapping[str, float],
+    sites_of: IntArray,
+) -> FloatArray:
+    rates = np.zeros((len(lattice.reactions), len(sites_of)))
+    for row, reaction in zip(rates, lattice.reactions, strict=True):
+        where = f"reaction {reaction.name}"
+        for name in (*reaction.reactants, *reaction.products):
+            _species(name, species, where)
+        made = sum(reaction.products.values())
+        if made > lattice.slots:
+            raise ModelError(f"{where} makes {made} particles; a site holds {lattice.slots}")
+        volume = _volume(lattice, reaction, sites_of)
+        rate = number(reaction.rate, values, f"{where}: rate")
+        rate = reaction.site_rate(rate, lattice.site_volume, volume)
+        if not np.isfinite(rate):
+            raise ModelError(f"{where}: its rate for a site is {rate:g} per second")
+        types = reaction.site_types or lattice.type_names
+        row[[lattice.type_number(name, where) for name in types]] = rate
+    return rates
+
+
+def _volume(lattice: Lattice, reaction: SiteReaction, sites_of: IntArray) -> float | None:
+    """Volume (m^3) of a stochastic constant; None if the constant is macroscopic."""
+    volume = reaction.volume
+    if not isinstance(volume, str):
+        return volume
+    if volume == "site":
+        return lattice.site_volume
+    if volume == "lattice":
+        return lattice.site_volume * int(sites_of.sum())
+    where = f"reaction {reaction.name}: volume"
+    sites = int(sites_of[lattice.type_number(volume, where)])
+    if sites == 0:
+        raise ModelError(f"{where}: no site has the type {volume!r}")
+    return lattice.site_volume * sites
+
+
+def _ghosts(
+    lattice: Lattice, species: Mapping[str, int], values: Mapping[str, float]
+) -> tuple[FloatArray, tuple[int, ...]]:
+    ghost = np.zeros((len(FACES), len(species)))
+    ghost_type = []
+    for row, face in zip(ghost, FACES, strict=True):
+        boundary = lattice.boundary[face]
+        where = f"face {face}"
+        opposite = face[0] + ("+" if face[1] == "-" else "-")
+        if boundary.kind == "periodic" and lattice.boundary[opposite].kind != "periodic":
+            raise ModelError(
+                f"{where} is periodic and {opposite} is {lattice.boundary[opposite].kind}: "
+                "both faces of an axis must be periodic, or none"
+            )
+        name = boundary.site_type
+        ghost_type.append(0 if name is None else lattice.type_number(name, where))
+        for species_name, tree in boundary.concentrations.items():
+            concentration = number(tree, values, f"{where}: concentration of {species_name}")
+            row[_species(species_name, species, where)] = (
+                concentration * AVOGADRO * LITRES * lattice.site_volume
+            )
+        if not row.sum() <= _MOST_IN_GHOST * lattice.slots:
+            raise ModelError(
+                f"{where}: its concentrations are {row.sum():.4g} particles in a ghost site of "
+                f"{lattice.spacing:g} m; a site holds {lattice.slots}, a ghost site up to "
+                f"{_MOST_IN_GHOST * lattice.slots}"
+            )
+    return ghost, tuple(ghost_type)
+
+
+def _placed(
+    lattice: Lattice,
+    place: Placement,
+    species: Mapping[str, int],
+    values: Mapping[str, float],
+    sites_of: IntArray,
+) -> Placed:
+    where = f"place {place.species}"
+    which = _species(place.species, species, where)
+    if place.positions is not None:
+        return Placed(which, 0, len(place.positions), place.positions)
+    assert place.site_type is not None
+    site_type = lattice.type_number(place.site_type, where)
+    if place.count is not None:
+        amount = number(place.count, values, f"{where}: count")
+        if round(amount) != amount:
+            warnings.warn(f"{where}: count {amount:g} is not whole and was rounded", stacklevel=4)
+    else:
+        assert place.concentration is not None
+        molar = number(place.concentration, values, f"{where}: concentration")
+        volume = float(sites_of[site_type]) * lattice.site_volume
+        amount = molar * AVOGADRO * LITRES * volume
+    sites = int(sites_of[site_type])
+    if not amount <= sites * lattice.slots:
+        raise ModelError(_no_room(place.site_type, f"{amount:.10g}", sites, lattice.slots))
+    return Placed(which, site_type, round(amount))
+
+
+def _check_room(lattice: Lattice, numbers: LatticeValues) -> None:
+    """Refuse more particles in a site type than its sites can hold."""
+    wanted = numbers.initial(len(lattice.species)).sum(axis=1)
+    for name, particles, sites in zip(lattice.type_names, wanted, numbers.sites_of, strict=True):
+        room = int(sites) * lattice.slots
+        if particles > room:
+            raise ModelError(_no_room(name, str(particles), int(sites), lattice.slots))
+
+
+def _no_room(site_type: str, particles: str, sites: int, slots: int) -> str:
+    return (
+        f"site type {site_type!r}: {particles} particles are placed in {sites} sites, which hold "
+        f"{sites * slots}"
+    )
+
+
+def _some(names: Mapping[str, int], limit: int = 8) -> str:
+    shown = ", ".join(list(names)[:limit])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"

@@ -1,0 +1,161 @@
+"""One text per model: the normal form that is stored in results and hashed.
+
+It is TOML that `tauslab.model.readers.network_toml` reads back to a network with the same propensities, bit for
+bit: laws keep their brackets and so the order of evaluation, numbers are written so that they read
+back to the same double, and everything keeps its order, which the random draws depend on.  The
+model's name and path are not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
+from tauslab.model.network.named_parts import with_named_parts
+from tauslab.model.network.network import Network
+
+# Numbers, names and operations in a normal form. Expressions that use parts many times over may be
+# more than any file holds: then these parts get names.
+_MOST_WRITTEN = 4_000_000
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def canonical_text(network: Network, *, limits: bool = True) -> str:
+    """Normal form of `network`, as TOML.
+
+    Two networks with the same normal form are the same process.  Where the network cannot say all
+    that its source says (it has `features`), a digest of the source stands for the rest.
+
+    Parameters
+    ----------
+    limits
+        Whether to tell the limits of laws for large counts, which only ``ode`` uses.
+    """
+    return "\n".join(_lines(network, limits=limits)) + "\n"
+
+
+def write_network(network: Network, path: Path) -> Path:
+    """Write a network as TOML that `tauslab.read` reads as an equal one.
+
+    Raises
+    ------
+    ConfigError
+        The path does not end in ``.toml``.
+    OutputError
+        The file cannot be written.
+    """
+    if path.suffix.lower() != ".toml":
+        raise ConfigError(f"{path}: a network is written as .toml")
+    try:
+        text = f"name = {quoted(network.name)}\n{canonical_text(network)}"
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def model_sha256(network: Network) -> str:
+    """SHA-256 of `canonical_text` without limits, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_text(network, limits=False).encode()).hexdigest()
+
+
+def _lines(network: Network, *, limits: bool) -> Iterator[str]:
+    trees = list(_expressions(network, limits=limits))
+    sizes = written_sizes(trees)
+    if sum(sizes[id(tree)] for tree in trees) > _MOST_WRITTEN:
+        network = with_named_parts(network, trees)
+    if network.t_end is not None:
+        yield f"t_end = {float(network.t_end)!r}"
+    if network.features:
+        yield f"source_digest = {quoted(_source_digest(network))}"
+    yield "[parameters]"
+    for name, value in network.parameters.items():
+        yield f"{name} = {expression_toml(value)}"
+    yield "[species]"
+    for name in network.species:
+        yield f"{name} = {_species(network, name)}"
+    yield "[rules]"
+    for name, rule in network.rules.items():
+        text = expression_toml(rule.expression)
+        yield f"{name} = {text if rule.recorded else f'{{expression = {text}, recorded = false}}'}"
+    for name, tree in network.rates.items():
+        yield f"{name} = {expression_toml(tree)}"
+    for reaction in network.reactions:
+        yield "[[reactions]]"
+        yield f"name = {quoted(reaction.name)}"
+        yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+        yield f"law = {expression_toml(reaction.law)}"
+        if limits and reaction.limit is not None:
+            yield f"limit = {expression_toml(reaction.limit)}"
+    for event in network.events:
+        yield "[[events]]"
+        yield f"name = {quoted(event.name)}"
+        yield f"time = {expression_toml(event.time)}"
+        pairs = (f"{name} = {expression_toml(tree)}" for name, tree in event.assignments.items())
+        yield f"assignments = {{{', '.join(pairs)}}}"
+    for feature in network.features:
+        yield "[[features]]"
+        yield f"kind = {quoted(feature.kind)}"
+        yield f"element = {quoted(feature.element)}"
+        yield f"message = {quoted(feature.message)}"
+
+
+def _expressions(network: Network, *, limits: bool) -> Iterator[Expression]:
+    """Every expression of a network."""
+    yield from network.parameters.values()
+    yield from (species.initial for species in network.species.values())
+    yield from (rule.expression for rule in network.rules.values())
+    yield from network.rates.values()
+    for reaction in network.reactions:
+        yield reaction.law
+        if limits and reaction.limit is not None:
+            yield reaction.limit
+    for event in network.events:
+        yield event.time
+        yield from event.assignments.values()
+
+
+def _species(network: Network, name: str) -> str:
+    species = network.species[name]
+    keys = [f"initial = {expression_toml(species.initial)}"]
+    if species.fixed:
+        keys.append("fixed = true")
+    if species.compartment is not None:
+        keys.append(f"compartment = {quoted(species.compartment)}")
+    if name in network.labels:
+        keys.append(f"label = {quoted(network.labels[name])}")
+    return f"{{{', '.join(keys)}}}"
+
+
+def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
+    """An equation as a TOML text that `tauslab.model.network.network.parse_equation` reads."""
+    return f'"{equation_side(reactants)} -> {equation_side(products)}"'
+
+
+def equation_side(amounts: Mapping[str, int]) -> str:
+    """One side of an equation; 0 where it is empty."""
+    terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items()]
+    return " + ".join(terms) or "0"
+
+
+def expression_toml(tree: Expression) -> str:
+    """A number as TOML writes it, everything else as text in quotes."""
+    return repr(tree.value) if isinstance(tree, Number) else f'"{to_text(tree)}"'
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are TOML's too, except that DEL has to be escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _source_digest(network: Network) -> str:
+    """Digest of the source; comments of XML and the amount of white space do not count."""
+    if network.source_digest is not None:
+        return network.source_digest
+    text = " ".join(_COMMENT.sub(" ", network.source_text or "").split())
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

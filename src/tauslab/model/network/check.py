@@ -1,0 +1,257 @@
+"""What a model needs, whether a method can honour it, and the report of ``tauslab check``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expressions.expression import Expression, substitute, symbols
+from tauslab.model.expressions.mass_action import MassAction, recognise
+from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.portable.host_math import evaluate
+
+# Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
+SUPPORTED: Mapping[str, frozenset[str]] = {
+    "ssa": frozenset(),
+    "tau": frozenset(),
+    "ode": frozenset(
+        ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
+         "concentration", "stoichiometry", "conversion factor")
+    ),
+}  # fmt: skip
+
+# How a message calls many of a kind; a kind that is not here is called by its name.
+_PLURAL = {
+    "event": "events",
+    "timed event": "events",
+    "rate rule": "rate rules",
+    "algebraic rule": "algebraic rules",
+    "delay": "delays",
+    "time": "laws that depend on time",
+    "function": "functions outside the known ones",
+    "mole": "amounts in mole",
+    "mass": "amounts in units of mass",
+    "scaled unit": "units of more or less than one molecule",
+    "reversible": "reversible laws that do not split",
+    "fast reaction": "fast reactions",
+    "stoichiometry": "stoichiometries that are not whole constants",
+    "conversion factor": "conversion factors",
+    "package": "required SBML packages",
+    "compartment": "sizes that a rule moves, under a rate rule,",
+    "name": "names that mean two things",
+    "missing value": "missing values",
+    "values per trajectory": "values per trajectory, which the file does not hold,",
+    "concentration": "concentrations in place of numbers of molecules",
+}
+
+
+def require_support(network: Network, method: str) -> None:
+    """Refuse a model that `method` cannot simulate as it is meant.
+
+    Raises
+    ------
+    ModelError
+        Names the first element that is not supported.
+    ConfigError
+        `method` is not known.
+    """
+    refused = [feature for feature in network.features if method in refusing(feature, [method])]
+    if refused:
+        first = refused[0]
+        name = f"{network.source_path}: " if network.source_path is not None else ""
+        more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
+        hints = "; --molecules converts them" if first.kind == "mole" else ""
+        if first.kind == "missing value" and not first.element.startswith("reaction"):
+            hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
+        if not any(refusing(feature, ["ode"]) for feature in network.features):
+            hints += "; --method ode can run it"
+        raise ModelError(
+            f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
+            f"by {method}; {first.message}{more}{hints}"
+        )
+
+
+def without_missing(network: Network, names: Collection[str]) -> Network:
+    """The network without the complaint that values of `names` are missing, for they are given."""
+    given = {f"{kind} {name}" for kind in ("parameter", "compartment", "species") for name in names}
+    features = [f for f in network.features if f.kind != "missing value" or f.element not in given]
+    return network if features == network.features else replace(network, features=features)
+
+
+def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
+    """Methods, of all or of those given, that cannot honour a feature."""
+    for method in methods or ():
+        if method not in SUPPORTED:
+            raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
+    return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+
+
+def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
+    """Every reaction with its mass-action form, rules unfolded; None for a general law."""
+    rules = network.rule_expressions()
+    forms = [
+        (reaction, recognise(substitute(reaction.law, rules), network.species))
+        for reaction in network.reactions
+    ]
+    if not any(feature.kind == "time" for feature in network.features):
+        return forms
+    return [  # a rate constant that the time moves is none
+        (reaction, None if form and "time" in symbols(form.constant) else form)
+        for reaction, form in forms
+    ]
+
+
+def check_rates(
+    network: Network, parameter_values: Mapping[str, float], *, negative: bool = False
+) -> None:
+    """Refuse mass-action constants that are infinite, not a number or, unless allowed, negative.
+
+    Parameters
+    ----------
+    negative
+        Allow negative ones: equations know rates that are negative, such as the reverse parts of
+        what BioNetGen makes of SBML; events do not.
+
+    Raises
+    ------
+    ModelError
+        Names the reaction and the value.
+    """
+    known: dict[Expression, float] = {}
+    for reaction, form in mass_action_reactions(network):
+        if form is None:
+            continue
+        if form.constant not in known:
+            known[form.constant] = evaluate(form.constant, parameter_values)
+        value = known[form.constant]
+        if not (math.isfinite(value) and (negative or value >= 0)):
+            allowed = "finite" if negative else "finite and 0 or more"
+            raise ModelError(
+                f"reaction {reaction.name}: its rate constant is {value:g}; it must be {allowed}"
+            )
+
+
+def report(network: Network) -> list[str]:
+    """Lines that tell a user what the model holds and what stands in the way of running it."""
+    lines = [
+        (
+            f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
+            f"{_count(len(network.reactions), 'reaction')}, "
+            f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+        )
+    ]
+    lines += _report_laws(network)
+    lines += _report_species(network)
+    lines += _report_names(network)
+    if network.t_end is not None:
+        lines.append(f"end time in the file: {network.t_end:g}")
+    lines += [
+        f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
+        f"refused by {', '.join(refusing(f))}"
+        for f in network.features
+        if refusing(f)
+    ]
+    lines += [f"note: {note}" for note in network.notes]
+    accepted = [
+        name for name in SUPPORTED if all(name not in refusing(f) for f in network.features)
+    ]
+    lines.append(f"methods that can run it: {', '.join(accepted) or 'none'}")
+    return lines
+
+
+def check_facts(network: Network) -> dict[str, object]:
+    """What `report` says, for programs."""
+    forms = mass_action_reactions(network)
+    return {
+        "name": network.name,
+        "species": list(network.species),
+        "fixed_species": [name for name, s in network.species.items() if s.fixed],
+        "reactions": len(network.reactions),
+        "mass_action": sum(form is not None for _, form in forms),
+        "parameters": list(network.parameters),
+        **_known_values(network),
+        "rules": list(network.rules),
+        "observables": _observables(network),
+        "labels": dict(network.labels),
+        "t_end": network.t_end,
+        "features": [
+            {"kind": f.kind, "element": f.element, "message": f.message, "refused_by": refusing(f)}
+            for f in network.features
+        ],
+        "notes": list(network.notes),
+        "methods": [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)],
+    }
+
+
+def _known_values(network: Network) -> dict[str, dict[str, float]]:
+    """Initial amounts and values of parameters, where they can be computed."""
+    try:
+        values = network.parameter_values()
+        amounts = network.initial_amounts(values)
+    except ModelError:
+        return {}
+    return {"initial_amounts": dict(amounts), "values": dict(values)}
+
+
+def _report_laws(network: Network) -> list[str]:
+    forms = mass_action_reactions(network)
+    orders = Counter(sum(form.orders.values()) for _, form in forms if form is not None)
+    lines = []
+    if orders:
+        parts = ", ".join(f"{orders[order]} of order {order}" for order in sorted(orders))
+        lines.append(f"mass action: {parts}")
+    general = [reaction.name for reaction, form in forms if form is None]
+    if general:
+        lines.append(f"general laws ({len(general)}): {_shortened(general)}")
+    return lines
+
+
+def _report_species(network: Network) -> list[str]:
+    lines = []
+    fixed = [name for name, species in network.species.items() if species.fixed]
+    if fixed:
+        lines.append(f"fixed species: {_shortened(fixed)}")
+    used = {species.compartment for species in network.species.values()}
+    try:
+        values = network.parameter_values()
+        amounts = network.initial_amounts(values)
+    except ModelError as error:
+        return [*lines, f"values cannot be computed: {error}"]
+    lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
+    volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
+    if volumes:
+        lines.append(f"volumes: {_shortened(volumes)}")
+    rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]
+    if rounded:
+        lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
+    return lines
+
+
+def _report_names(network: Network) -> list[str]:
+    """What is recorded beside species, and what species are that are called by a number."""
+    observables = _observables(network)
+    lines = [f"observables: {_shortened(observables)}"] if observables else []
+    known = network.labels.items()
+    labels = [f"{name} is {label}" for name, label in known if label not in (name, f"{name}()")]
+    return lines + ([f"patterns: {_shortened(labels)} (--json: all)"] if labels else [])
+
+
+def _observables(network: Network) -> list[str]:
+    return [name for name, rule in network.rules.items() if rule.recorded]
+
+
+def _values(values: Mapping[str, float]) -> str:
+    return _shortened([f"{name} = {value:g}" for name, value in values.items()]) or "none"
+
+
+def _shortened(texts: Sequence[str], most: int = 12) -> str:
+    """The first few of many texts, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join([*texts[:most], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

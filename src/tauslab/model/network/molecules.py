@@ -1,0 +1,156 @@
+"""Networks whose amounts are moles, or other multiples of molecules, as numbers of molecules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import value_of
+
+AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
+_KINDS = ("mole", "scaled unit")  # features that converting settles
+NO_UNIT = "no substance unit is stated: amounts are read as molecules"  # how a note begins
+_FACTOR = "molecules_per_unit"
+
+
+def in_molecules(network: Network) -> Network:
+    """The same model with species that are numbers of molecules, so that ``ssa`` can run it.
+
+    With f molecules in the file's unit of amount, a species of x units becomes one of x f
+    molecules: every law reads counts divided by f, and is multiplied by f, since it is units per
+    time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, as
+    do parameters that move. A network that counts molecules already is returned as it is.
+
+    Raises
+    ------
+    ModelError
+        The file does not say what its unit is, or has more than one.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("dimer", molecules_per_unit=100.0)  # ts.read takes it from SBML
+    >>> net.add_species("A", 2)
+    >>> net.add_reaction("2 A ->", law="0.5 * A * A")
+    >>> counted = ts.in_molecules(net)
+    >>> counted.initial_amounts(counted.parameter_values())
+    {'A': 200.0}
+    """
+    troubled = [feature for feature in network.features if feature.kind in _KINDS]
+    per_unit = network.molecules_per_unit
+    if per_unit == 1.0 or (per_unit is None and not troubled):
+        return network
+    if per_unit is None:
+        where = network.source_path or network.name
+        why = "the file has units of more than one size or kind"
+        if network.source_digest is not None:
+            why = "a result does not keep the size of their unit: give the SBML file"
+        raise ModelError(
+            f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since {why}"
+        )
+    factor = _free_name(network)
+    unit = Symbol(factor)
+    amounts = network.species.keys() - _moved_values(network)
+    in_units = {
+        name: call("div", Symbol(name), unit) for name in network.species if name in amounts
+    }
+
+    def read(tree: Expression) -> Expression:
+        return substitute(tree, in_units)
+
+    def converted(tree: Expression, of: str | None = None) -> Expression:
+        return call("mul", unit, read(tree)) if of is None or of in amounts else read(tree)
+
+    result = Network(network.name)
+    result.t_end, result.labels = network.t_end, network.labels
+    result.source_path, result.source_text = network.source_path, network.source_text
+    result.features = [feature for feature in network.features if feature.kind not in _KINDS]
+    result.parameters = {**network.parameters, factor: Number(per_unit)}
+    result.species = {
+        name: replace(species, initial=converted(species.initial, name))
+        for name, species in network.species.items()
+    }
+    result.rules = {
+        name: replace(rule, expression=read(rule.expression))
+        for name, rule in network.rules.items()
+    }
+    result.rates = {name: converted(tree, name) for name, tree in network.rates.items()}
+    result.events = [
+        replace(event, assignments={k: converted(v, k) for k, v in event.assignments.items()})
+        for event in network.events
+    ]
+    result.reactions = [
+        replace(
+            reaction,
+            law=converted(reaction.law),
+            limit=None if reaction.limit is None else converted(reaction.limit),
+        )
+        for reaction in network.reactions
+    ]
+    result.notes = [note for note in network.notes if not note.startswith(NO_UNIT)]
+    result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
+    return result
+
+
+def _moved_values(network: Network) -> set[str]:
+    """Parameters and compartments that rate rules or events change: species, but no amounts."""
+    moved = set(network.rates).union(*(event.assignments for event in network.events))
+    return {
+        name for name in moved
+        if network.species[name].fixed and network.species[name].compartment is None
+    }  # fmt: skip
+
+
+def unit_of_amount(libsbml: Any, model: Any) -> float | None:
+    """Molecules in the unit of all species and reactions of an SBML model.
+
+    None where it is not stated, is no number of molecules, or is not the same everywhere.
+    """
+    own = (model.getSpecies(i).getSubstanceUnits() for i in range(model.getNumSpecies()))
+    if model.getLevel() == 3:
+        default, extent = str(model.getSubstanceUnits()), str(model.getExtentUnits())
+    else:
+        default, extent = "substance", ""
+    sizes = {_molecules_in(libsbml, model, unit or default) for unit in own}
+    if extent:
+        sizes.add(_molecules_in(libsbml, model, extent))
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _molecules_in(libsbml: Any, model: Any, name: str) -> float | None:
+    definition = model.getUnitDefinition(name)
+    if definition is None:
+        # "substance" is the unit of Level 2 where a file states none: the mole.
+        known = {"mole": AVOGADRO, "substance": AVOGADRO, "item": 1.0, "dimensionless": 1.0}
+        return known.get(name)
+    units = (definition.getUnit(i) for i in range(definition.getNumUnits()))
+    return _product(_size_of(libsbml, unit) for unit in units)
+
+
+def _size_of(libsbml: Any, unit: Any) -> float | None:
+    kind = libsbml.UnitKind_toString(unit.getKind())
+    base = {"mole": AVOGADRO, "avogadro": AVOGADRO, "item": 1.0, "dimensionless": 1.0}.get(kind)
+    if base is None:
+        return None
+    one = unit.getMultiplier() * value_of("pow", 10.0, unit.getScale()) * base
+    return value_of("pow", float(one), unit.getExponent())
+
+
+def _product(sizes: Iterable[float | None]) -> float | None:
+    total = 1.0
+    for size in sizes:
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _free_name(network: Network) -> str:
+    name = _FACTOR
+    while name in network.species or name in network.parameters or name in network.rules:
+        name += "_"
+    return name

@@ -1,0 +1,411 @@
+"""A well-stirred reaction network: what every reader builds and every ensemble engine runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    as_expression,
+    check_depth,
+    check_exponents,
+    depth,
+    substitute,
+    symbols,
+)
+from tauslab.model.expressions.unfolding import dependency_order, unfold
+from tauslab.model.names import LONGEST_NAME, brief, check_name
+from tauslab.model.network.counts import some
+from tauslab.model.network.equations import continuous_law, mass_action_law, parse_equation
+from tauslab.model.network.parts import Feature, Reaction, Rule, Species, TimedEvent
+from tauslab.model.portable.host_math import evaluate
+
+__all__ = ["Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(repr=False)
+class Network:
+    """Species, parameters, rules and reactions; built by a reader or by hand.
+
+    Two networks are equal if they describe the same process, wherever they were read.  Expressions
+    are numbers or texts such as ``"vmax * X / (km + X)"``; docs/model-toml.md lists what they may
+    hold.  A species in one always means its number of molecules.
+
+    Parameters
+    ----------
+    name
+        What messages and results call the model.
+    species, parameters, reactions, rules
+        By name, in the order that the methods below added them; `reactions` is a list.
+    rates
+        Bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change such a
+        species.
+    events
+        New amounts at given times, also for ``ode`` alone.
+    features
+        What not every engine can honour.
+    t_end
+        End of a run that is not told another.
+    source_path, source_text, notes
+        File, its text, and what a reader assumed.
+    labels
+        A longer name of a species (the pattern in a .net file).
+    molecules_per_unit
+        The file's unit of amount, where it is known (see `tauslab.in_molecules`).
+    source_digest
+        Stands for what the source says beyond `features`, in a network that was read from a normal
+        form.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("enzyme")
+    >>> net.add_species("S", 250)
+    >>> net.add_species("P")
+    >>> net.add_parameter("km", 10)
+    >>> net.add_reaction("S -> P", law="vmax * S / (km + S)", parameters={"vmax": 5})
+    >>> net.add_reaction("2 P ->", rate=0.01)
+    >>> net.reactions[1].net_change()
+    {'P': -2}
+    >>> net
+    <Network enzyme: 2 species, 2 reactions, 2 parameters>
+    """
+
+    name: str = "network"
+    species: dict[str, Species] = field(default_factory=dict)
+    parameters: dict[str, Expression] = field(default_factory=dict)
+    reactions: list[Reaction] = field(default_factory=list)
+    rules: dict[str, Rule] = field(default_factory=dict)
+    rates: dict[str, Expression] = field(default_factory=dict)
+    events: list[TimedEvent] = field(default_factory=list)
+    features: list[Feature] = field(default_factory=list)
+    t_end: float | None = None
+    source_path: Path | None = field(default=None, compare=False)
+    source_text: str | None = field(default=None, compare=False, repr=False)
+    source_digest: str | None = field(default=None, compare=False)
+    notes: list[str] = field(default_factory=list, compare=False)
+    labels: dict[str, str] = field(default_factory=dict)
+    molecules_per_unit: float | None = field(default=None, compare=False)
+    _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    # ---------------------------------------------------------------- building
+
+    def add_species(
+        self,
+        name: str,
+        initial: float | str | Expression = 0,
+        *,
+        fixed: bool = False,
+        compartment: str | None = None,
+    ) -> None:
+        """Add a species with its initial amount (molecules).
+
+        Parameters
+        ----------
+        name
+            Letters, digits and underscores, no digit first, 1000 at most; not yet a species,
+            parameter or rule.
+        initial
+            0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
+            ``tau``.
+        fixed
+            Whether reactions read the amount and do not change it.
+        compartment
+            Name of the parameter that holds the size of its compartment, as SBML models have it.
+
+        Raises
+        ------
+        ModelError
+            The name is none, or taken.
+        """
+        self._claim(name)
+        self.species[name] = Species(name, as_expression(initial), fixed, compartment)
+
+    def add_parameter(self, name: str, value: float | str | Expression) -> None:
+        """Add a parameter; `value` may be an expression of other parameters."""
+        self._claim(name)
+        self.parameters[name] = as_expression(value)
+
+    def add_rule(
+        self, name: str, expression: float | str | Expression, *, recorded: bool = True
+    ) -> None:
+        """Add a quantity that `expression`, of species, parameters and rules, gives at all times.
+
+        `recorded` makes it an observable of results. Raises as `add_species` does.
+        """
+        self._claim(name)
+        self.rules[name] = Rule(name, as_expression(expression), recorded)
+
+    def add_rate(self, name: str, expression: float | str | Expression) -> None:
+        """Give species `name` the equation dx/dt = `expression`, in place of reactions.
+
+        For ``ode`` alone. The expression may use ``time``.
+
+        Raises
+        ------
+        ModelError
+            There is no such species, or it has an equation already.
+        """
+        if name not in self.species:
+            raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
+        if name in self.rates:
+            raise ModelError(f"rate of {name!r} is defined twice")
+        self.rates[name] = as_expression(expression)
+        self.add_feature(Feature("rate rule", f"rate rule for {name}", f"it moves {name} in time"))
+        self._note_time(self.rates[name], f"rate rule for {name}")
+
+    def add_event(
+        self,
+        name: str,
+        time: float | str | Expression,
+        assignments: Mapping[str, float | str | Expression],
+    ) -> None:
+        """Let species get new amounts at a time, an expression of parameters; for ``ode`` alone.
+
+        Parameters
+        ----------
+        name
+            What messages call it.
+        time
+            In the model's unit; at 0 or before it never comes.
+        assignments
+            New amount of each species, as an expression; all are computed before any is set.
+        """
+        check_name(name, "the name of an event")
+        trees = {target: as_expression(value) for target, value in assignments.items()}
+        self.events.append(TimedEvent(name, as_expression(time), trees))
+        self.add_feature(Feature("timed event", f"event {name}", "it changes the state"))
+        for tree in trees.values():
+            self._note_time(tree, f"event {name}")
+
+    def add_feature(self, feature: Feature) -> None:
+        """List what not every engine can honour, once; readers of model files do so."""
+        if feature not in self.features:
+            self.features.append(feature)
+
+    def _note_time(self, tree: Expression, where: str) -> None:
+        if "time" in symbols(tree) and "time" not in {**self.species, **self.parameters}:
+            self.add_feature(Feature("time", where, "it uses the time"))
+
+    def add_reaction(
+        self,
+        equation: str,
+        *,
+        rate: float | str | Expression | None = None,
+        law: float | str | Expression | None = None,
+        limit: float | str | Expression | None = None,
+        parameters: Mapping[str, float | str | Expression] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
+
+        Parameters
+        ----------
+        equation
+            Species, with whole numbers before them where more than one takes part.
+        rate
+            Stochastic rate constant: the propensity is `rate` times the number of distinct
+            combinations of reactant molecules (Gillespie 1977), x (x - 1) / 2 for ``2 X``.
+        law
+            Instead of `rate`, the propensity itself, any expression of counts and parameters.
+        limit
+            Beside `law`: what ``ode`` takes in its place, the limit for many molecules; `rate` has
+            its own.
+        parameters
+            Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
+        name
+            ``R1``, ``R2``, ... by position if not given.
+
+        Raises
+        ------
+        ModelError
+            The equation is none, the name is taken, not one of `rate` and `law` is given, or a
+            limit of a `rate`. Names that no species or parameter has are found by `validate`, and
+            when a run starts.
+        """
+        name = name or f"R{len(self.reactions) + 1}"
+        check_name(name, "the name of a reaction")
+        if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
+            self._reaction_names = {reaction.name for reaction in self.reactions}
+        if name in self._reaction_names:
+            raise ModelError(f"reaction {name!r} is defined twice")
+        if (rate is None) == (law is None):
+            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        if rate is not None and limit is not None:
+            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+        reactants, products = parse_equation(equation, f"reaction {name}")
+        if rate is not None:
+            constant = as_expression(rate)
+            try:
+                tree = mass_action_law(constant, reactants)
+                limit = continuous_law(constant, reactants)
+            except ModelError as error:
+                raise ModelError(f"reaction {name}: {error}") from None
+        else:
+            assert law is not None
+            tree = as_expression(law)
+            limit = None if limit is None else as_expression(limit)
+        local = {key: f"{name}_{key}" for key in parameters or {}}
+        for key, value in (parameters or {}).items():
+            self.add_parameter(local[key], value)
+        full_names = {key: Symbol(full) for key, full in local.items()}
+        tree = substitute(tree, full_names)
+        limit = None if limit is None else substitute(limit, full_names)
+        self.reactions.append(Reaction(name, reactants, products, tree, limit))
+        self._reaction_names.add(name)
+
+    def _claim(self, name: str) -> None:
+        if not _NAME.match(name) or len(name) > LONGEST_NAME:
+            raise ModelError(
+                f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "
+                f"{LONGEST_NAME} at most"
+            )
+        if name in self.species or name in self.parameters or name in self.rules:
+            raise ModelError(f"{name!r} is defined twice")
+
+    # ---------------------------------------------------------------- asking
+
+    def __repr__(self) -> str:
+        """One line, whatever the size."""
+        sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
+        return f"<Network {self.name}: {sizes}, {len(self.parameters)} parameters>"
+
+    def write(self, path: str | Path) -> Path:
+        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        from tauslab.model.network.canonical import write_network
+
+        return write_network(self, Path(path))
+
+    def validate(self) -> None:
+        """Check that every name is defined, rules run in no circle and no law is too deep.
+
+        Raises
+        ------
+        ModelError
+            One sentence that names the element.
+        """
+        deep = self._rule_depths()
+        for reaction in self.reactions:
+            where = f"reaction {reaction.name}"
+            for species in (*reaction.reactants, *reaction.products):
+                if species not in self.species:
+                    raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
+            self._check_expression(reaction.law, where, deep)
+            if reaction.limit is not None:
+                self._check_expression(reaction.limit, where, deep)
+        for name, tree in self.rates.items():
+            self._check_expression(tree, f"rate rule for {name}", deep)
+        for event in self.events:
+            self._check_event(event, deep)
+        for species_ in self.species.values():
+            self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
+        self.parameter_values()
+
+    def _check_event(self, event: TimedEvent, deep: Mapping[str, int]) -> None:
+        where = f"event {event.name}"
+        for name, tree in event.assignments.items():
+            if name not in self.species:
+                raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
+            self._check_expression(tree, where, deep)
+        for name in symbols(event.time) - self.parameters.keys():
+            raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+
+    def _check_expression(self, tree: Expression, where: str, deep: Mapping[str, int]) -> None:
+        unknown = [
+            name
+            for name in symbols(tree)
+            if name not in self.species and name not in self.parameters and name not in self.rules
+        ]
+        if any(feature.kind == "time" for feature in self.features):
+            unknown = [name for name in unknown if name != "time"]
+        if unknown:
+            name = min(unknown)
+            kind = "explicit time is not supported" if name == "time" else "is not defined"
+            raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
+        check_depth(tree, where, deep)
+        check_exponents(tree, where)
+
+    def _rule_depths(self) -> dict[str, int]:
+        """Depth of every rule with the rules in it; checks them on the way."""
+        trees = {name: rule.expression for name, rule in self.rules.items()}
+        deep: dict[str, int] = {}
+        for name in dependency_order(trees, "rule"):
+            self._check_expression(trees[name], f"rule for {name}", deep)
+            deep[name] = depth(trees[name], deep)
+        return deep
+
+    def rule_expressions(self) -> dict[str, Expression]:
+        """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
+        return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
+
+    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Value of every parameter, those given by expressions computed from the others.
+
+        Raises
+        ------
+        ConfigError
+            `overrides` names something that is not a parameter, or gives a value that is not
+            finite.
+        ModelError
+            A parameter's expression uses a species, or goes round in a circle.
+        """
+        for name, value in (overrides or {}).items():
+            if name not in self.parameters:
+                raise ConfigError(
+                    f"{name!r} is not a parameter of {self.name}; "
+                    f"parameters: {some(self.parameters)}"
+                )
+            if not math.isfinite(value):
+                raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
+        trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
+        values: dict[str, float] = {}
+        for name in dependency_order(trees, "parameter"):
+            left = symbols(trees[name]) - values.keys()
+            if left:
+                raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter")
+            values[name] = evaluate(trees[name], values)
+        return {name: values[name] for name in trees}
+
+    def initial_amounts(
+        self,
+        parameters: Mapping[str, float] | None = None,
+        overrides: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Initial amount of every species (molecules, not yet rounded).
+
+        Raises
+        ------
+        ConfigError
+            `overrides` names something that is not a species.
+        ModelError
+            An amount is negative or not finite.
+        """
+        values = dict(parameters) if parameters is not None else self.parameter_values()
+        for name in overrides or {}:
+            if name not in self.species:
+                raise ConfigError(
+                    f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
+                )
+        trees = {name: species.initial for name, species in self.species.items()}
+        trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
+        rules = self.rule_expressions()
+        unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
+        at_start = {"time": 0.0, **values}
+        amounts = {name: evaluate(tree, at_start) for name, tree in unfolded.items()}
+        signed = set(self.rates).union(*(event.assignments for event in self.events))
+        for name, amount in amounts.items():
+            if not (math.isfinite(amount) and (amount >= 0 or name in signed)):
+                raise ModelError(
+                    f"species {name}: initial amount {amount:g} is not allowed, "
+                    "it must be 0 or more"
+                )
+        return amounts

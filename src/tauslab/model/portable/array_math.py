@@ -1,0 +1,55 @@
+"""Functions of expressions on arrays, with the same bits on every machine.
+
+NumPy picks an implementation by the processor it finds, and those of `exp`, `log`, `power` and the
+like round differently; which zero its `minimum` gives, it leaves open. Taken from NumPy is only
+what IEEE 754 fixes; the rest is what `tauslab.model.portable.host_math` says, once for equal arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.portable.host_math import value_of
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:
+    """One of the functions of expressions, element by element.
+
+    Arguments are broadcast against each other; comparisons and logical functions give 1 and 0.
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in arguments))
+    with np.errstate(all="ignore"):  # infinities and NaN mean here what they mean in a kernel
+        if function in _OF_IEEE:
+            return np.asarray(_OF_IEEE[function](*arrays), np.float64)
+    return _one_by_one(function, arrays)
+
+
+def _one_by_one(function: str, arrays: tuple[FloatArray, ...]) -> FloatArray:
+    # Compared as bits: zeros have signs.
+    bits = np.stack([array.ravel() for array in arrays], axis=1).view(np.int64)
+    found, where = np.unique(bits, axis=0, return_inverse=True)
+    rows = found.view(np.float64).tolist()
+    values = np.array([value_of(function, *row) for row in rows], np.float64)
+    return values[where.ravel()].reshape(arrays[0].shape)
+
+
+def _smaller(a: FloatArray, b: FloatArray) -> FloatArray:
+    least = np.where((a < b) | ((a == b) & np.signbit(a)), a, b)
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, least)
+
+
+_OF_IEEE: Mapping[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "sqrt": np.sqrt, "abs": np.abs, "floor": np.floor, "ceil": np.ceil,
+    "min": _smaller, "max": lambda a, b: -_smaller(-a, -b),
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
+    "if": np.where,
+}  # fmt: skip

@@ -1,0 +1,60 @@
+"""Random numbers on the host that are the same on every platform and with every NumPy.
+
+Only the raw 64-bit words of Philox4x64 are taken from NumPy, whose streams are part of its
+documented compatibility; what is made of them uses integers and IEEE operations alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.portable.host_math import value_of
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits: its multiples by an exponent are exact
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_TERMS = 14  # of the series of exp below ln(2) / 2: the first left out is below 2^-60
+
+
+class RandomWords:
+    """Random numbers that are a pure function of the seed and the stream, 64 bits each."""
+
+    def __init__(self, seed: int, stream: int = 0) -> None:
+        self._words = np.random.Philox(key=np.array([seed, stream], np.uint64))
+
+    def below(self, limits: npt.ArrayLike) -> IndexArray:
+        """Whole numbers from 0 to each limit less 1, for limits from 1 to 2^31.
+
+        The upper half of a word times the limit, cut off: equally likely to a part in 2^32 / limit.
+        """
+        most = np.asarray(limits, np.uint64)
+        words = self._words.random_raw(most.size).reshape(most.shape)
+        return ((words >> np.uint64(32)) * most >> np.uint64(32)).astype(np.int64)
+
+    def uniform(self, n: int) -> FloatArray:
+        """Numbers ``[n]``, multiples of 2^-53 in [0, 1)."""
+        scaled: FloatArray = (self._words.random_raw(n) >> np.uint64(11)).astype(np.float64)
+        return scaled * 2.0**-53
+
+    def log_uniform(self, low: float, high: float, n: int) -> FloatArray:
+        """Numbers ``[n]`` whose logarithm is uniform between those of `low` and `high`."""
+        ends = [value_of("log", value) for value in (low, high)]
+        drawn = portable_exp(ends[0] + (ends[1] - ends[0]) * self.uniform(n))
+        return np.clip(drawn, low, high)
+
+    def permutation(self, n: int) -> IndexArray:
+        """The numbers 0 to n - 1 in random order."""
+        return np.argsort(self._words.random_raw(n), kind="stable")
+
+
+def portable_exp(x: FloatArray) -> FloatArray:
+    """Exponential by a series in IEEE operations, to 2 units in the last place."""
+    power = np.rint(x / (_LN2_HIGH + _LN2_LOW))
+    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    total = np.ones_like(x)
+    for k in range(_TERMS, 0, -1):
+        total = 1.0 + total * rest / k
+    return np.ldexp(total, power.astype(np.int32))

@@ -1,0 +1,170 @@
+"""A lattice model in HDF5, which every rank reads by slabs; the same group lies in each result.
+
+The group ``/model`` holds ``source`` and ``canonical`` (text), ``sites`` (u8 ``[z, y, x]``, chunks
+of whole planes), ``sites_per_plane`` (i64 ``[z, type]``) and ``positions/N`` (i64 ``[n, 3]``) for
+the N-th placement that gives positions.
+"""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.model.errors import ModelError
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import require_undamaged
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import as_label, as_positions
+from tauslab.model.lattice.site_map import FileSites
+from tauslab.model.readers.lattice_toml import Stored, read_lattice_text
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+GROUP = "model"
+FORMAT, KIND = "tauslab", "lattice model"
+_CHUNK = 1 << 20  # sites in a chunk, about
+
+
+def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
+    """Write a model file (``.h5``), complete or not at all.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong, or the file cannot be written.
+    """
+    import h5py
+
+    path = Path(path)
+    if path.suffix.lower() != ".h5":
+        raise ModelError(f"{path}: a model file of a lattice is called .h5")
+    lattice.validate()
+    unfinished = path.with_name(path.name + ".tauslab-tmp")
+    image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
+    with h5py.File(image, "w", libver=("v110", "v110")) as file:
+        put_attributes(file, {"format": FORMAT, "kind": KIND})
+        write_model_group(file.create_group(GROUP), lattice)
+    try:
+        unfinished.write_bytes(image.getbuffer())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def write_model_group(group: h5py.Group, lattice: Lattice) -> None:
+    """Write a model into an empty group, one chunk of planes at a time."""
+    z, y, x = lattice.shape
+    canonical = lattice_canonical_text(lattice)
+    put_text(group, "canonical", canonical)
+    source = put_text(group, "source", lattice.source_text or canonical)
+    name = lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
+    put_attributes(source, {"name": name})
+    planes = min(z, max(1, _CHUNK // (y * x)))
+    sites = group.create_dataset(
+        "sites", (z, y, x), "u1", chunks=(planes, y, x), compression="gzip", compression_opts=1
+    )
+    for at in range(0, z, planes):
+        sites[at : at + planes] = lattice.sites.planes(at, min(z, at + planes))
+    n_types = len(lattice.type_names)
+    group["sites_per_plane"] = lattice.sites.per_plane[:, :n_types]
+    given = [p.positions for p in lattice.placements if p.positions is not None]
+    for index, positions in enumerate(given):
+        group[f"positions/{index}"] = positions
+
+
+def has_lattice(file: h5py.File) -> bool:
+    """Whether an open file, a model or a result, holds a lattice model."""
+    return f"{GROUP}/sites" in file and f"{GROUP}/canonical" in file
+
+
+def read_lattice_file(path: str | Path) -> Lattice:
+    """Read the lattice model in a file; its sites stay there until they are asked for.
+
+    Raises
+    ------
+    ModelError
+        The file is not HDF5, or its model is not whole.
+    """
+    import h5py
+
+    path = Path(path)
+    try:
+        with h5py.File(path, "r") as file, reading(path):
+            require_undamaged(path, file)
+            if not has_lattice(file):
+                raise ModelError(f"{path}: holds no lattice model, as /model/sites")
+            return _read(path.absolute(), file[GROUP])
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+
+
+def _read(path: Path, group: Any) -> Lattice:
+    canonical = _text(path, group, "canonical")
+    _, _, rest = canonical.partition('sites_sha256 = "')
+    sites = _sites(path, group, rest[:64])
+    folder = group.get("positions", ())
+    positions = [
+        as_positions(_dataset(path, group, f"positions/{i}")[...], sites.shape, f"{path}: {i}")
+        for i in range(len(folder))
+    ]
+    lattice = read_lattice_text(canonical, path, Stored(sites, positions))
+    if lattice.shape != sites.shape:
+        raise ModelError(f"{path}: sites are {list(sites.shape)}, the model {list(lattice.shape)}")
+    name = _dataset(path, group, "source").attrs["name"]
+    lattice.source_path = Path(as_label(name.decode() if isinstance(name, bytes) else name, "name"))
+    lattice.source_text = _text(path, group, "source")
+    lattice.name = lattice.source_path.stem
+    return lattice
+
+
+def _sites(path: Path, group: Any, sha256: str) -> FileSites:
+    """The map of sites, whose planes are counted against `sites_per_plane` when they are read."""
+    sites, counted = (_dataset(path, group, name) for name in ("sites", "sites_per_plane"))
+    if len(sites.shape) != 3 or sites.dtype != np.uint8 or min(sites.shape) < 1:
+        raise ModelError(
+            f"{path}: /{GROUP}/sites is {sites.dtype} {list(sites.shape)}; uint8 [z, y, x] is "
+            "expected"
+        )
+    z, y, x = sites.shape
+    good = len(counted.shape) == 2 and counted.shape[0] == z and counted.shape[1] <= 256
+    if not good or counted.dtype.kind not in "iu":
+        raise ModelError(
+            f"{path}: /{GROUP}/sites_per_plane is {counted.dtype} {list(counted.shape)}; whole "
+            f"numbers [{z}, type] are expected"
+        )
+    per_plane = np.zeros((z, 256), np.int64)
+    per_plane[:, : counted.shape[1]] = counted[...]
+    if per_plane.min() < 0 or per_plane.max() > y * x or (per_plane.sum(axis=1) != y * x).any():
+        raise ModelError(f"{path}: /{GROUP}/sites_per_plane does not sum to {y * x} sites a plane")
+    return FileSites(path, f"{GROUP}/sites", (z, y, x), sha256, per_plane)
+
+
+def _dataset(path: Path, group: Any, name: str) -> Any:
+    """A data set that the format has, in the file itself."""
+    import h5py
+
+    found = group.get(name)
+    if not isinstance(found, h5py.Dataset):
+        raise ModelError(f"{path}: its model is not whole: there is no /{GROUP}/{name}")
+    if found.external or found.is_virtual:
+        raise ModelError(f"{path}: /{GROUP}/{name} lies in another file, which is not allowed")
+    return found
+
+
+def _text(path: Path, group: Any, name: str) -> str:
+    value = _dataset(path, group, name)[()]
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ModelError(f"{path}: /{GROUP}/{name} is not UTF-8") from None
+    return text

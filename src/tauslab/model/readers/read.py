@@ -1,0 +1,150 @@
+"""Read a model file in any of the formats, chosen by its suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import DEEPEST
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import require_format, require_undamaged, safe_attributes
+from tauslab.model.files.text import plain
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.names import check_names
+from tauslab.model.network.network import Network
+from tauslab.model.readers.bionetgen.generate import read_bngl
+from tauslab.model.readers.bionetgen.net import read_net
+from tauslab.model.readers.lattice_hdf5 import has_lattice, read_lattice_file
+from tauslab.model.readers.lattice_microbes.lattice import read_lm
+from tauslab.model.readers.lattice_toml import is_lattice_text, read_lattice_text
+from tauslab.model.readers.network_toml import read_toml_bytes, read_toml_text
+from tauslab.model.readers.sbml.reader import read_sbml
+
+
+def read(path: str | Path) -> Network | Lattice:
+    """Read a model: SBML, BioNetGen's networks and rules, TOML, ``.lm``, or that in our own files.
+
+    `Network.source_text` holds the model as it was given, `Network.source_path` its name.
+
+    Raises
+    ------
+    ModelError
+        The suffix is not one of `READERS`, or the file is missing, malformed or not a model.
+    """
+    path = Path(path)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
+        raise ModelError(f"{path}: {given}; a model is one of {', '.join(READERS)}")
+    try:
+        if not path.is_file():
+            trouble = "it is a folder" if path.is_dir() else "there is no such file"
+            raise ModelError(f"{path}: cannot be read: {trouble}")
+    except OSError as error:  # its folder may not be looked into, or no file has so long a name
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        with reading(path):
+            model = reader(path)
+    except RecursionError:
+        raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
+    if isinstance(model, Network):
+        try:
+            check_names(model)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+    return model
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a well-stirred model.
+
+    Raises
+    ------
+    ModelError
+        As `read`, or the file holds a lattice.
+    """
+    return well_stirred(read(path), path)
+
+
+def well_stirred(model: Network | Lattice, path: str | Path) -> Network:
+    """Return the model that was read from `path`, if it is not a lattice.
+
+    Raises
+    ------
+    ModelError
+        It is one.
+    """
+    if isinstance(model, Lattice):
+        raise ModelError(f"{path} is a lattice: run it with tauslab rdme")
+    return model
+
+
+def _read_own_toml(path: str | Path) -> Network | Lattice:
+    """TOML of a network, or of a lattice if it has a table ``[lattice]``."""
+    path = Path(path)
+    text = read_toml_bytes(path)
+    return read_lattice_text(text, path) if is_lattice_text(text) else read_toml_text(text, path)
+
+
+def _read_hdf5(path: str | Path) -> Network | Lattice:
+    import h5py
+
+    path = Path(path)
+    try:
+        with h5py.File(path, "r") as file, reading(path):
+            require_undamaged(path, file)
+            lattice = has_lattice(file)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    return read_lattice_file(path) if lattice else read_result_model(path)
+
+
+def read_result_model(path: str | Path) -> Network:
+    """Read the model that a result file was made with.
+
+    The network comes from the normal form in the file, so that it gives the same bits even where
+    the reader of the source's format has changed since.  `Network.source_text` is the original
+    source and `Network.source_path` its bare name.
+
+    Raises
+    ------
+    ModelError
+        The file is not HDF5, not one of ours, or holds no model.
+    """
+    import h5py
+
+    path = Path(path)
+    try:
+        with h5py.File(path, "r") as file, reading(path):
+            require_undamaged(path, file)
+            require_format(path, safe_attributes(file), "a result", ModelError)
+            if "model/canonical" not in file or "model/source" not in file:
+                raise ModelError(f"{path}: holds no model, as /model/canonical and /model/source")
+            canonical = _decoded(file["model/canonical"][()])
+            source = _decoded(file["model/source"][()])
+            name = plain(file["model/source"].attrs.get("name", ""))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    original = Path(Path(name or path.name).name)
+    network = read_toml_text(canonical, path)
+    network.name = original.stem
+    network.source_path, network.source_text = original, source
+    return network
+
+
+def _decoded(value: Any) -> str:
+    """Text of an HDF5 attribute or data set, which h5py gives as bytes or as text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+READERS: Mapping[str, Callable[[str | Path], Network | Lattice]] = {
+    ".xml": read_sbml,
+    ".sbml": read_sbml,
+    ".net": read_net,
+    ".bngl": read_bngl,
+    ".toml": _read_own_toml,
+    ".lm": read_lm,
+    ".h5": _read_hdf5,
+}

@@ -1,0 +1,295 @@
+"""MathML, as libsbml gives it, to expression trees."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import DEEPEST, Expression, Number, Symbol, call
+
+# Avogadro's constant as SBML Level 3 defines it for the csymbol (Version 1, section 3.4.6).
+AVOGADRO = 6.02214179e23
+# A sum of more terms is bracketed in pairs: one bracket per term would nest too deep to walk.
+_DEEPEST_CHAIN = 64
+_MOST_EXPANSIONS = 1_000_000  # of functions with other arguments, or in other places
+
+_PLAIN = {
+    "FUNCTION_ABS": "abs", "FUNCTION_ARCCOS": "acos", "FUNCTION_ARCSIN": "asin",
+    "FUNCTION_ARCTAN": "atan", "FUNCTION_CEILING": "ceil", "FUNCTION_COS": "cos",
+    "FUNCTION_COSH": "cosh", "FUNCTION_EXP": "exp", "FUNCTION_FLOOR": "floor",
+    "FUNCTION_LN": "log", "FUNCTION_SIN": "sin", "FUNCTION_SINH": "sinh", "FUNCTION_TAN": "tan",
+    "FUNCTION_TANH": "tanh", "LOGICAL_NOT": "not", "FUNCTION_POWER": "pow", "POWER": "pow",
+    "DIVIDE": "div",
+}  # fmt: skip
+_RECIPROCAL = {
+    "FUNCTION_COT": "tan", "FUNCTION_COTH": "tanh", "FUNCTION_CSC": "sin",
+    "FUNCTION_CSCH": "sinh", "FUNCTION_SEC": "cos", "FUNCTION_SECH": "cosh",
+}  # fmt: skip
+_INVERSE_OF_RECIPROCAL = {
+    "FUNCTION_ARCCOT": "ARCTAN", "FUNCTION_ARCCSC": "ARCSIN", "FUNCTION_ARCSEC": "ARCCOS",
+    "FUNCTION_ARCCOTH": "ARCTANH", "FUNCTION_ARCCSCH": "ARCSINH", "FUNCTION_ARCSECH": "ARCCOSH",
+}  # fmt: skip
+_AREA = ("FUNCTION_ARCSINH", "FUNCTION_ARCCOSH", "FUNCTION_ARCTANH")
+_CHAIN = {
+    "PLUS": ("add", 0.0), "TIMES": ("mul", 1.0), "LOGICAL_AND": ("and", 1.0),
+    "LOGICAL_OR": ("or", 0.0), "LOGICAL_XOR": ("xor", 0.0), "FUNCTION_MAX": ("max", math.nan),
+    "FUNCTION_MIN": ("min", math.nan),
+}  # fmt: skip
+_RELATION = {
+    "RELATIONAL_EQ": "eq", "RELATIONAL_GEQ": "ge", "RELATIONAL_GT": "gt", "RELATIONAL_LEQ": "le",
+    "RELATIONAL_LT": "lt", "RELATIONAL_NEQ": "ne",
+}  # fmt: skip
+_CONSTANT = {
+    "CONSTANT_E": math.e, "CONSTANT_PI": math.pi, "CONSTANT_TRUE": 1.0, "CONSTANT_FALSE": 0.0,
+    "NAME_AVOGADRO": AVOGADRO,
+}  # fmt: skip
+
+
+class MathReader:
+    """Turns MathML of one model into expressions.
+
+    Parameters
+    ----------
+    libsbml
+        The imported library.
+    functions
+        The ``lambda`` of every function definition; calls are expanded.
+    resolve
+        What a name means, given the name and where it stands; raises `ModelError` if nothing.
+    refuse
+        Called with a feature kind, the element and a detail where an expression cannot say what
+        the model says (time, delay, unknown functions).
+    """
+
+    def __init__(
+        self,
+        libsbml: Any,
+        functions: Mapping[str, Any],
+        resolve: Callable[[str, str], Expression],
+        refuse: Callable[[str, str, str], None],
+    ) -> None:
+        self._libsbml, self._functions = libsbml, functions
+        self._resolve, self._pass_on = resolve, refuse
+        self._names = _type_names(libsbml)
+        self._expanding: list[str] = []
+        self._expanded: dict[tuple[object, ...], Expression] = {}
+        self._deep = self._refusals = self._expansions = 0
+
+    def read(
+        self, node: Any, where: str, bound: Mapping[str, Expression] | None = None
+    ) -> Expression:
+        """Expression of a libsbml ``ASTNode``; names in `bound` hide those of the model."""
+        if node is None:
+            raise ModelError(f"{where}: there is no math")
+        return self._read(node, where, bound or {})
+
+    def _read(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
+        if self._deep >= DEEPEST:
+            raise ModelError(
+                f"{where}: operations and functions are nested more than {DEEPEST} deep, which is "
+                "the limit"
+            )
+        self._deep += 1
+        found = self._read_node(node, where, bound)
+        self._deep -= 1
+        return found
+
+    def _read_node(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
+        kind = self._names.get(node.getType(), "UNKNOWN")
+        if kind in _CONSTANT:
+            return Number(_CONSTANT[kind])
+        if kind in ("INTEGER", "REAL", "REAL_E", "RATIONAL"):
+            return Number(_number(node, kind))
+        if kind == "NAME":
+            name = node.getName()
+            return bound[name] if name in bound else self._resolve(name, where)
+        if kind == "NAME_TIME":
+            self._refuse("time", where, "its math uses the csymbol time")
+            return Symbol("time")
+        if kind == "FUNCTION" and node.getName() in self._functions:
+            return self._expand(node, where, bound)
+        arguments = [self._read(child, where, bound) for child in self._operands(node, kind)]
+        if kind == "FUNCTION_DELAY":
+            self._refuse("delay", where, "its math uses the csymbol delay")
+            return arguments[0] if arguments else Number(math.nan)
+        built = _build(kind, arguments)
+        if built is None:
+            shown = node.getName() or kind.removeprefix("FUNCTION_").lower()
+            self._refuse("function", where, f"its math uses {shown!r}")
+            return Number(math.nan)
+        return built
+
+    def _operands(self, node: Any, kind: str) -> list[Any]:
+        """Children of a node; for a chain ``((a + b) + c) + d`` all its terms.
+
+        libsbml nests long sums this way, deeper than Python may recurse.
+        """
+        last: list[Any] = []
+        while kind in _CHAIN and node.getNumChildren() == 2:
+            left = node.getChild(0)
+            if self._names.get(left.getType()) != kind:
+                break
+            last.append(node.getChild(1))
+            node = left
+        return [node.getChild(i) for i in range(node.getNumChildren())] + last[::-1]
+
+    def _expand(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
+        name = node.getName()
+        definition = self._functions[name]
+        if definition is None:
+            raise ModelError(f"{where}: function {name} has no math")
+        count = definition.getNumChildren() - 1  # the last child is the body
+        given = node.getNumChildren()
+        if name in self._expanding:
+            raise ModelError(f"function definition {name} calls itself")
+        if given != count:
+            raise ModelError(f"{where}: function {name} takes {count} arguments, not {given}")
+        arguments = [self._read(node.getChild(i), where, bound) for i in range(count)]
+        # Read once, since functions may call others many times over; but what it refuses is told of
+        # every element.
+        known: tuple[object, ...] = name, *arguments
+        if known not in self._expanded and (*known, where) not in self._expanded:
+            before = self._refusals
+            body = self._body(name, where, arguments)
+            if self._refusals > before:
+                known = *known, where
+            self._expanded[known] = body
+        return self._expanded[known if known in self._expanded else (*known, where)]
+
+    def _refuse(self, kind: str, where: str, detail: str) -> None:
+        self._refusals += 1
+        self._pass_on(kind, where, detail)
+
+    def _body(self, name: str, where: str, arguments: Sequence[Expression]) -> Expression:
+        """A function of these arguments."""
+        self._expansions += 1
+        if self._expansions > _MOST_EXPANSIONS:
+            raise ModelError(
+                f"{where}: functions call each other more than {_MOST_EXPANSIONS} times"
+            )
+        definition = self._functions[name]
+        count = len(arguments)
+        inner = {definition.getChild(i).getName(): tree for i, tree in enumerate(arguments)}
+        self._expanding.append(name)
+        body = self._read(definition.getChild(count), f"{where} (function {name})", inner)
+        self._expanding.pop()
+        if isinstance(body, Number) and math.isnan(body.value):  # a stand-in, as for rateOf
+            what = f"its math uses {name!r}, which the file defines as not a number"
+            self._refuse("function", where, what)
+        return body
+
+
+@cache
+def _type_names(libsbml: Any) -> dict[int, str]:
+    return {
+        value: name.removeprefix("AST_")
+        for name, value in vars(libsbml).items()
+        if name.startswith("AST_") and not name.startswith("AST_TYPECODE")
+    }
+
+
+def _number(node: Any, kind: str) -> float:
+    if kind == "INTEGER":
+        return float(node.getInteger())
+    if kind == "RATIONAL":
+        return float(node.getNumerator() / node.getDenominator())
+    if kind == "REAL_E":  # read as one decimal number: mantissa * 10**exponent would round twice
+        return float(f"{node.getMantissa()!r}e{node.getExponent()}")
+    return float(node.getReal())
+
+
+def _build(kind: str, arguments: list[Expression]) -> Expression | None:
+    """Tree for one operator; None where there is none with these arguments."""
+    n = len(arguments)
+    if kind in _CHAIN:
+        function, empty = _CHAIN[kind]
+        return _join(function, arguments) if arguments else Number(empty)
+    if kind in _RELATION and n >= 2:
+        pairs = itertools.pairwise(arguments)
+        return _join("and", [call(_RELATION[kind], left, right) for left, right in pairs])
+    if kind == "FUNCTION_PIECEWISE" and n:
+        return _piecewise(arguments)
+    if n == 1:
+        return _unary(kind, arguments[0])
+    if n == 2:
+        return _binary(kind, arguments[0], arguments[1])
+    return None
+
+
+def _unary(kind: str, x: Expression) -> Expression | None:
+    if kind == "MINUS":
+        return Number(-x.value) if isinstance(x, Number) else call("neg", x)
+    if kind == "FUNCTION_ROOT":
+        return call("sqrt", x)
+    if kind == "FUNCTION_LOG":
+        return call("log10", x)
+    if kind in _RECIPROCAL:
+        return call("div", 1.0, call(_RECIPROCAL[kind], x))
+    if kind in _INVERSE_OF_RECIPROCAL:
+        return _unary(f"FUNCTION_{_INVERSE_OF_RECIPROCAL[kind]}", call("div", 1.0, x))
+    if kind in _AREA:
+        return _area(kind, x)
+    if kind == "FUNCTION_FACTORIAL" and isinstance(x, Number):
+        whole = x.value.is_integer() and 0 <= x.value <= 170
+        return Number(float(math.factorial(int(x.value)))) if whole else None
+    if kind in _PLAIN and _PLAIN[kind] not in ("pow", "div"):
+        return call(_PLAIN[kind], x)
+    return None
+
+
+def _area(kind: str, x: Expression) -> Expression:
+    """Inverse hyperbolic functions by their logarithms."""
+    if kind == "FUNCTION_ARCTANH":
+        ratio = call("div", call("add", 1.0, x), call("sub", 1.0, x))
+        return call("mul", 0.5, call("log", ratio))
+    square = call("mul", x, x)
+    inside = call("add" if kind == "FUNCTION_ARCSINH" else "sub", square, 1.0)
+    return call("log", call("add", x, call("sqrt", inside)))
+
+
+def _binary(kind: str, x: Expression, y: Expression) -> Expression | None:
+    if kind == "MINUS":
+        return call("sub", x, y)
+    if _PLAIN.get(kind) in ("pow", "div"):
+        return call(_PLAIN[kind], x, y)
+    if kind == "FUNCTION_ROOT":  # x is the degree
+        if isinstance(x, Number) and x.value in (2.0, 3.0):
+            return call("sqrt" if x.value == 2.0 else "cbrt", y)
+        return call("pow", y, call("div", 1.0, x))
+    if kind == "FUNCTION_LOG":  # x is the base
+        if isinstance(x, Number) and x.value == 10.0:
+            return call("log10", y)
+        return call("div", call("log", y), call("log", x))
+    if kind == "LOGICAL_IMPLIES":
+        return call("or", call("not", x), y)
+    if kind == "FUNCTION_QUOTIENT":
+        return _truncated(call("div", x, y))
+    if kind == "FUNCTION_REM":
+        return call("sub", x, call("mul", y, _truncated(call("div", x, y))))
+    return None
+
+
+def _truncated(x: Expression) -> Expression:
+    return call("if", call("lt", x, 0.0), call("ceil", x), call("floor", x))
+
+
+def _piecewise(arguments: list[Expression]) -> Expression:
+    """Pairs (value, condition), first true one counts; undefined (NaN) without an otherwise."""
+    result: Expression = arguments[-1] if len(arguments) % 2 else Number(math.nan)
+    for i in range(len(arguments) // 2 - 1, -1, -1):
+        result = call("if", arguments[2 * i + 1], arguments[2 * i], result)
+    return result
+
+
+def _join(function: str, parts: list[Expression]) -> Expression:
+    if len(parts) > _DEEPEST_CHAIN:
+        middle = len(parts) // 2
+        return call(function, _join(function, parts[:middle]), _join(function, parts[middle:]))
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = call(function, joined, part)
+    return joined

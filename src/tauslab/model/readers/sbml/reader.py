@@ -1,0 +1,303 @@
+"""Read SBML Level 2 and Level 3 core models.
+
+A species symbol in the network always means molecules.  Where SBML means a concentration by it
+(``hasOnlySubstanceUnits="false"``), the reader writes count / size of the compartment.  A kinetic
+law is extent per time, so it is the propensity as it stands, whatever the volume.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    call,
+    substitute,
+    symbols,
+)
+from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
+from tauslab.model.network.network import Feature, Network, Rule, Species
+from tauslab.model.readers.sbml.document import (
+    default_unit,
+    each,
+    end_time,
+    import_libsbml,
+    open_document,
+    package_features,
+    read_text,
+    shorten,
+    substance_features,
+)
+from tauslab.model.readers.sbml.dynamics import add_dynamics, moved_values
+from tauslab.model.readers.sbml.mathml import MathReader
+from tauslab.model.readers.sbml.reactions import add_reactions
+
+
+def read_sbml(path: str | Path) -> Network:
+    """Read an SBML file.
+
+    What no engine may silently ignore (events, delays, ...) is listed in ``Network.features``.
+
+    Raises
+    ------
+    ModelError
+        The file is missing or not valid SBML (libsbml's message, file and line), uses an
+        undefined name, or has a reaction without a kinetic law.
+    ConfigError
+        python-libsbml is not installed.
+    """
+    path = Path(path)
+    return read_sbml_text(read_text(path), path)
+
+
+def read_sbml_text(text: str, path: Path) -> Network:
+    """Read SBML that is already in memory; `path` names it in messages and may not exist."""
+    libsbml = import_libsbml()
+    document = open_document(libsbml, text, str(path))
+    try:
+        network = _Reader(libsbml, document, path.stem).read()
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    network.source_path, network.source_text = path, text
+    return network
+
+
+class _Reader:
+    """One pass over a libsbml model."""
+
+    def __init__(self, libsbml: Any, document: Any, stem: str) -> None:
+        self._document, self._model, self._libsbml = document, document.getModel(), libsbml
+        model = self._model
+        self._network = Network(model.getId() or stem)
+        self._compartments = {c.getId(): c for c in each(model.getListOfCompartments())}
+        self._species = {s.getId(): s for s in each(model.getListOfSpecies())}
+        self._parameters = {p.getId(): p for p in each(model.getListOfParameters())}
+        self._reactions = {r.getId(): r for r in each(model.getListOfReactions())}
+        self._assignments = {a.getSymbol(): a for a in each(model.getListOfInitialAssignments())}
+        rules = list(each(model.getListOfRules()))
+        self._ruled = {rule.getVariable(): rule for rule in rules if rule.isAssignment()}
+        self._moving = [rule for rule in rules if not rule.isAssignment()]
+        self._moved = moved_values(model)
+        self._references = {
+            reference.getId(): reference
+            for reaction in self._reactions.values()
+            for side in (reaction.getListOfReactants(), reaction.getListOfProducts())
+            for reference in each(side)
+            if reference.getId()
+        }
+        # Stoichiometries that are not one number stand in the network under their own name.
+        self._computed = {
+            name: reference
+            for name, reference in self._references.items()
+            if name in self._ruled or name in self._moved or name in self._assignments
+        }
+        functions = {f.getId(): f.getMath() for f in each(model.getListOfFunctionDefinitions())}
+        self._math = MathReader(libsbml, functions, self._resolve, self._refuse)
+        self._laws: dict[str, Expression] = {}
+        self._reading: set[str] = set()
+        self._used: set[str] = set()
+        self._refused: set[Feature] = set()
+
+    def read(self) -> Network:
+        network = self._network
+        self._list_features()
+        for name, compartment in self._compartments.items():
+            if name not in self._ruled:
+                given = compartment.getSize() if compartment.isSetSize() else math.nan
+                self._add_value(name, f"compartment {name}", given)
+        for name, parameter in self._parameters.items():
+            if name not in self._ruled:
+                given = parameter.getValue() if parameter.isSetValue() else math.nan
+                self._add_value(name, f"parameter {name}", given)
+        for name, reference in self._computed.items():
+            if name not in self._ruled:
+                given = reference.getStoichiometry() if reference.isSetStoichiometry() else math.nan
+                self._add_value(name, f"stoichiometry {name}", given)
+        for name, species in self._species.items():
+            if name not in self._ruled:
+                self._add_species(name, species)
+        for name, rule in self._ruled.items():
+            self._add_rule(name, rule)
+        add_dynamics(self._model, network, self._math, self._size)
+        laws = {name: self._law(name) for name in self._reactions}
+        self._settle_values()
+        add_reactions(self._model, network, laws, self._math, self._refuse, self._computed)
+        network.t_end = end_time(self._model)
+        if not network.features:
+            network.validate()
+        return network
+
+    # ---------------------------------------------------------------- names
+
+    def _resolve(self, name: str, where: str) -> Expression:
+        """Meaning of a name in the model's math, in molecules."""
+        self._used.add(name)
+        if name in self._species:
+            volume = self._volume(name)
+            return Symbol(name) if volume is None else call("div", Symbol(name), volume)
+        if name in self._parameters or name in self._compartments:
+            return Symbol(name)
+        if name in self._reactions:
+            return self._law(name)
+        if name in self._computed:
+            return Symbol(name)
+        if name in self._references:
+            return Number(float(self._references[name].getStoichiometry()))
+        raise ModelError(f"{where}: {name!r} is not defined in the model")
+
+    def _volume(self, name: str) -> Expression | None:
+        """Compartment size if the symbol of species `name` is a concentration, else None."""
+        species = self._species[name]
+        compartment = self._compartments.get(species.getCompartment())
+        if species.getHasOnlySubstanceUnits() or compartment is None:
+            return None
+        if compartment.getSpatialDimensionsAsDouble() == 0.0:  # then there is no concentration
+            return None
+        self._used.add(compartment.getId())
+        return Symbol(compartment.getId())
+
+    def _size(self, name: str) -> Expression | None:
+        """As `_volume`; None for what is no species of the model."""
+        return self._volume(name) if name in self._species else None
+
+    def _refuse(self, kind: str, element: str, detail: str) -> None:
+        feature = Feature(kind, element, detail)
+        if feature not in self._refused:
+            self._refused.add(feature)
+            self._network.features.append(feature)
+        if kind == "time" and self._model.getElementBySId("time") is not None:
+            self._refuse("name", element, "it uses the time, and the model calls something 'time'")
+
+    # ---------------------------------------------------------------- elements
+
+    def _list_features(self) -> None:
+        model, network = self._model, self._network
+        network.features += package_features(self._document)
+        for rule in self._moving:
+            if not rule.isRate():
+                text = self._libsbml.formulaToL3String(rule.getMath()) or "nothing"
+                self._refuse("algebraic rule", "algebraic rule", f"it demands 0 = {text}")
+        network.features += substance_features(self._libsbml, model)
+        network.molecules_per_unit = unit_of_amount(self._libsbml, model)
+        if not default_unit(model) and not all(
+            s.isSetSubstanceUnits() for s in self._species.values()
+        ):
+            moles = "; Level 2 means moles, which --molecules converts"
+            network.notes.append(NO_UNIT + (moles if model.getLevel() == 2 else ""))
+        if model.getNumConstraints():
+            network.notes.append(f"{model.getNumConstraints()} constraints are ignored")
+
+    def _add_value(self, name: str, where: str, given: float) -> None:
+        """Add a compartment or a parameter; NaN stands for no value until `_settle_values`."""
+        tree: Expression = Number(float(given))
+        if name in self._assignments:
+            tree = self._math.read(self._assignments[name].getMath(), where)
+        if name in self._moved:
+            self._network.species[name] = Species(name, tree, fixed=True)
+        else:
+            self._network.parameters[name] = tree
+
+    def _add_species(self, name: str, species: Any) -> None:
+        where = f"species {name}"
+        compartment = species.getCompartment() or None
+        volume = Symbol(compartment) if compartment is not None else Number(1.0)
+        if name in self._assignments:
+            initial = self._math.read(self._assignments[name].getMath(), where)
+            size = self._volume(name)
+            initial = initial if size is None else call("mul", initial, size)
+        elif species.isSetInitialAmount():
+            initial = Number(float(species.getInitialAmount()))
+        elif species.isSetInitialConcentration():
+            initial = Number(float(species.getInitialConcentration()))
+            if initial.value != 0:
+                initial = call("mul", initial, volume)
+                self._used |= symbols(volume)
+        else:
+            initial = Number(math.nan)
+            self._refuse("missing value", where, "it has no initial amount or concentration")
+        fixed = bool(species.getBoundaryCondition() or species.getConstant())
+        self._network.species[name] = Species(name, initial, fixed, compartment)
+
+    def _add_rule(self, name: str, rule: Any) -> None:
+        where = f"rule for {name}"
+        tree = self._math.read(rule.getMath(), where)
+        size = self._volume(name) if name in self._species else None
+        if size is not None:
+            tree = call("mul", tree, size)
+        self._network.rules[name] = Rule(name, tree)
+
+    def _settle_values(self) -> None:
+        """Say what became of values that are not given, and clear parameters of species."""
+        network = self._network
+        trees = {name: species.initial for name, species in network.species.items()}
+        trees |= {name: rule.expression for name, rule in network.rules.items()}
+        unused, unit_size = [], []
+        for name, tree in list(network.parameters.items()):
+            missing = isinstance(tree, Number) and math.isnan(tree.value)
+            if missing and name in self._used:
+                kind = "compartment" if name in self._compartments else "parameter"
+                self._refuse("missing value", f"{kind} {name}", "it is used but has no value")
+            elif missing and name in self._compartments:
+                network.parameters[name] = Number(1.0)
+                unit_size.append(name)
+            elif missing:
+                del network.parameters[name]
+                unused.append(name)
+            elif name in self._assignments:
+                network.parameters[name] = _without(tree, {"time": Number(0.0), **trees}, name)
+        if unit_size:
+            network.notes.append(f"no size is given, 1 is taken: compartment {shorten(unit_size)}")
+        if unused:
+            network.notes.append(f"no value and no use, left out: parameter {shorten(unused)}")
+
+    def _law(self, name: str) -> Expression:
+        """Kinetic law of a reaction; its local parameters are added to the network once."""
+        if name in self._laws:
+            return self._laws[name]
+        where, law = f"reaction {name}", self._reactions[name].getKineticLaw()
+        if law is None or law.getMath() is None:
+            raise ModelError(f"{where} has no kinetic law; stochastic simulation needs one")
+        if name in self._reading:
+            raise ModelError(f"{where}: its kinetic law depends on itself")
+        self._reading.add(name)
+        # Level 3 calls them local parameters; Level 2 lists them as parameters of the law.
+        level3 = self._model.getLevel() == 3
+        local = law.getListOfLocalParameters() if level3 else law.getListOfParameters()
+        bound: dict[str, Expression] = {}
+        for parameter in each(local):
+            full = self._free_name(f"{name}_{parameter.getId()}")
+            given = parameter.getValue() if parameter.isSetValue() else math.nan
+            self._network.parameters[full] = Number(float(given))
+            if math.isnan(given):
+                self._used.add(full)
+            bound[parameter.getId()] = Symbol(full)
+        self._laws[name] = self._math.read(law.getMath(), where, bound)
+        self._reading.discard(name)
+        return self._laws[name]
+
+    def _free_name(self, name: str) -> str:
+        network = self._network
+        while (
+            name in network.parameters
+            or name in self._species
+            or name in self._parameters
+            or name in self._compartments
+        ):
+            name += "_"
+        return name
+
+
+def _without(tree: Expression, trees: Mapping[str, Expression], parameter: str) -> Expression:
+    """Replace species and rules by what they are at the start, until none is left."""
+    for _ in range(len(trees) + 1):
+        inner = symbols(tree) & trees.keys()
+        if not inner:
+            return tree
+        tree = substitute(tree, {name: trees[name] for name in inner})
+    raise ModelError(f"parameter {parameter}: its initial assignment depends on itself")
