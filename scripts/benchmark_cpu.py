@@ -174,7 +174,15 @@ def bit_contract(case: Case, n: int, repeats: int) -> dict[str, float]:
             write_sources(at, header, replacement)
             paths[name] = at / "ssa.so"
             subprocess.run(
-                [*compiler.command, *flags, "-o", str(paths[name]), str(at / "ssa.cc")], check=True
+                [
+                    *compiler.command,
+                    *flags,
+                    f"-I{at}",
+                    "-o",
+                    str(paths[name]),
+                    str(at / "ensemble/ssa.cc"),
+                ],
+                check=True,
             )
         seconds: dict[str, list[float]] = {name: [] for name in builds}
         for _ in range(repeats):
@@ -184,17 +192,18 @@ def bit_contract(case: Case, n: int, repeats: int) -> dict[str, float]:
 
 
 def write_sources(folder: Path, header: str, replacement: tuple[str, str] | None) -> None:
-    """Kernel sources with the model's header, and one call in ssa.cc replaced."""
-    from tauslab.kernels.cache import csrc_texts
+    """Kernel sources with the model's header, and one call in ensemble/ssa.cc replaced."""
+    from tauslab.kernels.backends.cache import csrc_texts, write_texts
 
     folder.mkdir()
     texts = {**csrc_texts(), "model.h": header}
     if replacement is not None:
-        if replacement[0] not in texts["ssa.cc"]:
-            raise SystemExit(f"ssa.cc has no call of {replacement[0]}...): mend this script")
-        texts["ssa.cc"] = texts["ssa.cc"].replace(*replacement)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        if replacement[0] not in texts["ensemble/ssa.cc"]:
+            raise SystemExit(
+                f"ensemble/ssa.cc has no call of {replacement[0]}...): mend this script"
+            )
+        texts["ensemble/ssa.cc"] = texts["ensemble/ssa.cc"].replace(*replacement)
+    write_texts(folder, texts)
 
 
 @contextmanager
@@ -202,9 +211,9 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     """The model's header, and a function that times the kernel of a shared library."""
     from tauslab.kernels.backends import BackendOptions, get_backend
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
-    from tauslab.kernels.codegen import unrolled_header
-    from tauslab.kernels.lowering import lower
-    from tauslab.kernels.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+    from tauslab.kernels.exact.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+    from tauslab.kernels.network.codegen import unrolled_header
+    from tauslab.kernels.network.lowering import lower
 
     network = read_network(model_path(case))
     values = network.parameter_values()

@@ -28,9 +28,9 @@ import numpy as np
 
 import tauslab as ts
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
-from tauslab.kernels.fine_tau import LAYOUT, PARTS, FineTau
-from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.kernels.ssa import CONTROL_WORDS, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, Launch, SampleBuffers
+from tauslab.kernels.leaping.fine_tau import LAYOUT, PARTS, FineTau
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
 
 ENDLESS = 1e9  # end time of runs that a number of steps ends
 CORE_SECONDS = 3.0  # about so long a core is measured

@@ -41,10 +41,10 @@ from large_cases import CASES, ENDLESS, FILES, Work, network_of, tabled
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
-from tauslab.kernels.large import Expected
-from tauslab.kernels.lowering import lower
-from tauslab.kernels.selectors import PILOT_EVENTS
-from tauslab.kernels.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa
+from tauslab.kernels.exact.selectors import PILOT_EVENTS
+from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.network.lowering import lower
 
 # Of a trajectory of the short runs that choose a selector, on a core and on a device.
 CORE_UPDATES, DEVICE_UPDATES = 300_000, 5_000

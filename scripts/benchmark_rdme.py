@@ -23,8 +23,8 @@ import numpy.typing as npt
 from lattice_cases import lattice_of
 
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.api import run_on_lattice
 

@@ -4,7 +4,7 @@
     python scripts/compare_selectors.py --device cpu --threads 1 -n 4 --updates 100000
 
 For each network and factor that all initial counts are multiplied with: candidates and bounds of an
-event in a pilot, from which `kernels/selectors.py` chooses, and nanoseconds per update by both.
+event in a pilot, from which `kernels/exact/selectors.py` chooses, and nanoseconds per update by both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from large_cases import ENDLESS, network_of
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.selectors import FEWEST_PILOTED, PILOT_EVENTS, mean_dependents, selector_of
+from tauslab.kernels.exact.selectors import (
+    FEWEST_PILOTED,
+    PILOT_EVENTS,
+    mean_dependents,
+    selector_of,
+)
 from tauslab.runner.job import Options
 from tauslab.runner.piloting import piloted
 from tauslab.runner.task import prepare

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.kernels.backends.compilers import NATIVE, chosen_flags, find_compilers
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice.lattice import Lattice
 
 IntArray = npt.NDArray[np.int64]

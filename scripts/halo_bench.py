@@ -16,9 +16,9 @@ import numpy as np
 from tauslab.decomposition.halo_host import mpi_takes_device_memory
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice_state import LatticeState
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.state import LatticeState
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import DecompositionError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.mpi import Communicator, world

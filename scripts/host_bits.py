@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from lattice_cases import INDUCER, LAC_SHOWN, lac_model
 
 import tauslab as ts
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice.lattice import Lattice
 
 if TYPE_CHECKING:

@@ -158,7 +158,7 @@ def bcr20(*, quick: bool) -> Iterator[Work]:
 
 def tabled() -> tuple[str, ...]:
     """Selectors of networks in tables."""
-    from tauslab.kernels.selectors import SELECTORS
+    from tauslab.kernels.exact.selectors import SELECTORS
 
     return SELECTORS[1:]
 

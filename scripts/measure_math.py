@@ -25,9 +25,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
-from tauslab.kernels.cache import CSRC
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tauslab.kernels.ode_codegen import fused_products
-from tauslab.kernels.ode_graph import RUNNING
-from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode_sampling import Prior, Priors
+from tauslab.kernels.ode.codegen import fused_products
+from tauslab.kernels.ode.graph import RUNNING
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.expressions.expression import Call, symbols
 from tauslab.model.network.network import Network
 from tauslab.model.network.synthetic import (

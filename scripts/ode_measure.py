@@ -14,8 +14,8 @@ import numpy as np
 from ode_cases import Case, equations
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
-from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ode.engine import Ode, OdeSettings
 from tauslab.model.errors import TauslabError
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device

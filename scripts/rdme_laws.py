@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice_state import LatticeState
-from tauslab.kernels.rdme import LatticeEngine
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.state import LatticeState
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.lattice.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4

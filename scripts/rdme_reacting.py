@@ -9,7 +9,7 @@ from rdme_laws import STEP, Boxes, Row, begin, engine_of, filled, lowered, model
 
 import tauslab as ts
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.lattice.lattice import Lattice
 
 SIXTH = 1 / 6

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.kernels import leaping
+from tauslab.kernels.leaping import choice as leaping
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from benchmark_rdme import Case, lowered
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice_lowering import LoweredLattice
-from tauslab.kernels.lattice_state import LatticeState
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.state import LatticeState
 from tauslab.runner.mpi import Communicator, world
 from tauslab.runner.run import open_backend
 

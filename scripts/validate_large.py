@@ -47,7 +47,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 import tauslab as ts
-from tauslab.kernels.selectors import LARGEST_LINEAR, SELECTORS
+from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
 from tauslab.model.portable.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]

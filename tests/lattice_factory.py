@@ -6,10 +6,10 @@ import hashlib
 
 import numpy as np
 
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice_state import LatticeState
-from tauslab.kernels.rdme import LatticeEngine
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.state import LatticeState
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.lattice.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4

@@ -96,7 +96,7 @@ def test_no_layer_is_a_package_of_its_own(installed, tmp_path, layer):
 
 
 def test_kernel_sources_are_found(installed, tmp_path):
-    program = "from tauslab.kernels.cache import csrc_texts; print(sorted(csrc_texts()))"
+    program = "from tauslab.kernels.backends.cache import csrc_texts; print(sorted(csrc_texts()))"
     done = python(program, installed, tmp_path)
     assert done.returncode == 0, done.stderr
     csrc = ROOT / "src" / "tauslab" / "kernels" / "csrc"

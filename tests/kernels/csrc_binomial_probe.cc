@@ -1,5 +1,5 @@
 // Binomial numbers over arrays, for tests.
-#include "binomial.h"
+#include "random/binomial.h"
 
 DEVICE u32 split_of(i64 i) {
     return ((u32)i & (SPLITS - 1)) | SPLITS;

@@ -1,4 +1,4 @@
-// In place of a few lines of cpu.h: the threads of the pool are the threads of one block, as on a
+// In place of a few lines of device/cpu.h: the threads of the pool are the threads of one block, as on a
 // GPU. They share a block's memory, wait at its barriers, and draw ahead.
 #undef BLOCK_ID
 #undef BLOCKS

@@ -1,5 +1,5 @@
 // Poisson numbers over arrays, for tests.
-#include "poisson.h"
+#include "random/poisson.h"
 
 // Draws `first` to `first + n - 1` with one mean: reaction i of leap 0, 2^26 reactions a leap.
 KERNEL(probe_poisson, const PhiloxKeys *round_keys, double mean, i64 first, i64 n, i64 *out) {

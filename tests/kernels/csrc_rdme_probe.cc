@@ -1,5 +1,5 @@
 // Decisions of the lattice kernels for chosen random bits, for tests.
-#include "rdme_react.h"
+#include "lattice/site/react.h"
 
 // Whether a reaction with sum of propensities x happens, for `n` numbers of 64 bits.
 KERNEL(probe_happens, i64 n, double x, const u64 *bits, u8 *out) {

@@ -1,5 +1,5 @@
 // Reciprocals in single precision of all numbers against their definition, for tests.
-#include "prelude.h"
+#include "device/prelude.h"
 
 DEVICE float of_bits(u32 bits) {
     union {

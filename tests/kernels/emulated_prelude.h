@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#include "cpu.h"
+#include "device/cpu.h"
 
 #undef HAS_OCTETS
 #undef KERNEL

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
+from tauslab.kernels.backends.cache import csrc_texts, write_texts
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
-from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.codegen import Style
+from tauslab.kernels.network.codegen import Style
 
 PRELUDE = Path(__file__).with_name("emulated_prelude.h")
 BYTES = Path(__file__).with_name("csrc_bytes.h")
@@ -95,9 +95,8 @@ class EmulatedBackend(CpuBackend):
     def compile(self, source: KernelSource) -> Any:
         """Compile with the prelude of the emulation in place of the device's."""
         texts = csrc_texts() | dict(source.generated)
-        texts |= {"prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
-        for name, text in texts.items():
-            (self._folder / name).write_text(text)
+        texts |= {"device/prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
+        write_texts(self._folder, texts)
         out = self._folder / f"kernel{self._block}{self._order}.so"
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
         sizes = (
@@ -108,7 +107,7 @@ class EmulatedBackend(CpuBackend):
         chosen = chosen_flags()
         if chosen:
             chosen += FIBER_FLAGS[compiler.name]
-        command = [*compiler.command, *FLAGS, *chosen, *sizes, "-o", str(out)]
+        command = [*compiler.command, *FLAGS, *chosen, *sizes, f"-I{self._folder}", "-o", str(out)]
         subprocess.run([*command, str(self._folder / source.file)], check=True)
         return EmulatedProgram(out, self._block, self._blocks)
 
@@ -128,7 +127,7 @@ class EmulatedLattices(EmulatedBackend):
 
     def compile(self, source: KernelSource) -> Any:
         """Compile; what counts, for the other device."""
-        if source.file != "rdme.cc":
+        if source.file != "lattice/rdme.cc":
             return self._counter.compile(source)
         made = super().compile(source)
         made.__class__ = AnyGrid

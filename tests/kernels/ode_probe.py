@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode_sampling import Priors
-from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ode.engine import Ode, OdeSettings
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Priors
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

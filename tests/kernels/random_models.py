@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ssa import philox_keys
+from tauslab.kernels.exact.ssa import philox_keys
 
 from .test_cuda_compile import compile_usage
 from .test_poisson import CpuProbe, CudaProbe

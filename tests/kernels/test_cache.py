@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tauslab.kernels.backends import compilers
-from tauslab.kernels.cache import cache_directory, compiled
+from tauslab.kernels.backends.cache import cache_directory, compiled
 from tauslab.model.errors import ConfigError, OutputError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.composition import HIGHEST, highest_exponent
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.exact.composition import HIGHEST, highest_exponent
+from tauslab.kernels.network.lowering import lower
 from tauslab.runner.commands import summary
 
 

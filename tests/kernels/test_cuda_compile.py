@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
-from tauslab.kernels.cache import CSRC, csrc_texts
-from tauslab.kernels.codegen import table_header, unrolled_header
-from tauslab.kernels.fine_tau import LAYOUT, fine_header
-from tauslab.kernels.large import TEAMS, tables_of
-from tauslab.kernels.lattice_codegen import lattice_header, reaction_tables
-from tauslab.kernels.lattice_lowering import lower_lattice
-from tauslab.kernels.leap_codegen import leap_header
-from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import entry_of
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import entry_of, file_of
+from tauslab.kernels.exact.table_network import TEAMS, tables_of
+from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
+from tauslab.kernels.network.codegen import table_header, unrolled_header
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.generate import colloidal_aggregation
@@ -97,7 +97,7 @@ def check(usage: Usage, kernels: set[str]) -> None:
 @pytest.mark.parametrize("name", UNROLLED)
 def test_unrolled_kernels_stay_in_registers(name, architecture):
     header = unrolled_header(lowered(model(name)), CudaBackend.style)
-    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
 
 
@@ -106,14 +106,14 @@ def test_a_network_with_varying_constants_stays_in_registers(architecture):
     network = lowered(network, tuple(network.parameter_values()))
     assert len(network.constants) > 10
     header = unrolled_header(network, CudaBackend.style)
-    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
 
 
 def test_a_swept_rate_costs_no_registers(architecture):
     """A register more than 72 would mean fewer threads at a time."""
     header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style)
-    usage = compile_usage("ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
     assert usage["ssa"][-1] <= 72
 
@@ -129,7 +129,7 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     header = table_header(network, tables_of(network, selector).header(), team)
     texts = csrc_texts() | {"model.h": header}
     entry = entry_of(selector)
-    stack, _, _, registers = compile_usage(f"{entry}.cc", texts, architecture)[entry]
+    stack, _, _, registers = compile_usage(file_of(selector), texts, architecture)[entry]
     print(f"{entry}: {registers} registers, {stack} bytes of local memory")
     alone, together = (1664, 512) if selector == "rssa" else (1024, 128)
     assert stack <= (alone if team == 1 else together)
@@ -143,7 +143,7 @@ def test_dense_kernels_need_little_local_memory(team, architecture):
     assert book["IS_DENSE"]
     book.constant("FAST_PARTS", int(team >= 32))
     texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
-    stack, _, _, registers = compile_usage("ssa_table.cc", texts, architecture)["ssa_table"]
+    stack, _, _, registers = compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"]
     assert stack <= (1024 if team == 1 else 256)
     assert registers <= (REGISTERS if team == 1 else 80)
 
@@ -155,14 +155,16 @@ def test_narrow_numbers_and_fast_memory_compile(team, architecture):
     book.macro("WIDE_WHOLE", value=False)
     book.constant("FAST_PARTS", 3 if team == 32 else 0)
     texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
-    assert compile_usage("ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
+    assert compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
     # 64 registers, so that 1,024 threads hide each other's waits; choices of one warp spill.
     texts = csrc_texts() | {"model.h": fine_header(lowered(model(name)), LAYOUT)[1]}
-    stack, stores, _, registers = compile_usage("fine_tau.cc", texts, architecture)["fine_tau"]
+    stack, stores, _, registers = compile_usage("leaping/fine/fine_tau.cc", texts, architecture)[
+        "fine_tau"
+    ]
     print(f"fine_tau: {registers} registers, {stack} bytes of local memory")
     assert registers <= 64
     assert max(stack, stores) <= 1024
@@ -173,7 +175,7 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     # Propensities before the leap and counts, to go back to: 16 bytes of local memory a reaction.
     network = lowered(model(name))
     texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style)}
-    usage = compile_usage("tau_leap.cc", texts, architecture)
+    usage = compile_usage("leaping/tau_leap.cc", texts, architecture)
     stack, stores, loads, registers = usage["tau_leap"]
     print(f"tau_leap: {registers} registers, {stack} bytes of local memory")
     assert (stores, loads) == (0, 0)
@@ -187,7 +189,7 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     # with the number of their reactions.
     network = lowered(model(name))
     texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style, checked=True)}
-    usage = compile_usage("tau_leap_checked.cc", texts, architecture)
+    usage = compile_usage("leaping/tau_leap_checked.cc", texts, architecture)
     stack, stores, loads, registers = usage["tau_leap_checked"]
     print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
     assert registers <= 128
@@ -213,7 +215,7 @@ def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str,
 def test_lattice_kernels_need_little_local_memory(slots, species, small, architecture):
     # The rare path of a reaction may keep some registers in local memory.
     texts = lattice_texts(slots, species, small=small)
-    usage = compile_usage("rdme.cc", texts, architecture)
+    usage = compile_usage("lattice/rdme.cc", texts, architecture)
     assert set(usage) == {"rdme_xy", "rdme_z", "rdme_steps"}
     for name, (stack, stores, _, registers) in usage.items():
         if name == "rdme_steps" and not small:
@@ -221,28 +223,28 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         print(f"{name}: {registers} registers, {stack} bytes of local memory")
         assert max(stack, stores) <= 160
         assert registers <= 128
-    check(compile_usage("rdme_count.cc", texts, architecture), {"rdme_count"})
+    check(compile_usage("lattice/count.cc", texts, architecture), {"rdme_count"})
 
 
 @pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
 def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
-    usage = compile_usage("halo.cc", lattice_texts(slots, species), architecture)
+    usage = compile_usage("lattice/halo.cc", lattice_texts(slots, species), architecture)
     check(usage, {"halo_pack", "halo_wait", "halo_unpack", "halo_advance"})
     assert max(registers for *_, registers in usage.values()) <= 64
 
 
 def test_statistics_stay_in_registers(architecture):
-    usage = compile_usage("statistics.cc", csrc_texts(), architecture)
+    usage = compile_usage("ensemble/statistics.cc", csrc_texts(), architecture)
     check(usage, {"count_statistics", "count_histogram", "real_ranges", "real_statistics"})
 
 
 def test_tables_of_networks_stay_in_registers(architecture):
-    usage = compile_usage("dbn_count.cc", csrc_texts(), architecture)
+    usage = compile_usage("dbn/count.cc", csrc_texts(), architecture)
     check(usage, {"bin_double", "bin_single", "count_dense", "count_sparse", "move_entries"})
 
 
 def test_summaries_stay_in_registers(architecture):
-    usage = compile_usage("summaries.cc", csrc_texts(), architecture)
+    usage = compile_usage("ensemble/summaries.cc", csrc_texts(), architecture)
     check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
 
 
@@ -253,11 +255,12 @@ def test_portable_functions_stay_in_registers(architecture):
 
 
 def test_every_kernel_file_is_compiled_here():
-    elsewhere = {path.name for path in CSRC.glob("ode_*.cc")}  # in test_ode_cuda_compile.py
-    assert {path.name for path in CSRC.glob("*.cc")} - elsewhere == {
-        "dbn_count.cc", "fine_tau.cc", "halo.cc", "rdme.cc", "rdme_count.cc", "ssa.cc",
-        "ssa_rejection.cc", "ssa_table.cc", "statistics.cc", "summaries.cc", "tau_leap.cc",
-        "tau_leap_checked.cc",
+    files = {path.relative_to(CSRC).as_posix() for path in CSRC.rglob("*.cc")}
+    elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py
+    assert files - elsewhere == {
+        "dbn/count.cc", "leaping/fine/fine_tau.cc", "lattice/halo.cc", "lattice/rdme.cc", "lattice/count.cc", "ensemble/ssa.cc",
+        "tables/rejection/ssa_rejection.cc", "tables/ssa_table.cc", "ensemble/statistics.cc", "ensemble/summaries.cc", "leaping/tau_leap.cc",
+        "leaping/tau_leap_checked.cc",
     }  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tauslab.kernels import dbn, dbn_entries
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import Entries, Family, Keys
+from tauslab.kernels.dbn import count_tables as dbn
+from tauslab.kernels.dbn import entries as dbn_entries
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.dbn.entries import Entries, Family, Keys
 from tauslab.model.errors import ConfigError
 
 TIMES, ROWS, BATCHES = 6, 700, 3

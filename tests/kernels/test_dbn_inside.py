@@ -15,18 +15,25 @@ from emulation import EmulatedBackend
 from ode_probe import integrate, system_of
 from test_ode_warps import TIMES, network
 
-from tauslab.kernels import dbn
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import Family
-from tauslab.kernels.ode import Ode, OdeSettings
-from tauslab.kernels.ode_choice import Choice, Wishes, choices, chosen, thread_choice, warps_choice
-from tauslab.kernels.ode_counting import Counting, chosen_to_count
-from tauslab.kernels.ode_lowering import OdeSystem
-from tauslab.kernels.ode_sampling import Prior, Priors
-from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.dbn import count_tables as dbn
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.dbn.entries import Family
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ode.counting import Counting, chosen_to_count
+from tauslab.kernels.ode.engine import Ode, OdeSettings
+from tauslab.kernels.ode.layout_choice import (
+    Choice,
+    Wishes,
+    choices,
+    chosen,
+    thread_choice,
+    warps_choice,
+)
+from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.errors import ConfigError
 from tauslab.runner import dbn_build, dbn_parts
 from tauslab.runner.cli import main
@@ -200,7 +207,7 @@ class PartlyEmulated(CpuBackend):
         self._folder, self.compiled = folder, 0
 
     def compile(self, source: KernelSource) -> Any:
-        if source.file != "ode_threads.cc":
+        if source.file != "ode/blocks/threads.cc":
             return super().compile(source)
         header = source.generated["model.h"]
         threads = int(re.search(r"COMPUTE_THREADS = (\d+)", header)[1])

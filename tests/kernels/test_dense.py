@@ -8,10 +8,10 @@ from emulation import EmulatedBackend
 from test_teams import compiler, simulate
 
 import tauslab as ts
-from tauslab.kernels import large
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.large import TEAMS, Expected, fast_parts, tables_of
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.exact import table_network as large
+from tauslab.kernels.exact.table_network import TEAMS, Expected, fast_parts, tables_of
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
 TIMES = [0.0, 0.05, 0.1]

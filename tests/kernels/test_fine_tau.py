@@ -10,10 +10,10 @@ from emulation import EmulatedBackend
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.fine_tau import FineTau
-from tauslab.kernels.lowering import LoweredNetwork, lower
-from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
-from tauslab.kernels.tau_leap import TauLeap
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.leaping.fine_tau import FineTau
+from tauslab.kernels.leaping.tau_leap import TauLeap
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
 from tauslab.model.network.network import Network
 
 compiler = pytest.mark.skipif(

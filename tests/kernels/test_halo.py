@@ -24,7 +24,7 @@ from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.errors import DecompositionError, DeviceError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

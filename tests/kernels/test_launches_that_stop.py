@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions
 from tauslab.runner.run import build_engine, prepare_task

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.kernels import tau_leap
+from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
-from tauslab.kernels.cache import CSRC, csrc_texts
-from tauslab.kernels.codegen import Style
-from tauslab.kernels.leap_codegen import leap_header
+from tauslab.kernels.leaping import tau_leap
+from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.network.codegen import Style
 from tauslab.model.network.network import Network
 
 from .test_leap_codegen import lowered
@@ -150,7 +150,7 @@ def test_the_next_firing_is_the_least_of_uniform_numbers(library):
 
 
 def test_the_memory_of_a_lane_has_the_rows_that_the_kernel_uses():
-    text = csrc_texts()["ahead.h"]
+    text = csrc_texts()["leaping/known_firings.h"]
     assert "constexpr int SEGMENTS = 8," in text
     assert "LENGTH = (5 + 2 * SEGMENTS)" in text
     assert tau_leap.ROWS_AHEAD == 5 + 2 * 8

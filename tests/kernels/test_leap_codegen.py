@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
-from tauslab.kernels.cache import CSRC
-from tauslab.kernels.codegen import Style
-from tauslab.kernels.leap_codegen import channels, leap_header
-from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.leaping.codegen import channels, leap_header
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.network.codegen import Style
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
 PROBE = Path(__file__).with_name("csrc_leap_probe.cc")

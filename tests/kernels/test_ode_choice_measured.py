@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
-from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ode_choice import Wishes, choices, chosen
-from tauslab.kernels.ode_costs import CostTable, counted, tabulated
+from tauslab.kernels.ode.costs import CostTable, counted, tabulated
+from tauslab.kernels.ode.layout_choice import Wishes, choices, chosen
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -62,7 +62,7 @@ def costs(request) -> CostTable:
             raise
         pytest.skip(f"no NVRTC: {error}")
     texts = csrc_texts() | {"model.h": "#pragma once\ntypedef float Real;\n"}
-    assembly = compile_ptx("ode_costs.cc", texts, nvrtc_flags("compute_90", 128))
+    assembly = compile_ptx("ode/costs.cc", texts, nvrtc_flags("compute_90", 128))
     return CostTable("instructions", counted(assembly))
 
 

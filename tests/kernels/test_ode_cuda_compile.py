@@ -11,21 +11,21 @@ from test_cuda_compile import (
     nvrtc_version,  # noqa: F401 - skips the module where there is no compiler
 )
 
+from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
-from tauslab.kernels.cache import csrc_texts
-from tauslab.kernels.ode import with_layout
-from tauslab.kernels.ode_choice import Wishes, thread_choice, warps_choice
-from tauslab.kernels.ode_codegen import ode_header
-from tauslab.kernels.ode_costs import PIPES, counted, tabulated
-from tauslab.kernels.ode_jacobian import jacobian
-from tauslab.kernels.ode_parts_codegen import jacobian_functions
+from tauslab.kernels.ode.codegen import ode_header
+from tauslab.kernels.ode.codegen_parts import jacobian_functions
+from tauslab.kernels.ode.costs import PIPES, counted, tabulated
+from tauslab.kernels.ode.engine import FILES, with_layout
+from tauslab.kernels.ode.jacobian import jacobian
+from tauslab.kernels.ode.layout_choice import Wishes, thread_choice, warps_choice
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, int, int, int]:
     usage: Usage = compile_usage(file, csrc_texts() | {"model.h": header}, architecture)
-    numbers = usage[file.removesuffix(".cc")]
+    (numbers,) = usage.values()
     print(f"{file}: {numbers[3]} registers, {numbers[0]} bytes of local memory")
     return numbers
 
@@ -34,14 +34,14 @@ def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, 
 def test_steps_of_rk4_stay_in_registers(precision):
     network = read_sbml(DATA / "sbml" / "BIOMD0000000033.xml")
     header = ode_header(system_of(network), precision=precision)
-    stack, stores, loads, registers = usage_of("ode_rk4.cc", header)
+    stack, stores, loads, registers = usage_of("ode/rk4.cc", header)
     assert max(stack, stores, loads) <= A_FEW
     assert registers <= (144 if precision == "single" else 240)
 
 
 def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
     system = system_of(CLOCK, varying=sorted(CLOCK.parameters)[:5])
-    stack, stores, _, _ = usage_of("ode_rk4.cc", ode_header(system, precision="single"), "sm_75")
+    stack, stores, _, _ = usage_of("ode/rk4.cc", ode_header(system, precision="single"), "sm_75")
     assert stack <= 8 * (len(system.inputs) + 1) + 16
     assert stores == 0
 
@@ -49,7 +49,7 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
 def test_equations_spread_over_warps():
     system = system_of(CLOCK)
     header = ode_header(system, more=with_layout(warps_choice(system, 4, Wishes("double"))))
-    stack, stores, loads, registers = usage_of("ode_warps.cc", header)
+    stack, stores, loads, registers = usage_of("ode/blocks/warps.cc", header)
     assert max(stack, stores, loads) <= A_FEW
     assert registers <= 128
 
@@ -62,7 +62,7 @@ def test_warps_that_write_cost_no_local_memory(memory):
         warps_choice(system, 4, Wishes("single", memory_warps=memory)),
     ):
         header = ode_header(system, precision="single", more=with_layout(choice))
-        stack, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
+        stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
         assert max(stack, stores, loads) <= A_FEW
         assert registers * max(128, choice.threads_of_a_block) <= 65536
 
@@ -75,7 +75,7 @@ def test_counting_spills_nothing_of_what_integrates(memory):
     found += [warps_choice(system, 4, wishes)] if memory == "on" else []
     for choice in found:
         header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
-        stack, stores, loads, registers = usage_of(f"{choice.entry}.cc", header)
+        stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
         assert max(stack, stores, loads) <= A_FEW
         assert registers * max(128, choice.threads_of_a_block) <= 65536
 
@@ -83,7 +83,7 @@ def test_counting_spills_nothing_of_what_integrates(memory):
 def test_operations_are_counted_in_what_the_compiler_makes_of_them():
     for precision, real in (("single", "float"), ("double", "double")):
         texts = csrc_texts() | {"model.h": f"#pragma once\ntypedef {real} Real;\n"}
-        found = counted(compile_ptx("ode_costs.cc", texts, nvrtc_flags("compute_90", 128)))
+        found = counted(compile_ptx("ode/costs.cc", texts, nvrtc_flags("compute_90", 128)))
         table = tabulated(precision)
         assert found.keys() == table.slots.keys()
         issue = PIPES.index("issue")
@@ -103,7 +103,7 @@ def test_steps_that_adapt():
     found = jacobian(system)
     header = ode_header(system, more=lambda _, writer: jacobian_functions(found, writer))
     variables = len(system.variables)
-    for file, arrays in (("ode_dopri5.cc", 8), ("ode_rosenbrock.cc", 9)):
+    for file, arrays in (("ode/dopri5.cc", 8), ("ode/rosenbrock.cc", 9)):
         stack, *_ = usage_of(file, header)
         assert stack <= 8 * (arrays + 4) * (variables + 1) + 512
 
@@ -122,4 +122,4 @@ def test_parts_of_long_functions_compile():
     assert "ode_rates_0" not in whole
     assert "ode_rates_0" in parts
     assert "ode_jacobian_0" in parts
-    usage_of("ode_rosenbrock.cc", parts)
+    usage_of("ode/rosenbrock.cc", parts)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from ode_probe import DATA, integrate, system_of
 
-from tauslab.kernels import ode, ode_functions
-from tauslab.kernels.ode import OdeSettings
-from tauslab.kernels.ode_codegen import ode_header
-from tauslab.kernels.ode_graph import Graph
-from tauslab.kernels.ode_jacobian import Differentiator, Elimination, eliminate, jacobian
-from tauslab.kernels.ode_lowering import OdeEvent, OdeSystem, lower_ode, spans
+from tauslab.kernels.ode import engine as ode
+from tauslab.kernels.ode import functions as ode_functions
+from tauslab.kernels.ode.codegen import ode_header
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.graph import Graph
+from tauslab.kernels.ode.jacobian import Differentiator, Elimination, eliminate, jacobian
+from tauslab.kernels.ode.lowering import OdeEvent, OdeSystem, lower_ode, spans
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
@@ -113,7 +114,7 @@ def test_spans_end_before_a_jump_and_begin_after_it():
 
 
 def solved(table: Elimination, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The algorithm of ode_rosenbrock.cc, in NumPy: `matrix` x = `right`."""
+    """The algorithm of ode/rosenbrock.cc, in NumPy: `matrix` x = `right`."""
     size, cells = len(table.order), np.zeros(table.cells)
     rows = [slice(*table.starts[i : i + 2]) for i in range(size)]
     for i, own in enumerate(rows):

@@ -12,11 +12,17 @@ import pytest
 from emulation import EmulatedBackend
 from ode_probe import DATA, Course, integrate, system_of
 
-from tauslab.kernels import ode_codegen
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ode import OdeSettings, with_layout
-from tauslab.kernels.ode_choice import Choice, Wishes, global_choice, handover_bytes, warps_choice
-from tauslab.kernels.ode_codegen import count_constants, ode_header
+from tauslab.kernels.ode import codegen as ode_codegen
+from tauslab.kernels.ode.codegen import count_constants, ode_header
+from tauslab.kernels.ode.engine import OdeSettings, with_layout
+from tauslab.kernels.ode.layout_choice import (
+    Choice,
+    Wishes,
+    global_choice,
+    handover_bytes,
+    warps_choice,
+)
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.compilers import STRICT, Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
-from tauslab.kernels.cache import CSRC, csrc_texts
-from tauslab.kernels.ssa import philox_keys
+from tauslab.kernels.exact.ssa import philox_keys
 
 from .test_cuda_compile import compile_usage
 

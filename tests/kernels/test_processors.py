@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tauslab.kernels.backends import compilers
+from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, Compiler
-from tauslab.kernels.cache import CSRC
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_warnings import headers

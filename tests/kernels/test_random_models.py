@@ -20,11 +20,11 @@ from test_teams import compiler, simulate
 
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.lattice_codegen import in_strips, tile_of
-from tauslab.kernels.ode import SOLVERS, OdeSettings
-from tauslab.kernels.rdme import LatticeEngine
-from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.tau_leap import TauLeap
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.lattice.codegen import in_strips, tile_of
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.leaping.tau_leap import TauLeap
+from tauslab.kernels.ode.engine import SOLVERS, OdeSettings
 from tauslab.model.lattice.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

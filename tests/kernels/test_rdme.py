@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
-from tauslab.kernels.cache import CSRC, csrc_texts
-from tauslab.kernels.lattice_codegen import Tile
-from tauslab.kernels.lattice_state import Slab
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.backends.cache import CSRC, csrc_texts
+from tauslab.kernels.lattice import codegen as lattice_codegen
+from tauslab.kernels.lattice import engine as rdme
+from tauslab.kernels.lattice.codegen import Tile
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.state import Slab
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import (
@@ -100,8 +101,10 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
 def block_of_threads(monkeypatch):
     """A CPU device whose threads are those of one block, as a GPU runs them."""
     here = Path(__file__).parent
-    prelude = "".join(f.read_text() for f in (CSRC / "cpu.h", *(here / n for n in BLOCK_THREADS)))
-    monkeypatch.setattr(cpu_backend, "csrc_texts", lambda: csrc_texts() | {"cpu.h": prelude})
+    prelude = "".join(
+        f.read_text() for f in (CSRC / "device/cpu.h", *(here / n for n in BLOCK_THREADS))
+    )
+    monkeypatch.setattr(cpu_backend, "csrc_texts", lambda: csrc_texts() | {"device/cpu.h": prelude})
     opened = get_backend("cpu", BackendOptions(threads=5))
     opened.sites_of_a_block = 1
     yield opened

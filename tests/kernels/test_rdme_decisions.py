@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
-from tauslab.kernels.cache import CSRC
-from tauslab.kernels.lattice_codegen import (
+from tauslab.kernels.lattice.codegen import (
     bounds,
     chances,
     lattice_header,
     poisson_thresholds,
     reaction_tables,
 )
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import binding, digest, empty_lattice, lowered, state_of

@@ -11,9 +11,9 @@ import pytest
 from emulation import EmulatedLattices
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice_codegen import in_strips
-from tauslab.kernels.lattice_state import Slab
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.codegen import in_strips
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.state import Slab
 from tauslab.model.lattice.placement import Start
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

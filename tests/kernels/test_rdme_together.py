@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from emulation import EmulatedLattices
 
-from tauslab.kernels import lattice_codegen, rdme
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice_codegen import Tile, tile_of
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice import codegen as lattice_codegen
+from tauslab.kernels.lattice import engine as rdme
+from tauslab.kernels.lattice.codegen import Tile, tile_of
+from tauslab.kernels.lattice.engine import LatticeEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import (

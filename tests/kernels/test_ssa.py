@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lowering import lower
-from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import CONTROL_WORDS, MAX_STEPS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, MAX_STEPS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

@@ -7,7 +7,7 @@ import pytest
 from emulation import EmulatedBackend
 
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
 from tauslab.runner.output.windows import add_reals, moments
 
 compiler = pytest.mark.skipif(

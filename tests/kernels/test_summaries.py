@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tauslab.kernels.summaries import KINDS, Summaries, Summary
+from tauslab.kernels.ensemble.summaries import KINDS, Summaries, Summary
 
 TIMES = np.linspace(0.0, 100.0, 1001)
 PERIOD = 8.0

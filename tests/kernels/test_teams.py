@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 
-from tauslab.kernels import plans
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.large import NOTHING_KNOWN, TEAMS, Expected
-from tauslab.kernels.lowering import lower
-from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.table_network import NOTHING_KNOWN, TEAMS, Expected
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.kernels.selectors import PILOT_EVENTS, SELECTORS
+from tauslab.kernels.exact.selectors import PILOT_EVENTS, SELECTORS
 from tauslab.runner.digest import digest_lines
 from tauslab.runner.output.reader import open_result
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tauslab.kernels.large import TEAMS
-from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.table_network import TEAMS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 cme = importlib.import_module("validate_cme")

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import tauslab as ts
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 CELLS, HIGH, WIDE, LONG = 240, 5, 6, 6  # a cell is 5 x 6 x 6 sites, with a wall above it

@@ -14,7 +14,7 @@ EPSILON = 0.03
 @pytest.fixture
 def tables(monkeypatch):
     """Make every network leap from tables."""
-    monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", 0)
+    monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", 0)
 
 
 def leap(model, **options):
@@ -57,7 +57,7 @@ def test_a_random_network_against_generated_code(monkeypatch):
     """The thread engine leaps alike, with other random numbers for small means."""
     options = {"n": 1000, "times": [0.2, 1.0]}
     thread = leap(random(), seed=1, **options)
-    monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", 0)
+    monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", 0)
     crew = leap(random(), seed=2, **options)
     assert (thread.attributes["leaper"], crew.attributes["leaper"]) == ("unrolled", "tables")
     compare(thread, crew, 0.0)

@@ -61,7 +61,7 @@ def test_generated_code(cases, name, samples):
 
 @pytest.mark.parametrize("name", ["isomers", "reversible dimers"])
 def test_tables(cases, name, monkeypatch):
-    monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", 0)
+    monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", 0)
     check(cases[name])
 
 

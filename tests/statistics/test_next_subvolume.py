@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import tauslab as ts
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 
 REPLICAS = 120
 

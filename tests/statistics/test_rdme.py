@@ -14,7 +14,7 @@ import scipy.linalg
 import scipy.special
 import scipy.stats
 
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.kernels.ode.lowering import lower_ode
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 COURSES = SCRIPTS.parent / "docs" / "benchmarks" / "h200-ode-figure5.csv"

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from tauslab.kernels.codegen import Style, table_header, unrolled_header, weighted_sums
-from tauslab.kernels.large import tables_of
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.exact.table_network import tables_of
+from tauslab.kernels.network.codegen import Style, table_header, unrolled_header, weighted_sums
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, parse, symbols
 from tauslab.model.network.check import mass_action_reactions, require_support

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.kernels.lowering import LoweredNetwork, lower
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, call
 from tauslab.model.network.canonical import canonical_text, model_sha256

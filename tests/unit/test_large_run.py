@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels import plans, selectors
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.codegen import Style
-from tauslab.kernels.large import blocks_of_a_processor, tables_of, team_of
-from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
-from tauslab.kernels.selectors import SELECTORS, mean_dependents, selector_of
-from tauslab.kernels.tables import Rows
+from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact import selectors
+from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
+from tauslab.kernels.exact.table_network import blocks_of_a_processor, tables_of, team_of
+from tauslab.kernels.exact.tables import Rows
+from tauslab.kernels.network.codegen import Style
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
 from tauslab.runner.cli import main

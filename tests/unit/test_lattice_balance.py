@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.kernels.lattice_state import Slab
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.state import Slab
 from tauslab.runner.lattice_balance import balanced, plane_costs, traced_seconds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.equations import parse_equation
 from tauslab.model.readers.read import read

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spatial_factory import cell
 
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.canonical import lattice_canonical_text, lattice_sha256
 from tauslab.model.lattice.lattice import Lattice

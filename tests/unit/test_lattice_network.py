@@ -7,7 +7,7 @@ import pytest
 from spatial_factory import SHAPE, cell
 
 import tauslab as ts
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
 from tauslab.model.portable.host_math import evaluate
 

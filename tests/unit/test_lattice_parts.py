@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.kernels.lattice_state import LatticeState, Samples
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes

@@ -12,7 +12,7 @@ import pytest
 from lattice_run_factory import T_END, digest, model, run
 
 import tauslab as ts
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.errors import ConfigError
 from tauslab.model.readers.lattice_hdf5 import write_lattice
 from tauslab.runner import lattice as driver

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tauslab.kernels.lattice_segments import planes_of_a_block
+from tauslab.kernels.lattice.segments import planes_of_a_block
 
 H200 = 132 * 7  # blocks at the same time
 

@@ -112,11 +112,11 @@ def test_no_branch_on_the_name_of_a_backend(path):
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_kernel_text_outside_the_generator(path):
     if name_of(path) in {
-        "kernels/codegen.py",
-        "kernels/lattice_codegen.py",
-        "kernels/leap_codegen.py",
-        "kernels/ode_codegen.py",
-        "kernels/ode_parts_codegen.py",
+        "kernels/network/codegen.py",
+        "kernels/lattice/codegen.py",
+        "kernels/leaping/codegen.py",
+        "kernels/ode/codegen.py",
+        "kernels/ode/codegen_parts.py",
     }:
         return
     source = re.compile(

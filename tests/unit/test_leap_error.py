@@ -7,7 +7,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.leaping import leaping_engine
+from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.runner import leap_error, method_choice
 from tauslab.runner.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 from tauslab.runner.job import Options

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.readers.read import read

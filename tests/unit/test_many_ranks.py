@@ -11,8 +11,8 @@ import pytest
 from output.sample_job import Shared, ThreadComm
 
 import tauslab as ts
-from tauslab.kernels import cache
-from tauslab.kernels.dbn_entries import Entries
+from tauslab.kernels.backends import cache
+from tauslab.kernels.dbn.entries import Entries
 from tauslab.runner.dbn_merge import merged
 from tauslab.runner.job import Options, Record
 from tauslab.runner.launcher import launched_rank

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.network.lowering import lower
 from tauslab.runner import method_choice
 from tauslab.runner.bench import chain, michaelis_menten, schlogl
 from tauslab.runner.cli import main

@@ -9,7 +9,7 @@ import pytest
 from sbml_factory import mathml, model, parameter, reaction, read_text, species
 
 import tauslab as ts
-from tauslab.kernels.ode_lowering import OdeEvent, lower_ode, spans
+from tauslab.kernels.ode.lowering import OdeEvent, lower_ode, spans
 from tauslab.model.errors import ModelError
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.check import require_support

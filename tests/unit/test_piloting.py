@@ -11,9 +11,9 @@ import pytest
 import tauslab as ts
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
-from tauslab.kernels.lowering import LoweredNetwork, LoweredReaction
-from tauslab.kernels.presimulation import TRAJECTORIES
-from tauslab.kernels.selectors import (
+from tauslab.kernels.exact.owners import change_weights
+from tauslab.kernels.exact.presimulation import TRAJECTORIES
+from tauslab.kernels.exact.selectors import (
     MOST_BOUNDS,
     MOST_CANDIDATES,
     SELECTORS,
@@ -21,7 +21,7 @@ from tauslab.kernels.selectors import (
     pilot_selector,
     selector_after,
 )
-from tauslab.kernels.terms import change_weights
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.runner import piloting
 from tauslab.runner.cli import main

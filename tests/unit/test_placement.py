@@ -10,7 +10,7 @@ from scipy import stats
 from spatial_factory import SHAPE, cell
 
 import tauslab as ts
-from tauslab.kernels.lattice_lowering import lower_lattice
+from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
 
 CUTS = [(0, 12), (0, 1, 12), (0, 3, 4, 9, 12), tuple(range(13))]

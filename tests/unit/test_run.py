@@ -189,7 +189,9 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(monkeypatch, run, device, tmp
         times=np.array(TIMES), n=400, seed=3, device=device, block=20, output=path, quiet=True,
         record=Record.parse(record),
     )  # fmt: skip
-    monkeypatch.setattr("tauslab.kernels.ssa.ExactSsa.resident", lambda *_: 1)  # small launches
+    monkeypatch.setattr(
+        "tauslab.kernels.exact.ssa.ExactSsa.resident", lambda *_: 1
+    )  # small launches
     asked = iter([False, False, True])
     with pytest.raises(ts.StoppedEarly, match="--resume"):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))

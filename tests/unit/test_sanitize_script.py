@@ -11,9 +11,9 @@ import sanitize
 ADDRESS = """=================================================================
 ==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x62a0
 WRITE of size 1 at 0x62a0 thread T2
-    #0 0x7f in record_end sampling.h:51
+    #0 0x7f in record_end ensemble/sampling.h:51
 """
-UNDEFINED = "poisson.h:9:5: runtime error: 1e+20 is outside the range of int\n"
+UNDEFINED = "random/poisson.h:9:5: runtime error: 1e+20 is outside the range of int\n"
 
 
 def test_reports_of_all_processes_are_counted(tmp_path):
@@ -22,8 +22,8 @@ def test_reports_of_all_processes_are_counted(tmp_path):
     (tmp_path / "harmless").write_text("race:nothing ERROR: AddressSanitizer")
     found = sanitize.reports(tmp_path)
     assert sum(found.values()) == 3
-    assert any("sampling.h:51" in text for text in found)
-    assert found[next(text for text in found if text.startswith("poisson.h"))] == 2
+    assert any("ensemble/sampling.h:51" in text for text in found)
+    assert found[next(text for text in found if text.startswith("random/poisson.h"))] == 2
 
 
 def test_no_report_is_none(tmp_path):

@@ -13,9 +13,9 @@ import pytest
 from sbml_factory import mathml, model, reaction, species, write
 
 import tauslab as ts
-from tauslab.kernels import codegen
-from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.lowering import lower
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.network import codegen
+from tauslab.kernels.network.lowering import lower
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Expression,

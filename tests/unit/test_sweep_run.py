@@ -226,7 +226,9 @@ def test_dask_reads_a_sweep(run, tmp_path):
 
 @pytest.mark.parametrize("record", ["trajectories,statistics", "statistics"])
 def test_a_stopped_sweep_is_resumed(monkeypatch, device, tmp_path, record):
-    monkeypatch.setattr("tauslab.kernels.ssa.ExactSsa.resident", lambda *_: 1)  # small launches
+    monkeypatch.setattr(
+        "tauslab.kernels.exact.ssa.ExactSsa.resident", lambda *_: 1
+    )  # small launches
     path, asked = tmp_path / "a.h5", []
 
     def stop() -> bool:

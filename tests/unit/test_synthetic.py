@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tauslab as ts
-from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.expressions.expression import symbols, to_text
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.synthetic import SYNTHETIC, operations

@@ -17,7 +17,7 @@ SBML = Path(__file__).parent.parent / "data" / "sbml"
 def leap(device, request, monkeypatch):
     """`tauslab.run` by tau-leaping, on each device in turn, with each engine."""
     if request.param == "tables":
-        monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", 0)
+        monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", 0)
 
     def call(model, **options):
         return ts.run(model, method="tau", device=device, **{"seed": 1, **options})
@@ -176,7 +176,7 @@ def test_epsilon_outside_its_range(epsilon):
 @pytest.mark.parametrize("largest", [160, 0])
 @pytest.mark.parametrize("model", ["schlogl", "michaelis_menten", "ras_camp_pka", "toggle_switch"])
 def test_cuda_gives_the_bits_of_the_cpu(model, largest, monkeypatch):
-    monkeypatch.setattr("tauslab.kernels.leaping.LARGEST_LEAPING", largest)
+    monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", largest)
     found = [
         digest_lines(
             ts.run(SBML / f"{model}.xml", method="tau", n=200, t_end=2.0, points=9, seed=8,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tauslab.kernels.backends.base import Stream
-from tauslab.kernels.halo import HaloKernels
+from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 BELOW, ABOVE = 0, 1
 SIDES = ("below", "above")

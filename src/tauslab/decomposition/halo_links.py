@@ -9,7 +9,7 @@ from tauslab.decomposition.halo_host import MpiLink, mpi_takes_device_memory
 from tauslab.decomposition.halo_peer import DeviceMemory, Memory, Peers
 from tauslab.decomposition.halo_shared import HostMemory
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.halo import HaloKernels
+from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.model.errors import DecompositionError
 
 TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes

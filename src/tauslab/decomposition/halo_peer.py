@@ -86,7 +86,7 @@ class PeerLink:
         self._other = ABOVE if side == BELOW else BELOW
 
     def post(self, number: int) -> None:
-        """The place is free: see the head of `csrc/halo.cc`."""
+        """The place is free: see the head of `csrc/lattice/halo.cc`."""
 
     def target(self, number: int) -> tuple[Any, Any]:
         """The neighbour's memory."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_state import Slab
+from tauslab.kernels.lattice.state import Slab
 from tauslab.model.errors import DecompositionError
 
 IntArray = npt.NDArray[np.int64]

@@ -25,10 +25,10 @@ from tauslab.decomposition.halo import Halo, Ranks
 from tauslab.decomposition.halo_links import open_halo
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
-from tauslab.kernels.halo import HaloKernels
-from tauslab.kernels.lattice_lowering import LoweredLattice
-from tauslab.kernels.lattice_segments import planes_of_a_block
-from tauslab.kernels.rdme import FULL, MESSAGE_FULL, LatticeEngine
+from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, LatticeEngine
+from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.segments import planes_of_a_block
 from tauslab.model.errors import DecompositionError
 
 _LEAST_ROOM = 1024

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ode import LAYOUTS, MEMORY_WARPS, SOLVERS
-from tauslab.kernels.ode_codegen import PRECISIONS
-from tauslab.kernels.ode_counting import COUNTINGS
-from tauslab.kernels.ode_placement import BALANCES
-from tauslab.kernels.selectors import SELECTORS
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.ode.codegen import PRECISIONS
+from tauslab.kernels.ode.counting import COUNTINGS
+from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS
+from tauslab.kernels.ode.placement import BALANCES
 from tauslab.model.errors import TauslabError
 from tauslab.runner import commands
 from tauslab.runner.api import ranks

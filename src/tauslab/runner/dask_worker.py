@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.selectors import Pilot
-from tauslab.kernels.ssa import WORK
+from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.exact.ssa import WORK
 from tauslab.model.errors import ConfigError
 from tauslab.runner.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.lanes import launch_blocks

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ode import OdeSettings
+from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tauslab.decomposition.blocks import Blocks, next_share, runs
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import CountArray, Entries
-from tauslab.kernels.ode import Ode
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.dbn.entries import CountArray, Entries
+from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.dbn_file import save

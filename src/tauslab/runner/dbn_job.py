@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.dbn import MOST_BINS
-from tauslab.kernels.ode import OdeSettings
-from tauslab.kernels.ode_counting import COUNTINGS
+from tauslab.kernels.dbn.count_tables import MOST_BINS
+from tauslab.kernels.ode.counting import COUNTINGS
+from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.job import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.texts import whole_number

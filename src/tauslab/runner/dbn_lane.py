@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Event, Stream
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.ode import Ode
-from tauslab.kernels.ode_counting import Counting
-from tauslab.kernels.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ode.counting import Counting
+from tauslab.kernels.ode.engine import Ode
 from tauslab.runner.dbn_network import FloatArray
 from tauslab.runner.dbn_task import DbnTask
 

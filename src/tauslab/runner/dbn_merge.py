@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tauslab.kernels.dbn_entries import Entries, Keys
+from tauslab.kernels.dbn.entries import Entries, Keys
 from tauslab.runner.dbn_network import DynamicNetwork, Table
 from tauslab.runner.mpi import Communicator, Parcel
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.dbn import CountTables
-from tauslab.kernels.dbn_entries import Entries, Family, Keys
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.dbn.entries import Entries, Family, Keys
 from tauslab.model.errors import ConfigError
 
 FloatArray = npt.NDArray[np.float64]
@@ -241,7 +241,7 @@ def network_of(
     entries: Sequence[tuple[Entries, Keys]],
     cells: tuple[CountArray, CountArray],
 ) -> DynamicNetwork:
-    """Put together what devices counted; see `tauslab.kernels.dbn.CountTables`."""
+    """Put together what devices counted; see `tauslab.kernels.dbn.count_tables.CountTables`."""
     steps = len(times) - 1
     tables = {
         name: Table.of(found, keys, steps)

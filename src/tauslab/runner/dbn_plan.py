@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size
-from tauslab.kernels.ode import Ode
+from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.dbn_intervals import edges_of

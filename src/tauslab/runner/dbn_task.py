@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.ode import OdeSettings
-from tauslab.kernels.ode_counting import Counting
-from tauslab.kernels.ode_lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode_sampling import Prior
+from tauslab.kernels.ode.counting import Counting
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Prior
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import require_support

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tauslab.kernels.backends.cache import cache_directory
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
-from tauslab.kernels.cache import cache_directory
 from tauslab.model.errors import OutputError
 from tauslab.runner.doctor_cluster import (
     clock_lines,

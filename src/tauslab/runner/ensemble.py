@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.decomposition.blocks import next_share, runs
-from tauslab.kernels.ssa import WORK
+from tauslab.kernels.exact.ssa import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.lane import Delivery
 from tauslab.runner.lanes import LaneLike, Lanes

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ssa import MAX_STEPS
+from tauslab.kernels.exact.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.approximation import OF_SAMPLING

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.large import TEAMS
-from tauslab.kernels.ode import OdeSettings
-from tauslab.kernels.selectors import SELECTORS
-from tauslab.kernels.ssa import MAX_STEPS
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import MAX_STEPS
+from tauslab.kernels.exact.table_network import TEAMS
+from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.dask_options import DaskOptions
 from tauslab.runner.output.layout import SAMPLED, HistogramSpec

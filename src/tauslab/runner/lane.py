@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
-from tauslab.kernels.engine import Engine
-from tauslab.kernels.ssa import (
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.summaries import Summaries
+from tauslab.kernels.exact.ssa import (
     CONTROL_WORDS,
     LAUNCHES_IN_FLIGHT,
     LEFT,
@@ -26,8 +28,6 @@ from tauslab.kernels.ssa import (
     Launch,
     SampleBuffers,
 )
-from tauslab.kernels.statistics import REAL_WORDS, Statistics
-from tauslab.kernels.summaries import Summaries
 from tauslab.runner.output.layout import Accumulators, Chunk
 from tauslab.runner.task import Task
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tauslab.kernels.engine import Engine
+from tauslab.kernels.ensemble.engine import Engine
 from tauslab.runner.lane import LANES, Delivery, InFlight, Lane, Reductions, lane_rows
 from tauslab.runner.mpi import Communicator
 from tauslab.runner.output.layout import Layout

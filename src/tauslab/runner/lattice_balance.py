@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.decomposition.slab import cut_planes
-from tauslab.kernels.rdme import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.runner.ensemble import covered
 
 IntArray = npt.NDArray[np.int64]

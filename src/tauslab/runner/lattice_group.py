@@ -14,10 +14,10 @@ from tauslab.decomposition.halo_links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.halo import HaloKernels
-from tauslab.kernels.lattice_state import LatticeState, Samples, Slab
-from tauslab.kernels.rdme import LatticeEngine
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.runner.lattice_balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.mpi import Communicator, Parcel

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.canonical import lattice_sha256
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, loss_warning

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_state import Samples
+from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.lattice_group import Group
 from tauslab.runner.lattice_view import LatticeView

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_state import Samples, Slab
-from tauslab.kernels.rdme import LatticeEngine
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.state import Samples, Slab
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import ConfigError
 
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.leaping import leaping_engine
-from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.runner.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 from tauslab.runner.job import Record
 from tauslab.runner.lane import Lane, Reductions

@@ -16,10 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.leap_estimate import leap_reach
-from tauslab.kernels.leaping import leaper_of, leaping_engine
-from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.selectors import (
+from tauslab.kernels.exact.selectors import (
     FEWEST_PILOTED,
     LARGEST_UNROLLED,
     mean_dependents,
@@ -27,8 +24,11 @@ from tauslab.kernels.selectors import (
     pilot_selector,
     selector_of,
 )
-from tauslab.kernels.ssa import WORK, ExactSsa
-from tauslab.kernels.tau_leap import LARGEST_LEAPING
+from tauslab.kernels.exact.ssa import WORK, ExactSsa
+from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
+from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import TauslabError
 from tauslab.model.network.check import refusing
 from tauslab.model.network.network import Network
@@ -57,7 +57,7 @@ _TRAJECTORIES_OF_MANY = 8  # where inputs vary from trajectory to trajectory or 
 _EVENTS = 2**16  # most of an exact pilot trajectory; of the table kernel a part of them
 _EVENTS_OF_TABLES = 2**13
 _LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
-_WORTH_EVENTS = 10.0  # as in csrc/tau_leap.cc: a leap that spans fewer is not taken,
+_WORTH_EVENTS = 10.0  # as in csrc/leaping/tau_leap.cc: a leap that spans fewer is not taken,
 _EXACT_EVENTS = 100  # but this many exact events
 ABSORBED = 1  # the last good status
 _PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in range(1, 17))])

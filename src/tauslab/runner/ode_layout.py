@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.ode import Ode
+from tauslab.kernels.ode.engine import Ode
 
 
 def tell_choice(engine: Ode) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.lowering import LoweredNetwork
-from tauslab.kernels.ode import OdeSettings
-from tauslab.kernels.ode_lowering import lower_ode
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tauslab.kernels.engine import Engine
-from tauslab.kernels.ssa import WORK
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.ssa import WORK
 from tauslab.runner.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 from tauslab.runner.job import DEFAULT_EPSILON, Record
 from tauslab.runner.lane import Lane, Reductions

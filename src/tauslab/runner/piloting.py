@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.presimulation import presimulate
-from tauslab.kernels.selectors import Pilot, selector_after
+from tauslab.kernels.exact.presimulation import presimulate
+from tauslab.kernels.exact.selectors import Pilot, selector_after
 from tauslab.runner.task import Task
 
 

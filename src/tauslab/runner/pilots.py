@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# A pilot whose kernel has no stream of its own (STREAM_PILOT of csrc/streams.h) runs with this key,
+# A pilot whose kernel has no stream of its own (STREAM_PILOT of csrc/random/streams.h) runs with this key,
 # so that what it decides by is independent of what the run will draw.
 _PILOT_KEY = 0x70696C6F7470696C
 

@@ -20,12 +20,12 @@ from tauslab.kernels.backends import (
     get_backend,
 )
 from tauslab.kernels.backends.cpu import allowed_cores
-from tauslab.kernels.engine import Engine
-from tauslab.kernels.large import Expected
-from tauslab.kernels.leaping import leaper_of, leaping_engine
-from tauslab.kernels.ode import Ode
-from tauslab.kernels.selectors import Pilot
-from tauslab.kernels.ssa import ExactSsa
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.approximation import approximation

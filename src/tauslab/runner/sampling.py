@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ode_sampling import Prior, Priors
+from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.errors import ConfigError
 from tauslab.model.portable.host_math import value_of
 

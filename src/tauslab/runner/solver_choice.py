@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ode import Ode
-from tauslab.kernels.ode_jacobian import jacobian
-from tauslab.kernels.ode_lowering import OdeSystem
+from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.jacobian import jacobian
+from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.runner.job import Options, Record
 from tauslab.runner.lane import Lane, Reductions
 from tauslab.runner.method_choice import Choice

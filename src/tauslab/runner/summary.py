@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.summaries import KINDS, Summary
+from tauslab.kernels.ensemble.summaries import KINDS, Summary
 from tauslab.model.errors import ConfigError
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lowering import Constant, LoweredNetwork, lower
-from tauslab.kernels.ode_lowering import OdeSystem
-from tauslab.kernels.selectors import pilot_events, selector_of
+from tauslab.kernels.exact.selectors import pilot_events, selector_of
+from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.unfolding import unfold

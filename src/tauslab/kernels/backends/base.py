@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.codegen import Style
+from tauslab.kernels.network.codegen import Style
 
 Array = npt.NDArray[Any]
 Argument = Any  # a device buffer, a NumPy scalar, a Python int or float, or None for a null pointer

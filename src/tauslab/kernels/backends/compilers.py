@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tauslab.kernels.cache import cache_directory, has_home
+from tauslab.kernels.backends.cache import cache_directory, has_home
 from tauslab.model.errors import ConfigError, DeviceError
 
 

@@ -27,14 +27,19 @@ from tauslab.kernels.backends.base import (
     Grid,
     KernelSource,
 )
+from tauslab.kernels.backends.cache import (
+    compiled,
+    content_key,
+    csrc_texts,
+    write_texts,
+)
 from tauslab.kernels.backends.compilers import (
     Compiler,
     cpu_features,
     host_compiler,
     run_compiler,
 )
-from tauslab.kernels.cache import compiled, content_key, csrc_texts
-from tauslab.kernels.codegen import Style
+from tauslab.kernels.network.codegen import Style
 from tauslab.model.errors import DeviceError, KernelCompileError
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
@@ -369,9 +374,9 @@ def _as_ctypes(argument: Argument) -> Any:
 
 def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out: Path) -> None:
     folder = out.parent
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    command = [*compiler.command, *compiler.flags(), "-o", str(out), str(folder / source.file)]
+    write_texts(folder, texts)
+    command = [*compiler.command, *compiler.flags(), f"-I{folder}", "-o", str(out)]
+    command.append(str(folder / source.file))
     done = run_compiler(command)
     if done.returncode != 0:
         raise KernelCompileError(_failure(compiler, source, folder, done.stderr))

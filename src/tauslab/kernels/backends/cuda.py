@@ -19,10 +19,16 @@ from tauslab.kernels.backends.base import (
     Grid,
     KernelSource,
 )
+from tauslab.kernels.backends.cache import (
+    cache_directory,
+    compiled,
+    content_key,
+    csrc_texts,
+    has_home,
+)
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
-from tauslab.kernels.cache import cache_directory, compiled, content_key, csrc_texts, has_home
-from tauslab.kernels.codegen import Style
+from tauslab.kernels.network.codegen import Style
 from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128

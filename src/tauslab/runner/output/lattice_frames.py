@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.kernels.lattice_lowering import LoweredLattice
+from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.errors import OutputError
 from tauslab.runner.lattice_job import LatticeTask
 from tauslab.runner.output.buffers import Hdf5OnDisk

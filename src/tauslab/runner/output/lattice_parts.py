@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice_state import LatticeState
-from tauslab.kernels.waiting import WAITING
+from tauslab.kernels.lattice.state import LatticeState
+from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, SealedFile, seal

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.kernels.lattice_state import LatticeState, Samples
+from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text

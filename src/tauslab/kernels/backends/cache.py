@@ -1,0 +1,160 @@
+"""Compiled kernels by content: the key is everything that decides the binary.
+
+Entries are written under a random name and renamed, so ranks may race and a killed process leaves
+nothing half-written under a real name.  Each entry ends with a digest of its bytes, so a file that
+a power failure cut short is compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from tauslab.model.errors import OutputError, TauslabError
+
+# Raise when the format of entries or what they are compiled from changes in a way the key misses.
+CACHE_VERSION = 1
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+CSRC = Path(__file__).parents[1] / "csrc"
+
+
+def cache_directory() -> Path:
+    """``$TAUSLAB_CACHE_DIR``, else the user's cache folder, else one under the temporary folder.
+
+    It is made for this user alone, if it is not there.
+
+    Raises
+    ------
+    OutputError
+        It belongs to another user, or others may write there: we would run their code.
+    """
+    chosen = os.environ.get("TAUSLAB_CACHE_DIR")
+    if chosen:
+        return _own(Path(chosen))
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users tells one
+        return _temporary_folder()
+    return _own(folder) if os.access(folder, os.W_OK) else _temporary_folder()
+
+
+def has_home() -> bool:
+    """Whether the user has a home folder that can be written."""
+    try:
+        return os.access(Path.home(), os.W_OK | os.X_OK)
+    except RuntimeError:  # neither HOME nor a list of users tells one
+        return False
+
+
+def _temporary_folder() -> Path:
+    return _own(Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}")
+
+
+def _own(folder: Path) -> Path:
+    """The folder, made if it is not there, which nobody else may write."""
+    try:
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise _unusable(folder, error.strerror) from None
+    if found.st_uid != os.getuid():
+        raise _unusable(folder, "it belongs to another user, whose code would run here")
+    if found.st_mode & _OTHERS_WRITE:
+        raise OutputError(
+            f"compiled kernels cannot be kept in {folder}: other users may write there, and their "
+            f"code would run here; take that away (chmod go-w {shlex.quote(str(folder))}), or set "
+            "TAUSLAB_CACHE_DIR to a folder of your own"
+        )
+    return folder
+
+
+def _unusable(folder: Path, reason: str | None) -> OutputError:
+    return OutputError(
+        f"compiled kernels cannot be kept in {folder}: {reason}; set TAUSLAB_CACHE_DIR to a "
+        "folder of your own that can be written"
+    )
+
+
+def content_key(parts: Iterable[str]) -> str:
+    """Digest of texts; every part is delimited, so moving text between parts changes it."""
+    digest = hashlib.sha256(str(CACHE_VERSION).encode())
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+@cache
+def csrc_texts() -> MappingProxyType[str, str]:
+    """Every kernel file and header by its path below `CSRC`, as ``#include`` names it.
+
+    Read once: many small runs of a process would spend a third of their time here, and kernels go
+    with the modules that were loaded, also where the package is replaced meanwhile.
+    """
+    files = sorted(p for p in CSRC.rglob("*") if p.suffix in (".h", ".cc"))
+    return MappingProxyType(
+        {path.relative_to(CSRC).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    )
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write kernel files below `folder` under the names by which they include each other."""
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
+    """Path of the entry `key`, and whether it was there.
+
+    `build` writes the binary to the path it is given.
+
+    Raises
+    ------
+    OutputError
+        The folder of the cache cannot be written.
+    """
+    root = cache_directory()
+    folder = root / key[:2]
+    path = folder / f"{key}{suffix}"
+    check = path.with_suffix(".sha256")
+    if folder.is_dir() and _intact(_own(folder) / path.name, check):
+        return path, True
+    try:
+        # A build that fails leaves nothing: the entry's folder is made when there is one.
+        with tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch:
+            fresh = Path(scratch) / path.name
+            build(fresh)
+            digest = Path(scratch) / check.name
+            text = hashlib.sha256(fresh.read_bytes()).hexdigest()
+            digest.write_text(text, encoding="ascii")
+            _own(folder)
+            fresh.replace(path)
+            digest.replace(check)
+    except TauslabError:
+        raise
+    except OSError as error:
+        raise _unusable(folder, error.strerror or str(error)) from None
+    return path, False
+
+
+def _intact(path: Path, check: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return check.read_text(encoding="ascii") == hashlib.sha256(path.read_bytes()).hexdigest()
+    return False

@@ -1,0 +1,383 @@
+// The CUDA prelude: a kernel is a __global__ function; one thread runs one work item at a time.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+typedef u32 Word;  // 32 random bits, in the type that makes the fastest products
+
+// 128 threads a block leave the scheduler room at any register count; set by the backend.
+#ifndef THREADS_PER_BLOCK
+#define THREADS_PER_BLOCK 128
+#endif
+
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_SHARED static __device__ __forceinline__
+// A long law that others use: one copy of its text.
+#define SHARED_LAW static __device__ __noinline__
+// A large function that is seldom called: a copy of its text would take registers from those around it.
+#define DEVICE_SELDOM static __device__ __noinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+#define KERNEL(name, ...) \
+    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
+// With room on a processor for `blocks` of them at least, at the price of local memory.
+#define KERNEL_IN_BLOCKS(blocks, name, ...) \
+    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, blocks) name(__VA_ARGS__)
+#define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
+#define UNROLL _Pragma("unroll")
+// For loops that end after one or two turns.
+#define NO_UNROLL _Pragma("unroll 1")
+#define LANE_LOOP UNROLL
+
+// What the threads of a team exchange (team/team.h).
+#define THREAD_IN_BLOCK threadIdx.x
+#define BLOCK_BARRIER() __syncthreads()
+// Of `lanes` neighbours, a power of two: those that a thread is one of. Others of its warp may be
+// elsewhere in the program.
+#define LANES_MASK(lanes) \
+    ((lanes) == 32 ? 0xffffffffu : ((1u << (lanes)) - 1) << (threadIdx.x % 32 & ~((lanes) - 1)))
+#define LANES_BARRIER(lanes) __syncwarp(LANES_MASK(lanes))
+#define LANES_READ(lanes, value, lane) __shfl_sync(LANES_MASK(lanes), (value), (lane), (lanes))
+#define LANES_EXCHANGE(lanes, value, distance) \
+    __shfl_xor_sync(LANES_MASK(lanes), (value), (distance))
+#define LANES_BALLOT(lanes, condition) \
+    (__ballot_sync(LANES_MASK(lanes), (condition)) >> \
+         ((lanes) == 32 ? 0 : threadIdx.x % 32 & ~((lanes) - 1)) & \
+     0xffffffffu >> (32 - (lanes)))
+#define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
+#define BLOCK_SHARED __shared__
+// Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps:
+// some wait there for all, others only say that they were there.
+#define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
+#define BARRIER_ARRIVE(number, threads) (__syncwarp(), barrier_arrive_((number), (threads)))
+DEVICE void barrier_wait_(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+DEVICE void barrier_arrive_(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+// Shared memory of a block; the backend gives it as much as the source says.
+#define BLOCK_MEMORY(type, name, count) \
+    extern __shared__ double block_memory_[]; \
+    static_assert((count) >= 0); \
+    type *const name = (type *)block_memory_
+// `count` doubles of the block's shared memory for each team of TEAM_THREADS; the backend gives the
+// block as much as the source says.
+#define TEAM_MEMORY(name, count) \
+    extern __shared__ double team_memory_[]; \
+    [[maybe_unused]] double *const name = team_memory_ + threadIdx.x / TEAM_THREADS * (count)
+#define FIRST_SET(bits) (__ffs((int)(bits)) - 1)
+
+// Registers are worth more than draws in store.
+#define DRAWS_AHEAD 1u
+// Values that were stored are loaded again, not kept in registers.
+#define RELOAD asm volatile("" ::: "memory")
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+#define FMA(a, b, c) __fma_rn((a), (b), (c))
+#define SQRT(a) __dsqrt_rn(a)
+#define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define SQRT_SINGLE(a) __fsqrt_rn(a)
+#define MULHI32(a, b) __umulhi((a), (b))
+
+// Numbers of the program text in constant memory, where an instruction finds them: a literal would
+// have to be put together first. For indices known at compile time only.
+#define TABLE static __constant__
+
+// A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
+// coalesce.
+#define THREAD_OFFSET(length) (GLOBAL_ID)
+#define THREAD_STRIDE GLOBAL_SIZE
+
+// Scratch memory of a lane, indexed like an array of `length` doubles. `shared` of them are in the
+// processor's shared memory, where lanes may take different elements at once; if that is 0, all are
+// local. The backend gives a block THREADS_PER_BLOCK * shared doubles.
+#define LANE_ARRAY(name, shared, length) \
+    extern __shared__ double lane_memory_[]; \
+    double name##_[(shared) > 0 ? 1 : (length)]; \
+    const LaneArray<((shared) > 0)> name = {(shared) > 0 ? lane_memory_ + threadIdx.x : name##_}
+template <bool SHARED>
+struct LaneArray {
+    double *cell;
+    DEVICE_MEMBER double &operator[](int i) const {
+        return cell[SHARED ? i * THREADS_PER_BLOCK : i];
+    }
+};
+
+// Lanes of a warp, all of which must ask.
+DEVICE int lanes_where(bool condition) {
+    return __popc(__ballot_sync(0xffffffffu, condition));
+}
+
+DEVICE bool any_lane(bool condition) {
+    return __any_sync(0xffffffffu, condition) != 0;
+}
+
+// Number of the lowest bit set.
+DEVICE int lowest_bit(u64 word) {
+    return __ffsll((i64)word) - 1;
+}
+
+DEVICE u64 as_bits(double value) {
+    return (u64)__double_as_longlong(value);
+}
+
+DEVICE double from_bits(u64 bits) {
+    return __longlong_as_double((i64)bits);
+}
+
+DEVICE double from_words(u32 high, u32 low) {
+    return __hiloint2double((int)high, (int)low);
+}
+
+DEVICE u32 high_word(double value) {
+    return (u32)__double2hiint(value);
+}
+
+DEVICE u32 low_word(double value) {
+    return (u32)__double2loint(value);
+}
+
+// Records of tables: one load each.
+struct IntPair {
+    i32 a, b;
+};
+struct IntQuad {
+    i32 a, b, c, d;
+};
+
+DEVICE IntPair load_pair(const i32 *from) {
+    const int2 words = *(const int2 *)from;
+    return {words.x, words.y};
+}
+
+DEVICE IntQuad load_quad(const i32 *from) {
+    const int4 words = *(const int4 *)from;
+    return {words.x, words.y, words.z, words.w};
+}
+
+// 32 x 32 -> 64 bits. Written as a 64-bit product it costs an addition of zero more.
+DEVICE u64 wide_product(u32 a, u32 b) {
+    u64 product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+}
+
+// a / b, correctly rounded, where no step over- or underflows: b within 2^-900 .. 2^900, a zero or
+// within 2^-60 .. 2^60. The compiler's own sequence for such operands, without its tests for others.
+DEVICE double quotient(double a, double b) {
+    double estimate;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(b));
+    const double r0 = from_words(high_word(estimate), 1);
+    const double e0 = FMA(r0, -b, 1.0);
+    const double r1 = FMA(r0, FMA(e0, e0, e0), r0);
+    const double r = FMA(r1, FMA(r1, -b, 1.0), r1);
+    const double q = a * r;
+    return FMA(r, FMA(q, -b, a), q);
+}
+
+// 1 / a, correctly rounded, where results and operands below the least normal number count as zeros.
+// Unlike a division it has no branch, so that several are under way at once: the estimate is one
+// unit off at most and one step mends it. For a zero or an infinity the rest is not a number, of
+// which the minimum takes the other operand, and the estimate stays.
+DEVICE float reciprocal(float a) {
+    float estimate, rest, found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(a));
+    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(-a), "f"(estimate), "f"(1.0f));
+    rest = fminf(rest, 1.0f);
+    asm("fma.rn.ftz.f32 %0, %1, %2, %1;" : "=f"(found) : "f"(estimate), "f"(rest));
+    return found;
+}
+
+DEVICE u64 atomic_add(u64 *cell, u64 value) {
+    return atomicAdd(cell, value);
+}
+
+// A cell that the host may write while the kernel runs.
+DEVICE u64 read_now(const u64 *cell) {
+    return *(const volatile u64 *)cell;
+}
+
+// The cell becomes `value` where that is larger; fewer writes than threads.
+DEVICE void atomic_largest(u64 *cell, u64 value) {
+    if (value > read_now(cell)) atomicMax(cell, value);
+}
+
+// Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
+DEVICE void add_together(u64 *cell) {
+    const u32 same = __match_any_sync(0xffffffffu, (u64)cell);
+    if (cell && __ffs((int)same) - 1 == (int)(threadIdx.x % 32)) atomicAdd(cell, (u64)__popc(same));
+}
+
+// Of numbers that are compared as such; fewer writes than threads.
+DEVICE void atomic_least(u64 *cell, u64 value) {
+    if (value < *(volatile u64 *)cell) atomicMin(cell, value);
+}
+
+// Blocks: threads that share memory and wait for each other.
+#define BLOCK_KERNEL(threads, blocks, name, ...) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
+#define BLOCK_ID ((i64)blockIdx.x)
+#define BLOCKS ((i64)gridDim.x)
+#define THREAD_ID ((int)threadIdx.x)
+#define BLOCK_THREADS ((int)blockDim.x)
+#define BARRIER() __syncthreads()
+#define SHARED __shared__
+// A warp that makes a draw for one site makes it for all.
+#define DRAW_AHEAD true
+// The lanes of a warp have sites side by side, and exchange what hops between them.
+#define LANES_SIDE_BY_SIDE
+// Bytes of two words in the order of the nibbles of `selector`: 0 to 3 of `a`, 4 to 7 of `b`; with
+// 8 more, the byte's sign eight times.
+#define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
+
+#define MAY_ALIAS
+
+// Whether it holds for any thread of the block; all must ask.
+DEVICE bool any_in_block(bool condition) {
+    return __syncthreads_or(condition) != 0;
+}
+
+// Without the mask that the intrinsic puts on its selector.
+DEVICE u32 select_bytes(u32 a, u32 b, u32 selector) {
+    u32 found;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(found) : "r"(a), "r"(b), "r"(selector));
+    return found;
+}
+
+// Sum of the products of four signed bytes with four unsigned ones.
+DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
+    i32 sum;
+    asm("dp4a.s32.u32 %0, %1, %2, 0;" : "=r"(sum) : "r"(of_signed), "r"(of_unsigned));
+    return sum;
+}
+
+// Number of the highest bit that is set, -1 for none.
+DEVICE i32 highest_bit(u32 word) {
+    i32 found;
+    asm("bfind.u32 %0, %1;" : "=r"(found) : "r"(word));
+    return found;
+}
+
+// `bits` up; by 64 and more, everything is out.
+DEVICE u64 moved_up(u64 word, u32 bits) {
+    u64 moved;
+    asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
+    return moved;
+}
+
+// What stays in a register: the compiler would work it out again at every use. It cannot know that a
+// lane of a whole warp reads its own value.
+DEVICE u32 kept(u32 value) {
+    return __shfl_sync(0xffffffffu, value, (int)threadIdx.x);
+}
+
+DEVICE u64 kept(u64 value) {
+    return (u64)kept((u32)(value >> 32)) << 32 | kept((u32)value);
+}
+
+template <class T>
+DEVICE T *kept(T *pointer) {
+    return (T *)__cvta_global_to_generic(kept((u64)__cvta_generic_to_global(pointer)));
+}
+
+// A pointer into the block's memory.
+template <class T>
+DEVICE T *kept_in_block(T *pointer) {
+    return (T *)__cvta_shared_to_generic(kept((u32)__cvta_generic_to_shared(pointer)));
+}
+
+DEVICE int leading_zeros(u32 word) {
+    return __clz((int)word);
+}
+
+DEVICE int bits_set(u32 word) {
+    return __popc(word);
+}
+
+// The lowest `count` bits, all 32 for a larger count; it is not negative. The instruction shifts
+// everything out where the language leaves the shift undefined.
+DEVICE u32 low_bits(int count) {
+    u32 above;
+    asm("shl.b32 %0, 1, %1;" : "=r"(above) : "r"(count));
+    return above - 1;
+}
+
+// Number of the lowest bit that is set; `word` is not 0.
+DEVICE int lowest_bit(u32 word) {
+    return __ffs((int)word) - 1;
+}
+
+// Puts `value` where `expected` is; returns what was there.
+DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+    return atomicCAS(cell, expected, value);
+}
+
+DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+    return atomicCAS(cell, expected, value);
+}
+
+// Adds to a cell of the block's memory; returns what was there.
+DEVICE u32 add_in_block(u32 *cell, u32 value) {
+    return atomicAdd(cell, value);
+}
+
+// What was written before is seen before what is written after.
+DEVICE void publish() {
+    __threadfence();
+}
+
+// As `publish`, for other devices too.
+DEVICE void publish_to_all() {
+    __threadfence_system();
+}
+
+// Tells another device that what was published before is there.
+DEVICE void send_signal(u64 *cell, u64 value) {
+    *(volatile u64 *)cell = value;
+}
+
+// A clock of the thread's processor, for comparing parts of a kernel.
+DEVICE u64 ticks() {
+    return (u64)clock64();
+}
+
+// Leaves the memory that a thread looks at again and again to others for a while.
+DEVICE void wait_a_little() {
+    __nanosleep(20);
+}
+
+// Waits until a cell that another device writes holds `value` or more.
+DEVICE void wait_for_signal(const u64 *cell, u64 value) {
+    while (*(const volatile u64 *)cell < value) wait_a_little();
+    __threadfence_system();
+}
+
+// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
+// start of the launch. The first block adds so much that the upper bit turns when all have come.
+DEVICE void grid_barrier(u64 *cell, i64 blocks) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const u32 share = blockIdx.x == 0 ? 0x80000001u - (u32)blocks : 1;
+        u32 before, now;
+        asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(cell), "r"(share)
+                     : "memory");
+        // A look that ordered memory would empty the processor's cache each time.
+        do {
+            asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+        } while ((before ^ now) >> 31 == 0);
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    }
+    __syncthreads();
+}
+
+// 1 + the upper 52 of 64 bits / 2^52.
+DEVICE double from_fraction(u32 hi, u32 lo) {
+    return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);
+}

@@ -1,0 +1,22 @@
+// A CPU thread runs one trajectory at a time, which always has its turn.
+#pragma once
+
+#include "device/prelude.h"
+
+template <class State>
+struct Turns {
+    bool here = false;
+    int phase = 0, next_phase = 0;
+
+    Turns(u32 *, int) {}
+
+    template <class Begin>
+    DEVICE_MEMBER void fill(State &s, const Begin &begin) {
+        here = begin(s);
+    }
+
+    DEVICE_MEMBER bool next(State &) {
+        phase = next_phase;
+        return here;
+    }
+};

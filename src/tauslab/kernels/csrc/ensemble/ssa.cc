@@ -1,0 +1,145 @@
+// Exact stochastic simulation, direct method (Gillespie 1977), for networks small enough to be
+// unrolled: one thread runs one trajectory and takes the next of the launch when it ends, so no
+// lane waits for the slowest. Selector `linear`: propensities are summed in order of reactions.
+//
+// Draw number `step` of the trajectory's stream gives the step's 128 random bits: words 0 and 1
+// the waiting time, words 2 and 3 the reaction.
+#include "ensemble/control.h"
+#include "model.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
+#include "random/streams.h"
+
+struct Counts {
+    i32 *x;
+    DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
+};
+
+// The numbers that the next DRAWS_AHEAD steps use. A CPU makes many at a time, in loops that its
+// compiler turns into vector code: one by one, random bits and logarithm are half of a step's time.
+struct Draws {
+    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
+    double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
+};
+
+// Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
+DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, Draws &draws) {
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
+        const Philox4 bits = philox_draw(series, keys, step + i);
+        draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
+        draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
+    }
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+}
+
+template <int N, class T>
+DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
+    UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
+}
+
+// The loop counts with the low half of the draw's number. It pauses at the value returned here, to
+// look at the control words: at the last of every LOOK_EVERY draws, which is also the last before the
+// high half grows, or at the draw that `max_steps` forbids.
+DEVICE u32 next_pause(u64 step, u64 max_steps) {
+    const u64 look = step | (LOOK_EVERY - 1);
+    return (u32)(max_steps < look ? max_steps : look);
+}
+
+// Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
+constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
+
+KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, i64 rows, const double *times,
+       i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
+       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
+       i32 *final_counts, u8 *status, u64 *events) {
+    const Recorder out = {counts, observables, final_counts, status, n_times};
+    i32 x[N_SPECIES] = {};
+    double c[N_CONSTANTS + 1] = {};
+    double a[N_REACTIONS] = {};
+    double cumulative[N_REACTIONS] = {};
+    const Counts state = {x};
+    PhiloxSeries series = {};
+    Draws draws;
+    const PhiloxKeys keys = *round_keys;  // in registers: loaded, so not made again in the loop
+    i64 row = -1, k = 0;
+    u64 fired = 0;
+    u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
+    double t = 0, t_next = 0;
+    i32 signs = 0;  // negative after an overflow
+
+    for (;;) {
+        // When the next event happens.
+        const u32 next = step % DRAWS_AHEAD;
+        if (next == 0) draw_ahead(series, keys, step, draws);
+        const double a0 = cumulative[N_REACTIONS - 1];
+        const double waiting = draws.waiting[next];
+        double t_event = t + quotient(waiting, a0);
+
+        // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
+        // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
+        const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
+        const bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
+        if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
+            u8 ended = DONE;
+            if (!LIKELY(usual)) {
+                t_event = t + waiting / a0;
+                if (signs < 0)
+                    ended = OVERFLOWED;
+                else if (a0 == 0)
+                    ended = ABSORBED, t_event = infinity();
+                else if (!(a0 > 0 && a0 < infinity()))
+                    ended = NOT_A_NUMBER;
+            }
+
+            // Samples before the event.
+            bool valid = ended <= ABSORBED;
+            if (LIKELY(valid && row >= 0))
+                for (; k < n_times && times[k] < t_event; ++k) record_sample(out, row, k, state, c);
+
+            if (valid && row >= 0 && k < n_times && step == pause) {
+                const u64 number = (u64)era << 32 | step;
+                if (number >= max_steps) {
+                    ended = STEP_LIMIT, valid = false;
+                } else {
+                    if (must_leave(next_row, LOOK_EVERY, t)) break;
+                    if (step == 0xffffffffu) {
+                        ++era;
+                        const Place place = place_of(first, row, per_point, before);
+                        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
+                                             number + 1);
+                    }
+                    pause = next_pause(number + 1, max_steps);
+                }
+            }
+
+            // The end of the trajectory, and the start of the next.
+            if (!valid || k == n_times || row < 0) {
+                if (row >= 0) {
+                    if (!valid) record_missing(out, row, k);
+                    record_end(out, row, ended, valid, state);
+                    fired += (u64)era << 32 | step;
+                }
+                row = take_row(next_row, rows);
+                if (row >= rows) break;
+                const Place place = place_of(first, row, per_point, before);
+                series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
+                load<N_SPECIES>(x, initial + place.input * initial_stride);
+                load<N_CONSTANTS>(c, constants + place.input * constants_stride);
+                check_constants(c);
+                all_propensities(x, c, a, cumulative);
+                k = 0, era = 0, step = 0, pause = next_pause(0, max_steps);
+                t = 0, t_next = times[0], signs = 0;
+                continue;
+            }
+            t_next = times[k];
+        }
+
+        // The reaction is the first whose cumulative propensity exceeds the target.
+        const double target = scaled_half_open(draws.unit[next], a0);
+        signs = fire(target, x, c, a, cumulative);
+        t = t_event;
+        ++step;
+    }
+    atomic_add(events, fired);
+}

@@ -1,0 +1,222 @@
+// Exact integer statistics over the sample buffer of a launch.
+//
+// A work item is one column (one quantity at one sample time) of a chunk of rows: neighbouring
+// threads read neighbouring columns, and each item adds to the accumulators once per chunk.
+// All accumulators are unsigned 64-bit integers: they are added modulo 2^64, or are the largest of
+// their kind, so the order cannot matter.
+//
+// Every accumulator has a leading axis: the points of a sweep that the launch touches. Point q of
+// them has the rows q * per_point - offset and up; the first and the last may be there in part.
+#include "device/prelude.h"
+
+constexpr i64 ROWS_PER_ITEM = 256;
+constexpr u64 LOW_HALF = 0xffffffffull;
+
+// The rows of a launch, cut into chunks that lie within a point.
+struct Cut {
+    i64 rows, per_point, offset, chunks, points;
+
+    // Of all items over `columns` columns.
+    DEVICE_MEMBER i64 items(i64 columns) const { return points * chunks * columns; }
+};
+
+DEVICE Cut cut_rows(i64 rows, i64 per_point, i64 offset) {
+    const i64 most = rows < per_point ? rows : per_point;
+    return {rows, per_point, offset, (most + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM,
+            (offset + rows + per_point - 1) / per_point};
+}
+
+// What one item adds up; `begin` may lie beyond `end`.
+struct Piece {
+    i64 column, point, begin, end;
+};
+
+DEVICE Piece piece_of(const Cut &cut, i64 item, i64 columns) {
+    const i64 chunk = item / columns, point = chunk / cut.chunks;
+    const i64 from = point * cut.per_point - cut.offset;
+    const i64 begin = (from > 0 ? from : 0) + chunk % cut.chunks * ROWS_PER_ITEM;
+    const i64 stop = from + cut.per_point < cut.rows ? from + cut.per_point : cut.rows;
+    return {item % columns, point, begin,
+            begin + ROWS_PER_ITEM < stop ? begin + ROWS_PER_ITEM : stop};
+}
+
+// counts [rows, n_times, n_species]; n [points, n_times]; sum, sq_low, sq_high
+// [points, n_times, n_species].
+// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has.
+KERNEL(count_statistics, const i32 *counts, i64 rows, i64 per_point, i64 offset, i64 n_times,
+       i64 n_species, u64 *n, u64 *sum, u64 *sq_low, u64 *sq_high) {
+    const i64 columns = n_times * n_species;
+    const Cut cut = cut_rows(rows, per_point, offset);
+    for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, columns);
+        u64 valid = 0, total = 0, low = 0, high = 0;
+        for (i64 row = piece.begin; row < piece.end; ++row) {
+            const i32 x = counts[row * columns + piece.column];
+            if (x < 0) continue;
+            const u64 square = (u64)x * (u64)x;
+            valid += 1;
+            total += (u64)x;
+            low += square & LOW_HALF;
+            high += square >> 32;
+        }
+        const i64 cell = piece.point * columns + piece.column;
+        if (cell % n_species == 0) atomic_add(n + cell / n_species, valid);
+        atomic_add(sum + cell, total);
+        atomic_add(sq_low + cell, low);
+        atomic_add(sq_high + cell, high);
+    }
+}
+
+// Cells [points, n_times, bins + 2] of one species: below the first edge, the bins, above the last.
+// Bin b holds edges[b] <= x < edges[b + 1].
+KERNEL(count_histogram, const i32 *counts, i64 rows, i64 per_point, i64 offset, i64 n_times,
+       i64 n_species, i64 species, const double *edges, i64 bins, u64 *cells) {
+    const Cut cut = cut_rows(rows, per_point, offset);
+    const double low = edges[0], high = edges[bins];
+    const double scale = (double)bins / (high - low);
+    for (i64 item = GLOBAL_ID; item < cut.items(n_times); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, n_times);
+        u64 *row_cells = cells + (piece.point * n_times + piece.column) * (bins + 2);
+        for (i64 row = piece.begin; row < piece.end; ++row) {
+            const i32 count = counts[(row * n_times + piece.column) * n_species + species];
+            if (count < 0) continue;
+            const double x = (double)count;
+            i64 cell = 0;
+            if (x >= high) {
+                cell = bins + 1;
+            } else if (x >= low) {
+                // A guess by division, put right by the edges themselves.
+                i64 bin = (i64)((x - low) * scale);
+                bin = bin < bins ? bin : bins - 1;
+                while (bin > 0 && x < edges[bin]) --bin;
+                while (bin < bins - 1 && x >= edges[bin + 1]) ++bin;
+                cell = bin + 1;
+            }
+            atomic_add(row_cells + cell, 1);
+        }
+    }
+}
+
+// Real quantities are added as integers, exactly in a window that the largest of them places.
+//
+// Bits are numbered from 2^-1074, the lowest that a double can have, and cut into places of 23. A
+// number is a sum of digits, one for each place that it touches; digits of a place add up to less
+// than 2^63 over 2^40 numbers. Kept are the place of the highest bit of the largest number and the
+// three below it (a double touches four at most), of the squares the seven that end where the
+// largest square can. Nothing is carried from one place to the next, so what a number adds to a
+// place is a function of that number alone, and any order of adding and merging gives the same.
+// After Demmel and Nguyen (2015), IEEE Trans. Comput. 64, 2060.
+constexpr i32 DIGIT_BITS = 23, SUM_DIGITS = 4, SQUARE_DIGITS = 7;
+constexpr i32 BITS = 2098;  // that doubles have, from 2^-1074 to 2^1023
+constexpr u64 DIGIT = (1ull << DIGIT_BITS) - 1, FRACTION = (1ull << 52) - 1;
+constexpr u64 NOT_FINITE = 0x7ffull << 52, SIGN = 1ull << 63;
+
+// A finite number's size is whole * 2^place, in units of the lowest bit; whole < 2^53.
+struct Size {
+    u64 whole;
+    i32 place;
+};
+
+// Of the bits of a finite number without its sign.
+DEVICE Size size_of(u64 bits) {
+    const i32 field = (i32)(bits >> 52);
+    return {(bits & FRACTION) | (field ? FRACTION + 1 : 0), field ? field - 1 : 0};
+}
+
+// Three words; digits are cut from them.
+struct Wide {
+    u64 w0, w1, w2;
+
+    DEVICE_MEMBER u64 digit(i32 k) const {
+        const i32 first = k * DIGIT_BITS, bit = first % 64;
+        const u64 word = first < 64 ? w0 : first < 128 ? w1 : w2;
+        const u64 next = first < 64 ? w1 : w2;
+        return (bit > 64 - DIGIT_BITS ? word >> bit | next << (64 - bit) : word >> bit) & DIGIT;
+    }
+};
+
+// high * 2^64 + low moved up by `shift` bits, or down where that is negative: what falls below the
+// lowest bit is lost. Its bits above 192 are zeros.
+DEVICE Wide moved(u64 high, u64 low, i32 shift) {
+    if (LIKELY(shift > 0 && shift < 64))
+        return {low << shift, high << shift | low >> (64 - shift), high >> (64 - shift)};
+    if (shift >= 64) {  // at most 115, of numbers below 2^-1022, which are short
+        shift -= 64;
+        return {0, low << shift, shift ? high << shift | low >> (64 - shift) : high};
+    }
+    const u32 down = (u32)-shift;
+    if (down >= 128) return {0, 0, 0};
+    if (down >= 64) return {high >> (down - 64), 0, 0};
+    return {down ? low >> down | high << (64 - down) : low, high >> down, 0};
+}
+
+// values [rows, columns], columns = n_times * n_observables; top, low [points, columns]. Of all
+// that is finite and not zero: top, 1 + the place of the highest bit; low, 2098 - the lowest bit.
+KERNEL(real_ranges, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
+       u64 *top, u64 *low) {
+    const Cut cut = cut_rows(rows, per_point, offset);
+    for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, columns);
+        u64 largest = 0;
+        i32 lowest = BITS;
+        for (i64 row = piece.begin; row < piece.end; ++row) {
+            const u64 bits = as_bits(values[row * columns + piece.column]) & ~SIGN;
+            if (bits >= NOT_FINITE || !bits) continue;
+            largest = bits > largest ? bits : largest;
+            const Size size = size_of(bits);
+            const i32 bit = size.place + lowest_bit(size.whole);
+            lowest = bit < lowest ? bit : lowest;
+        }
+        if (!largest) continue;
+        const Size size = size_of(largest);
+        i32 place = (size.place + 52) / DIGIT_BITS;
+        // The highest bit of a number below 2^-1022 may be any of its 52.
+        while (place > 0 && size.place == 0 && !(size.whole >> place * DIGIT_BITS)) --place;
+        const i64 cell = piece.point * columns + piece.column;
+        atomic_largest(top + cell, (u64)place + 1);
+        atomic_largest(low + cell, (u64)(BITS - lowest));
+    }
+}
+
+// The sums in the windows that `top` tells; sum [points, columns, 4] (two's complement),
+// squares [points, columns, 7]. n counts what is finite, infinite what is infinite.
+KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
+       const u64 *top, u64 *n, u64 *infinite, u64 *sum, u64 *squares) {
+    const Cut cut = cut_rows(rows, per_point, offset);
+    for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, columns);
+        const i64 cell = piece.point * columns + piece.column;
+        // The lowest bits of the two windows.
+        const i32 base = DIGIT_BITS * ((i32)top[cell] - SUM_DIGITS);
+        const i32 square_base = 2 * base + DIGIT_BITS;
+        u64 finite = 0, endless = 0, sums[SUM_DIGITS] = {}, squared[SQUARE_DIGITS] = {};
+        for (i64 row = piece.begin; row < piece.end; ++row) {
+            const u64 signed_bits = as_bits(values[row * columns + piece.column]);
+            const u64 bits = signed_bits & ~SIGN, minus = signed_bits & SIGN ? ~0ull : 0;
+            if (bits >= NOT_FINITE) {
+                endless += bits == NOT_FINITE;
+                continue;
+            }
+            finite += 1;
+            if (!bits) continue;
+            const Size size = size_of(bits);
+            const Wide number = moved(0, size.whole, size.place - base);
+    UNROLL
+            for (i32 k = 0; k < SUM_DIGITS; ++k) sums[k] += (number.digit(k) ^ minus) - minus;
+            // whole = a * 2^32 + b, so its square is a * a * 2^64 + 2 a b * 2^32 + b * b.
+            const u64 a = size.whole >> 32, b = size.whole & LOW_HALF;
+            const u64 bb = b * b, ab = 2 * a * b + (bb >> 32);
+            const Wide square =
+                moved(a * a + (ab >> 32), ab << 32 | (bb & LOW_HALF), 2 * size.place - square_base);
+            UNROLL
+            for (i32 k = 0; k < SQUARE_DIGITS; ++k) squared[k] += square.digit(k);
+        }
+        atomic_add(n + cell, finite);
+        if (endless) atomic_add(infinite + cell, endless);
+        UNROLL
+        for (i32 k = 0; k < SUM_DIGITS; ++k) atomic_add(sum + cell * SUM_DIGITS + k, sums[k]);
+        UNROLL
+        for (i32 k = 0; k < SQUARE_DIGITS; ++k)
+            atomic_add(squares + cell * SQUARE_DIGITS + k, squared[k]);
+    }
+}

@@ -1,0 +1,140 @@
+// Edge planes of a slab on their way to the slabs below and above, which keep them beside their own.
+//
+// A message holds `depth` planes: the number of waiting particles, the sites, the stamps of their
+// tiles, and, if more than one step is done between messages, up to `room` waiting particles. It is
+// packed straight into the receiver's memory where that can be reached, and a signal tells when it
+// is complete; otherwise into memory that the host sends. Two messages are in use by turns: one of
+// number n + 2 is packed only after that of number n + 1 came from the same neighbour, which had
+// unpacked number n before.
+#include "lattice/site/waiting.h"
+
+struct Message {
+    u64 *waiting_count;
+    Site *sites;
+    u32 *stamps;
+    Waiting *waiting;
+};
+
+// Parts begin at multiples of 16 bytes; kernels/lattice/halo_messages.py knows the same layout.
+DEVICE Message message_in(const Lattice &l, i64 depth, u64 *memory) {
+    Message m;
+    m.waiting_count = memory;
+    m.sites = (Site *)(memory + 2);
+    const i64 words = depth * l.ny * l.nx * (i64)(sizeof(Site) / 4);
+    m.stamps = (u32 *)(memory + 2 + (words + 3) / 4 * 2);
+    m.waiting = (Waiting *)((u64 *)m.stamps + (depth * tiles_of_plane(l) + 3) / 4 * 2);
+    return m;
+}
+
+// Appends those that wait in one tile; `place` is the tile's number within the message.
+DEVICE void pack_waiting(const Lattice &l, i64 tile, i64 place, const Message &m, i64 room,
+                         u64 *counter) {
+    const u64 list = l.step & 1;
+    for (i32 i = *tile_head(l, list, tile); i >= 0;) {
+        const Waiting entry = l.waiting[(i64)list * l.capacity + i];
+        i = entry.next;
+        const u64 at = atomic_add(counter, 1);
+        if (at >= (u64)room) {
+            atomic_add(l.work + MESSAGE_FULL, 1);
+            continue;
+        }
+        m.waiting[at] = {entry.site, entry.age, entry.particle, (i32)place};
+    }
+}
+
+// Which items of a list a thread does: every `stride`-th.
+struct Share {
+    i64 first, stride;
+};
+#define SHARE \
+    Share { \
+        BLOCK_ID *BLOCK_THREADS + THREAD_ID, BLOCKS *BLOCK_THREADS \
+    }
+
+// Planes first_plane .. first_plane + depth - 1 into a message.
+DEVICE void pack_planes(const Lattice &l, Share share, i64 first_plane, i64 depth, i64 room,
+                        u64 *memory, u64 *counter) {
+    const Message m = message_in(l, depth, memory);
+    const i64 sites = l.ny * l.nx, tiles = tiles_of_plane(l);
+    for (i64 i = share.first; i < depth * sites; i += share.stride)
+        m.sites[i] = l.state[first_plane * sites + i];
+    for (i64 i = share.first; i < depth * tiles; i += share.stride) {
+        m.stamps[i] = l.state_stamps[first_plane * tiles + i];
+        if (room > 0) pack_waiting(l, first_plane * tiles + i, i, m, room, counter);
+    }
+}
+
+// Nobody waits in planes beside the slab until a message says so.
+DEVICE void forget_waiting(const Lattice &l, Share share) {
+    const i64 tiles = tiles_of_plane(l), end = l.planes * tiles;
+    const i64 own_begin = l.own_begin * tiles, own_end = l.own_end * tiles;
+    for (i64 i = share.first; i < end; i += share.stride)
+        if (i < own_begin || i >= own_end) *tile_head(l, l.step & 1, i) = -1;
+}
+
+// Packs messages for the slabs below and above; a null pointer where there is none. `counters` are
+// zeros, and are left so: waiting particles of both messages, blocks that are done.
+BLOCK_KERNEL(TILE_THREADS, 1, halo_pack, LATTICE_ARGUMENTS, i64 depth, i64 room, u64 *below,
+             u64 *above, u64 *below_signal, u64 *above_signal, u64 *counters, u64 number) {
+    const Lattice l = LATTICE;
+    const Share share = SHARE;
+    if (below) pack_planes(l, share, l.own_begin, depth, room, below, counters);
+    if (above) pack_planes(l, share, l.own_end - depth, depth, room, above, counters + 1);
+    if (room > 0) forget_waiting(l, share);
+    publish_to_all();
+    BARRIER();
+    if (THREAD_ID != 0 || atomic_add(counters + 2, 1) + 1 != (u64)BLOCKS) return;
+    publish_to_all();  // of all blocks
+    if (below) *below = atomic_add(counters, 0);
+    if (above) *above = atomic_add(counters + 1, 0);
+    counters[0] = counters[1] = counters[2] = 0;
+    publish_to_all();
+    const u64 value = number + l.work[MESSAGES_BEFORE];
+    if (below_signal) send_signal(below_signal, value);
+    if (above_signal) send_signal(above_signal, value);
+}
+
+// Waits for the signals of message `number`; a null pointer where none is to come.
+BLOCK_KERNEL(32, 1, halo_wait, const u64 *below_signal, const u64 *above_signal, const u64 *work,
+             u64 number) {
+    if (BLOCK_ID != 0 || THREAD_ID != 0) return;
+    const u64 value = number + work[MESSAGES_BEFORE];
+    if (below_signal) wait_for_signal(below_signal, value);
+    if (above_signal) wait_for_signal(above_signal, value);
+}
+
+// A message into stored planes first_plane .. first_plane + depth - 1.
+DEVICE void unpack_planes(const Lattice &l, Share share, i64 first_plane, i64 depth, i64 room,
+                          u64 *memory) {
+    const Message m = message_in(l, depth, memory);
+    const i64 sites = l.ny * l.nx, tiles = tiles_of_plane(l);
+    for (i64 i = share.first; i < depth * sites; i += share.stride)
+        l.state[first_plane * sites + i] = m.sites[i];
+    for (i64 i = share.first; i < depth * tiles; i += share.stride) {
+        l.state_stamps[first_plane * tiles + i] = m.stamps[i];
+        // Between messages the outer planes were left as they were: not empty, whatever their stamp.
+        l.moved_stamps[first_plane * tiles + i] = (u32)l.step;
+    }
+    const u64 count = *m.waiting_count;
+    for (i64 i = share.first; i < room && (u64)i < count; i += share.stride) {
+        const Waiting entry = m.waiting[i];
+        add_waiting(l, l.step & 1, first_plane * tiles + entry.next, entry.site, entry.age,
+                    entry.particle);
+    }
+}
+
+// Takes in the messages of the slabs below and above; a null pointer where there is none.
+BLOCK_KERNEL(TILE_THREADS, 1, halo_unpack, LATTICE_ARGUMENTS, i64 depth, i64 room, u64 *below,
+             u64 *above) {
+    const Lattice l = LATTICE;
+    const Share share = SHARE;
+    if (below) unpack_planes(l, share, 0, depth, room, below);
+    if (above) unpack_planes(l, share, l.planes - depth, depth, room, above);
+}
+
+// Moves on what launches that are replayed begin from.
+BLOCK_KERNEL(32, 1, halo_advance, u64 *work, u64 steps, u64 messages) {
+    if (BLOCK_ID != 0 || THREAD_ID != 0) return;
+    work[STEPS_BEFORE] += steps;
+    work[MESSAGES_BEFORE] += messages;
+}

@@ -1,0 +1,129 @@
+// At most one reaction of a site in a pass, with probability 1 - exp(-x): x is the sum of the
+// propensities times the length of the pass.
+#pragma once
+
+#include "math/exp.h"
+#include "lattice/site/waiting.h"
+
+constexpr double NO_TARGET = 1e300;
+
+// Sums propensities in a fixed order, and stops at the reaction that passes `target`.
+struct ReactionSum {
+    const double *chances;  // of the site's type; the next reaction is N_TYPES further
+    double target, sum;
+    int chosen;
+
+    DEVICE_MEMBER bool add(int reaction, int combinations) {
+        sum += chances[reaction * N_TYPES] * (double)combinations;
+        chosen = reaction;
+        return sum > target;
+    }
+};
+
+// Whether `slots[i]` is the first of its kind.
+DEVICE bool is_first(const Slot *slots, int i) {
+    NO_UNROLL for (int s = 0; s < i; ++s)
+        if (slots[s] == slots[i]) return false;
+    return true;
+}
+
+DEVICE int count_from(const Slot *slots, int n, int i) {
+    int count = 1;
+    NO_UNROLL for (int s = i + 1; s < n; ++s) count += slots[s] == slots[i];
+    return count;
+}
+
+DEVICE bool add_pairs(const i32 *tables, u32 a, u32 b, int combinations, ReactionSum &sum) {
+    if (PAIR_OTHER == PAIR_REACTION) return false;  // no reaction has two reactants
+    const u32 low = a < b ? a : b, high = a < b ? b : a;
+    NO_UNROLL for (i32 k = tables[PAIR_START + low]; k < tables[PAIR_START + low + 1]; ++k)
+        if ((u32)tables[PAIR_OTHER + k] == high && sum.add(tables[PAIR_REACTION + k], combinations))
+            return true;
+    return false;
+}
+
+// Zeroth order; then for each kind in the order of slots its first order and its pairs.
+DEVICE_SHARED void add_reactions(const i32 *tables, const Slot *slots, int n, ReactionSum &sum) {
+    for (i32 k = 0; k < N_ZEROTH; ++k)
+        if (sum.add(tables[ZEROTH + k], 1)) return;
+    NO_UNROLL for (int i = 0; i < n; ++i) {
+        if (!is_first(slots, i)) continue;
+        const u32 kind = slots[i];
+        const int count = count_from(slots, n, i);
+        NO_UNROLL for (i32 k = tables[FIRST_START + kind]; k < tables[FIRST_START + kind + 1]; ++k)
+            if (sum.add(tables[FIRST_REACTION + k], count)) return;
+        if (count > 1 && add_pairs(tables, kind, kind, count * (count - 1) / 2, sum)) return;
+        NO_UNROLL for (int j = i + 1; j < n && PAIR_OTHER < PAIR_REACTION; ++j)
+            if (slots[j] != kind && is_first(slots, j) &&
+                add_pairs(tables, kind, slots[j], count * count_from(slots, n, j), sum))
+                return;
+    }
+}
+
+// Removes reactants, the first of their kind, and appends products.
+template <class Spill>
+DEVICE void fire(const i32 *tables, int reaction, Slot *slots, int &n, u32 &spilled,
+                 const Spill &spill) {
+    NO_UNROLL for (int i = 0; i < 2; ++i) {
+        const u32 reactant = (u32)tables[REACTANTS + 2 * reaction + i];
+        if (reactant) remove_first(slots, n, reactant);
+    }
+    NO_UNROLL for (i32 k = tables[PRODUCT_START + reaction]; k < tables[PRODUCT_START + reaction + 1]; ++k) {
+        const u32 product = (u32)tables[PRODUCTS + k];
+        if (n < SLOTS)
+            slots[n++] = (Particle)product;
+        else
+            spill(product, spilled++);
+    }
+}
+
+// Whether an event of probability 1 - exp(-x) happens: 64 bits against a 64-bit threshold.
+DEVICE bool happens(u64 u, double x) {
+    if (!(x > 0)) return false;
+    const double p = -tl_expm1(-x);
+    return p >= 1.0 || u < (u64)(p * 0x1p64);
+}
+
+// An upper bound of x 2^32 from one look-up per particle. A pair counts half for either particle,
+// with the fastest partner.
+DEVICE u64 bound_of(const u32 *bounds, const Slot *slots, int n) {
+    u64 bound = bounds[0];  // zeroth order
+    const u32 others = (u32)n - 1;
+    UNROLL for (int i = 0; i < GROUP; ++i) {
+        if (i >= n) continue;
+        const u32 *of = bounds + 2 * slots[i];
+        bound += of[0] + (u64)others * of[1];
+    }
+    NO_UNROLL for (int i = GROUP; i < n; ++i) {
+        const u32 *of = bounds + 2 * slots[i];
+        bound += of[0] + (u64)others * of[1];
+    }
+    return bound;
+}
+
+// Whether the upper 32 of a site's random bits tell that nothing happens, as they do for most sites:
+// first by its number of particles.
+DEVICE bool is_beyond_bound(const Lattice &l, int type, u32 upper, const Slot *slots, int n) {
+    const u32 *bounds = l.bounds + 2 * ROW * type;
+    if (LIKELY(upper > bounds[0] + (u64)(u32)(n * n) * bounds[1])) return true;
+    RELOAD;  // or the compiler would do both at once
+    return upper > bound_of(bounds, slots, n);
+}
+
+// One pass at a site; `u` are its 64 random bits.
+template <class Spill>
+DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass,
+                         u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
+    if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
+    ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
+    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
+        sum.sum = 0;
+        add_reactions(l.tables, slots, n, sum);
+        if (turn == 1) break;
+        if (!happens(u, sum.sum)) return;
+        const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
+        sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
+    }
+    if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
+    fire(l.tables, sum.chosen, slots, n, spilled, spill);
+}

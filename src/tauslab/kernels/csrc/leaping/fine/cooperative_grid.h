@@ -1,0 +1,192 @@
+// A crew: the blocks of threads that run one trajectory together. All blocks of a launch run at the
+// same time, so they may wait for each other. A CPU thread is a crew of its own. Loops over
+// independent items are shared out among the threads; what one thread wrote the others may read
+// after `sync`. Sums have the canonical shape (device/butterfly.h) or are of whole numbers, and a least
+// value has no order, so results do not depend on the size of a crew.
+#pragma once
+
+#include "model.h"
+#include "device/prelude.h"
+#include "team/team.h"
+
+// Arrivals, 128 bytes away who may go on, and there the time that parts of a step took.
+constexpr i64 BARRIER_WORDS = 32, GO_ON = 16, PART_TICKS = 20;
+
+// 32 neighbours in memory, as lanes.
+struct Neighbours32 {
+    const double *at;
+    DEVICE_MEMBER double operator()(int lane) const { return at[lane]; }
+#ifdef HAS_OCTETS
+    DEVICE_MEMBER Octet octet(int lane) const { return load_octet(at + lane); }
+#endif
+};
+
+#if TEAM_THREADS == 1
+
+// A number of each lane; one thread holds all.
+struct LaneValues {
+    double at[LANES];
+    DEVICE_MEMBER void set(int lane, double value) { at[lane] = value; }
+    DEVICE_MEMBER double operator()(int lane) const { return at[lane]; }
+#ifdef HAS_OCTETS
+    DEVICE_MEMBER Octet octet(int lane) const { return load_octet(at + lane); }
+#endif
+};
+
+DEVICE void lanes_sync() {}
+
+// Sum of what the threads of a warp hold.
+DEVICE i64 lanes_whole_sum(i64 own) {
+    return own;
+}
+
+struct OneThread {
+    template <class Work>
+    DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin; i < end; ++i) work(i);
+    }
+
+    // `work(i)` for every i, each by 32 lanes.
+    template <class Work>
+    DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin; i < end; ++i) work(i);
+    }
+
+    DEVICE_MEMBER void sync() const {}
+    DEVICE_MEMBER bool leader() const { return true; }
+    DEVICE_MEMBER bool first_warp() const { return true; }
+};
+
+typedef OneThread BlockThreads;
+
+struct Crew : OneThread {
+    i64 number;  // of the launch's crews
+
+    DEVICE_MEMBER Crew(i64 thread, i64, u64 *) : number(thread) {}
+    DEVICE_MEMBER bool first_block() const { return true; }
+
+    // Waits for all; then one block does `work(block)`, and all may go on.
+    template <class Work>
+    DEVICE_MEMBER void sync_then(Work work) {
+        work(OneThread());
+    }
+
+    // `cell` becomes the least of itself and every thread's own.
+    DEVICE_MEMBER void least(u64 *cell, double own) const {
+        if (as_bits(own) < *cell) *cell = as_bits(own);
+    }
+};
+
+#else
+
+struct LaneValues {
+    double own;
+    DEVICE_MEMBER void set(int, double value) { own = value; }
+    DEVICE_MEMBER double operator()(int) const { return own; }
+};
+
+DEVICE void lanes_sync() {
+    LANES_BARRIER(LANES);
+}
+
+DEVICE i64 lanes_whole_sum(i64 own) {
+    UNROLL for (int size = LANES / 2; size > 0; size /= 2) own += LANES_EXCHANGE(LANES, own, size);
+    return own;
+}
+
+// The threads of one block.
+struct BlockThreads {
+    template <class Work>
+    DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin + THREAD_IN_BLOCK; i < end; i += CREW_THREADS) work(i);
+    }
+
+    template <class Work>
+    DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin + THREAD_IN_BLOCK / LANES; i < end; i += CREW_THREADS / LANES) work(i);
+    }
+
+    DEVICE_MEMBER void sync() const { BLOCK_BARRIER(); }
+    DEVICE_MEMBER bool leader() const { return THREAD_IN_BLOCK == 0; }
+    DEVICE_MEMBER bool first_warp() const { return THREAD_IN_BLOCK < LANES; }
+};
+
+class Crew {
+  public:
+    i64 number;
+
+    DEVICE_MEMBER Crew(i64, i64 blocks, u64 *barriers)
+        : number(BLOCK_ID / blocks),
+          blocks_(blocks),
+          block_(BLOCK_ID % blocks),
+          barrier_(barriers + number * BARRIER_WORDS),
+          passed_(0) {}
+
+    DEVICE_MEMBER bool first_block() const { return block_ == 0; }
+    DEVICE_MEMBER bool leader() const { return block_ == 0 && THREAD_IN_BLOCK == 0; }
+
+    template <class Work>
+    DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin + block_ * CREW_THREADS + THREAD_IN_BLOCK; i < end;
+             i += blocks_ * CREW_THREADS)
+            work(i);
+    }
+
+    // Neighbouring groups go to different blocks, so that few groups keep many processors busy.
+    template <class Work>
+    DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
+        for (i64 i = begin + THREAD_IN_BLOCK / LANES * blocks_ + block_; i < end;
+             i += blocks_ * (CREW_THREADS / LANES))
+            work(i);
+    }
+
+    DEVICE_MEMBER void sync() {
+        sync_then([](const BlockThreads &) {});
+    }
+
+    template <class Work>
+    DEVICE_MEMBER void sync_then(Work work) {
+        ++passed_;
+        BLOCK_BARRIER();
+        bool last = blocks_ == 1;
+        if (!last) {
+            bool own = false;
+            if (THREAD_IN_BLOCK == 0) {
+                publish();
+                own = atomic_add(&barrier_[0], 1) + 1 == passed_ * (u64)blocks_;
+                publish();
+            }
+            last = BLOCK_ANY(own);
+        }
+        if (last) {
+            work(BlockThreads());
+            BLOCK_BARRIER();
+        }
+        if (blocks_ > 1 && THREAD_IN_BLOCK == 0) {
+            if (last) {
+                publish();
+                *(volatile u64 *)&barrier_[GO_ON] = passed_;
+            } else {
+                while (*(volatile u64 *)&barrier_[GO_ON] < passed_) wait_a_little();
+                publish();
+            }
+        }
+        BLOCK_BARRIER();
+    }
+
+    // Of numbers that are not negative, whose bits are in the same order.
+    DEVICE_MEMBER void least(u64 *cell, double own) const {
+        UNROLL for (int size = LANES / 2; size > 0; size /= 2) {
+            const double other = LANES_EXCHANGE(LANES, own, size);
+            own = other < own ? other : own;
+        }
+        if (first_lane()) atomic_least(cell, as_bits(own));
+    }
+
+  private:
+    i64 blocks_, block_;
+    u64 *barrier_;
+    u64 passed_;  // barriers
+};
+
+#endif

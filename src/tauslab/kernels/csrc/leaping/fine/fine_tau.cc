@@ -1,0 +1,241 @@
+// Tau-leaping of networks of any size, as in leaping/tau_leap.cc (on a GPU Komarov, D'Souza & Tapia 2012): a crew of blocks runs one trajectory, from its start to its end,
+// without the host. Where a GPU has room for more crews, they run other trajectories.
+//
+// A step: all propensities with the sums of neighbours (`scan`), limits by species, and the choice
+// by the block that comes last to the barrier; twice, for the halves of the leap, Poisson numbers by
+// reaction and counts by species. A leap that pays less than exact events is replaced by some of them, which the first block takes.
+//
+// Random numbers as in leaping/tau_leap.cc: those of a reaction are at the address of its leaf.
+#include "leaping/fine/cooperative_grid.h"
+#include "leaping/fine/changes.h"
+#include "leaping/fine/control.h"
+#include "leaping/fine/network.h"
+#include "leaping/leaps.h"
+#include "model.h"
+#include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
+#include "random/streams.h"
+
+constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
+
+// Parts of a step, each with the wait for the slowest thread and the choice that follows.
+enum Part : i32 { SCANNING, LIMITING, DRAWING, CHANGING, EXACT_STEPS };
+
+// Adds the time of parts of a step, as the crew's first thread sees it.
+struct Stopwatch {
+    u64 *cell;  // nullptr: another thread
+    u64 since;
+
+    DEVICE_MEMBER void lap(Part part) {
+        if (!PROFILED || cell == nullptr) return;
+        const u64 now = ticks();
+        cell[part] += now - since, since = now;
+    }
+};
+
+// ------------------------------------------------------------------------------------ samples
+
+template <class Threads>
+DEVICE void record_all(const Tables &tables, i32 *cell, const i32 *x, const Threads &threads) {
+    threads.each(0, N_RECORDED, [&](i64 i) { cell[i] = x[tables.at(AT_RECORDED, i)]; });
+}
+
+// State at sample times `from` to `to`, exclusive.
+template <class Threads>
+DEVICE void record_states(const Tables &tables, const Recorder &out, i64 row, i64 from, i64 to,
+                          const Flight &s, const Threads &threads) {
+    for (i64 k = from; k < to; ++k) {
+        const i64 sample = row * out.n_times + k;
+        if (N_RECORDED > 0 && out.counts)
+            record_all(tables, out.counts + sample * N_RECORDED, s.x, threads);
+        if (N_OBSERVABLES == 0 || !out.observables) continue;
+        threads.each(0, N_OBSERVABLES, [&](i64 i) {
+            const bool is_sum = tables.at(AT_SUM_ROW, i) < tables.at(AT_SUM_ROW, i + 1);
+            out.observables[sample * N_OBSERVABLES + i] =
+                is_sum ? weighted(tables, i, s.x) : general_observable((int)i, s.x, s.c, tables);
+        });
+    }
+}
+
+// The end of a trajectory. One that ended well keeps its state to the last sample.
+DEVICE void record_end(const Tables &tables, const Recorder &out, const Control &now,
+                       const Flight &s, const Crew &crew) {
+    const bool valid = now.ended <= ABSORBED;
+    if (valid)
+        record_states(tables, out, now.row, now.k, out.n_times, s, crew);
+    else if (crew.leader())
+        record_missing(out, now.row, now.k);
+    if (crew.leader() && out.status) out.status[now.row] = (u8)now.ended;
+    if (!out.final_counts) return;
+    i32 *cell = out.final_counts + now.row * N_RECORDED;
+    if (valid)
+        record_all(tables, cell, s.x, crew);
+    else
+        crew.each(0, N_RECORDED, [&](i64 i) { cell[i] = MISSING_COUNT; });
+}
+
+// ----------------------------------------------------------------------------- steps, by a crew
+
+// The propensity by which a reaction fires in half of a leap; in the second `s.next` is the state between
+// the halves. Negative if there is no such state.
+DEVICE double propensity_in_half(const Tables &tables, const Flight &s, i64 leaf, int half) {
+    const double before = s.v[leaf];
+    if (half == 0 || is_critical(before)) return leaping(before);
+    const double between = magnitude(scanned(tables, leaf, s.next, s.c));
+    return between < tl_infinity() ? extrapolated(before, between) : -1.0;
+}
+
+// Numbers of firings of this thread's reactions; returns what `apply_firings` would.
+DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &now, int half,
+                        const Job &job, const Crew &crew, u64 &fired) {
+    const PhiloxKeys &keys = *job.keys;
+    const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt + (u32)half);
+    const double time = 0.5 * now.tau;
+    const i32 chosen = half > 0 ? now.chosen : -1;
+    int outcome = FITS;
+    crew.each(0, N_REACTIONS, [&](i64 leaf) {
+        const double mean = propensity_in_half(tables, s, leaf, half) * time;
+        i64 number = 0;
+        if (mean < 0)
+            outcome |= FELL_BELOW_ZERO;
+        else if (mean > POISSON_LARGEST_MEAN)
+            outcome |= TOO_LARGE;
+        else if (mean > 0)
+            number = poisson(mean, LeapBits{series, keys, (u32)leaf});
+        number += leaf == chosen;
+        s.firings[leaf] = number;
+        fired += (u64)number;
+    });
+    return outcome;
+}
+
+// Up to 100 exact events, by one block: its threads follow the same program.
+DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight &flight,
+                         Control &control, const Job &job, const BlockThreads &block) {
+    Control s = control;
+    for (int i = 0; i < EXACT_EVENTS; ++i) {
+        const double a0 = root(tables, flight, ALL);
+        if (state_of(s, a0, job) != DONE) break;
+        const Philox4 bits = next_bits(s, job);
+        const double t = s.t + tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
+        s.sampled = s.k;
+        while (s.k < job.n_times && job.times[s.k] < t) ++s.k;
+        record_states(tables, out, s.row, s.sampled, s.k, flight, block);
+        if (s.k == job.n_times) break;
+        const i32 leaf = find(tables, flight, ALL, unit_half_open(bits.x2, bits.x3) * a0);
+        block.sync();  // all have read what the event will change
+        if (fire(tables, flight, leaf, block)) control.too_large = 1;
+        block.sync();
+        s.overflowed = control.too_large;
+        s.t = t, ++s.steps, ++s.exact;
+    }
+    block.sync();
+    if (block.leader()) control = s, control.too_large = 0;
+}
+
+// What one warp of the block that came last does, all its lanes alike.
+template <class Work>
+DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
+    if (!block.first_warp()) return;
+    Control s = *control;
+    work(s);
+    lanes_sync();
+    if (first_lane()) *control = s;
+}
+
+// One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
+DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
+               const Job &job, Crew &crew, u64 *part_ticks) {
+    u64 fired = 0;
+    const Tolerance tolerance = tolerance_of(job.epsilon);
+    Stopwatch watch = {crew.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
+    for (;;) {
+        scan(tables, s, crew);
+        crew.sync();
+        watch.lap(SCANNING);
+        const double own = least_limit(tables, s, tolerance, crew);
+        crew.least(&control->least, own);
+        if (LEVELS > 1) sum_level(tables, s, 2, crew);
+        crew.sync_then([&](const BlockThreads &block) {
+            for (i32 depth = 3; depth <= LEVELS; ++depth) {
+                sum_level(tables, s, depth, block);
+                block.sync();
+            }
+            settle(block, control, [&](Control &now) { decide(tables, s, now, job); });
+        });
+        watch.lap(LIMITING);
+        record_states(tables, out, control->row, control->sampled, control->k, s, crew);
+        if (control->next == FINISH) break;
+        while (control->next == LEAP) {
+            u64 drawn = 0;
+    NO_UNROLL for (int half = 0; half < HALVES; ++half) {
+                int outcome = draw_firings(tables, s, *control, half, job, crew, drawn);
+                crew.sync();
+                watch.lap(DRAWING);
+                outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, crew);
+                if (outcome & FELL_BELOW_ZERO) control->fell = 1;
+                if (outcome & TOO_LARGE) control->too_large = 1;
+                crew.sync_then([&](const BlockThreads &block) {
+                    if (half + 1 < HALVES) return;
+                    settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
+                });
+                watch.lap(CHANGING);
+            }
+            if (control->next != SCAN) continue;
+            fired += drawn;
+            i32 *const before = s.x;
+            s.x = s.next, s.next = before;
+        }
+        if (control->next != EXACT) continue;
+        crew.sync();  // samples have been read
+        if (crew.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
+        crew.sync();
+        watch.lap(EXACT_STEPS);
+    }
+    record_end(tables, out, *control, s, crew);
+    return fired;
+}
+
+BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 before,
+             i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
+             i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
+             u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
+             u64 *events, double epsilon, const i32 *whole_tables, const double *real_tables,
+             i32 *all_counts, double *all_values, i64 *all_firings, u64 *barriers, u64 *controls,
+             i64 blocks) {
+    const Recorder out = {counts, observables, final_counts, status, n_times};
+    const Tables tables = {whole_tables, real_tables};
+    const Job job = {keys,  times, n_times,  per_point, before,
+                     first, rows,  next_row, max_steps, epsilon};
+    Crew crew(GLOBAL_ID, blocks, barriers);
+    static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a crew's control has room");
+    Control *control = (Control *)(controls + crew.number * CONTROL_WORDS);
+    Flight s = {all_counts + crew.number * 2 * N_SPECIES,
+                all_counts + crew.number * 2 * N_SPECIES + N_SPECIES,
+                all_values + crew.number * N_VALUES, all_firings + crew.number * N_REACTIONS,
+                constants};
+    u64 fired = 0;
+    const auto take_next = [&](const BlockThreads &block) {
+        settle(block, control, [&](Control &now) { begin(now, job); });
+    };
+    crew.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
+    crew.sync_then(take_next);
+    while (control->next != QUIT) {
+        s.c = constants + control->input * constants_stride;
+        const i32 *from = initial + control->input * initial_stride;
+        crew.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
+        crew.sync();
+        fired += run(tables, out, s, control, job, crew,
+                     barriers + crew.number * BARRIER_WORDS + PART_TICKS);
+        crew.sync_then(take_next);
+    }
+    if (crew.leader()) {
+        fired += control->exact;
+        atomic_add(events + 1, control->leaps);
+        atomic_add(events + 2, control->exact);
+        atomic_add(events + 3, control->halved);
+    }
+    atomic_add(events, fired);
+}

@@ -1,0 +1,154 @@
+// Tau-leaping of second order (Anderson & Koyama 2012; steps after Cao, Gillespie & Petzold 2005, 2006;
+// on GPUs Nobile et al. 2014): one thread runs one trajectory and takes the next of the launch when it
+// ends.
+//
+// A step is a leap of two halves or one exact event. Poisson numbers have addresses of their own (random/poisson.h): every
+// half of every attempt at a leap is numbered. Exact events and waiting times of critical reactions take their
+// bits one after the other from STREAM_TAU.
+#include "leaping/draws.h"
+#include "leaping/trajectory.h"
+#include "leaping/leaps.h"
+#include "model.h"
+#include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
+#include "random/streams.h"
+#include "device/work_stealing.h"
+
+constexpr int LEAPS_AT_ONCE = 16;  // between two choices of what the lanes of a warp do
+constexpr int ENOUGH_LANES = 24;   // that leap: with fewer, the warp chooses anew
+
+// What a trajectory does next.
+enum Phase : int { LEAPS = 0, EXACT = 1 };
+
+// Fires what fires in half of a leap, of the propensities in `cells`; `extra`, if not negative, is a
+// channel that fires once more. Returns what `apply_firings` found, and adds to `fired`.
+template <class Cells>
+DEVICE int fire_half(Trajectory &s, const Cells &cells, double time, int extra,
+                     const PhiloxSeries &series, const PhiloxKeys &keys, u64 &fired) {
+    u64 drawn[WORDS];
+    const double small = split_means(cells, time, drawn);
+    bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn);
+    possible &= draw_firings(cells, series, keys, drawn);
+    if (extra >= 0) cells[extra] = cell_of(number_of(cells[extra]) + 1);
+    for (int j = 0; j < N_CHANNELS; ++j) fired += (u64)number_of(cells[j]);
+    return apply_firings(s.x, cells) | (possible ? FITS : TOO_LARGE);
+}
+
+// A leap towards `t_next` at most. False, with nothing changed but the draws, if it would not pay.
+// `cells` holds the propensities to leap with.
+template <class Cells>
+DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const PhiloxKeys &keys,
+                 u64 seed, double t_next, Work &work) {
+    double limit = plan.limit.time();
+    double waiting = infinity(), target = 0;
+    if (plan.critical > 0) {
+        const Philox4 bits = next_bits(s, seed);
+        waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / plan.critical;
+        target = unit_half_open(bits.x2, bits.x3) * plan.critical;
+    }
+    // Volatile: in memory, as registers of a GPU are scarce (584 bytes of Ras/cAMP/PKA's 33 species and
+    // 39 reactions spill, not 2022).
+    volatile i32 before[N_SPECIES];
+    volatile double first[N_CHANNELS];
+    for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
+    for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
+    for (;;) {
+        // The leap ends at its limit, at the critical event or at the sample, whichever is first.
+        bool fires = waiting < limit, cut = false;
+        double tau = fires ? waiting : limit;
+        if (!(s.t + tau < t_next)) {
+            fires = fires && s.t + tau == t_next;
+            tau = t_next - s.t;
+            cut = true;
+        }
+        const int chosen = fires ? choose_critical(s.x, s.c, target) : -1;
+        const u32 attempt = s.attempts;
+        s.attempts += HALVES;
+        u64 fired = 0;
+        int outcome = FITS;
+    NO_UNROLL for (int half = 0; half < HALVES && outcome == FITS; ++half) {
+            if (half > 0 && !second_half(s.x, before, s.c, first, cells)) {
+                outcome = FELL_BELOW_ZERO;
+                break;
+            }
+            const PhiloxSeries series = leap_series(keys, s.id, s.point, attempt + (u32)half);
+            outcome = fire_half(s, cells, 0.5 * tau, half > 0 ? chosen : -1, series, keys, fired);
+        }
+        if (!(outcome & FELL_BELOW_ZERO)) {
+            s.overflowed = outcome & TOO_LARGE;
+            s.t = cut ? t_next : s.t + tau;
+            work.firings += fired;
+            ++work.leaps;
+            return true;
+        }
+        for (int i = 0; i < N_SPECIES; ++i) s.x[i] = before[i];
+        for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
+        limit *= 0.5;
+        ++work.halved;
+        if (!(limit * plan.a0 >= WORTH_EVENTS && s.attempts < LARGEST_LEAP)) return false;
+    }
+}
+
+// A leap, or the end of the trajectory (its row is then -1). Returns what comes next.
+template <class Cells>
+DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64 seed,
+                  const Recorder &out, const double *times, u64 max_steps,
+                  const Tolerance &tolerance, Work &work) {
+    const Counts state = {s.x};
+    const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
+    const u8 ended = state_of(s, plan.a0, max_steps);
+    // The state at a sample is that after the last event at or before it.
+    if (ended <= ABSORBED || ended == STEP_LIMIT)
+        for (; s.k < out.n_times && times[s.k] <= s.t; ++s.k)
+            record_sample(out, s.row, s.k, state, s.c);
+    if (ended != DONE || s.k == out.n_times) {
+        finish(s, out, s.k == out.n_times ? (u8)DONE : ended);
+        return LEAPS;
+    }
+    ++s.steps;
+    const bool pays = plan.limit.time() * plan.a0 >= WORTH_EVENTS;
+    return pays && leap(s, plan, cells, keys, seed, times[s.k], work) ? LEAPS : EXACT;
+}
+
+// Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a processor, 1.19 s with
+// 3, which leaves more registers, 1.01 s with 5.
+KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first,
+                 i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
+                 const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
+                 i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
+                 double epsilon, u32 *parked, i64 per_lane) {
+    const PhiloxKeys &keys = *round_keys;
+    const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
+    const Recorder out = {counts, observables, final_counts, status, n_times};
+    const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
+                       constants, constants_stride, next_row};
+    const Tolerance tolerance = tolerance_of(epsilon);
+    LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
+    Trajectory s;
+    Work work = {};
+    Turns<Trajectory> turns(parked, (int)per_lane);
+    turns.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
+    Looks looks = {};
+    while (turns.next(s)) {
+        // All lanes of a warp leave, or none: they wait for each other.
+        if (looks.due() && any_lane(looks.leave(next_row, work, turns.here ? s.t : -1.0))) break;
+        if (turns.phase == EXACT) {
+            if (turns.here) exact_events(s, cells, seed, out, times, max_steps, work);
+            turns.next_phase = LEAPS;
+            continue;
+        }
+        for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
+            if (turns.here && turns.next_phase == LEAPS) {
+                turns.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
+                if (s.row < 0) turns.here = begin(s, from);
+            }
+            if (lanes_where(turns.here && turns.next_phase == LEAPS) < ENOUGH_LANES) break;
+        }
+    }
+    atomic_add(events, work.firings);
+    atomic_add(events + 1, work.leaps);
+    atomic_add(events + 2, work.exact);
+    atomic_add(events + 3, work.halved);
+}

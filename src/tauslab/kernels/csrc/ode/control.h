@@ -1,0 +1,112 @@
+// Steps that adapt: the size of an error, the next step, the walk through a span.
+#pragma once
+
+#include "ode/ode.h"
+
+constexpr u64 LOOK_EVERY_STEPS = 256;  // between looks at the control words
+
+struct Tolerance {
+    double relative, absolute;
+};
+
+// Root mean square of errors in units of what is allowed; in double whatever the precision.
+struct ErrorNorm {
+    Tolerance allowed;
+    double sum;
+
+    DEVICE_MEMBER void add(Real error, Real before, Real after) {
+        const double size = tl_max(tl_abs((double)before), tl_abs((double)after));
+        const double scaled = (double)error / FMA(allowed.relative, size, allowed.absolute);
+        sum = FMA(scaled, scaled, sum);
+    }
+    DEVICE_MEMBER double value() const {
+        return N_VARIABLES > 0 ? SQRT(sum / (double)(N_VARIABLES > 0 ? N_VARIABLES : 1)) : 0.0;
+    }
+};
+
+// By what the step is multiplied after an error of size `error` (1 is just allowed) of a method
+// whose error grows with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. After a
+// trial that is not finite nothing is known but that it was too long.
+DEVICE double step_factor(double error, double order) {
+    if (!(error > 1e-10)) return is_nan(error) ? 0.2 : 5.0;
+    if (!(error < 1e300)) return 0.2;
+    const double factor = 0.9 * tl_exp(tl_log(error) / -order);
+    return tl_min(5.0, tl_max(0.2, factor));
+}
+
+// The first step from a state, after Hairer, Norsett & Wanner (1993, II.4): a trial step of Euler's
+// that changes variables by about a hundredth (a millionth of the span where the state is at rest or
+// zero) tells how fast rates change, and from that the step follows whose error is about a hundredth
+// of what is allowed; at most a hundred trials. `d0` receives the rates; `d1` and `y` are room.
+template <class Constants>
+DEVICE_SELDOM double first_step(const Real *x, const Constants &c, double t, double span,
+                                Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
+    double trial = 0, speed = 0, bend = 0;
+    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {
+        for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
+        ode_rates(y, c, (Real)(t + trial), turn ? d1 : d0);
+        ErrorNorm size = {allowed, 0}, change = {allowed, 0};
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            size.add(x[i], x[i], x[i]);
+            change.add(turn ? d1[i] - d0[i] : d0[i], x[i], x[i]);
+        }
+        if (turn) {
+            bend = change.value() / trial;
+        } else {
+            speed = change.value();
+            const bool moves = size.value() > 1e-5 && speed * span > 1e-5;
+            trial = tl_min(span, moves ? 0.01 * size.value() / speed : 1e-6 * span);
+        }
+    }
+    const double most = tl_min(span, 100 * trial);
+    if (!(bend < 1e300)) return 0.01 * trial;
+    if (!(bend > 0)) return most;
+    const double ratio = bend / speed;  // about the size of the Jacobian
+    const double step = speed > 0 ? tl_exp(tl_log(0.01 * ratio / speed) / order) / ratio
+                                  : SQRT(0.01 / bend);
+    return step < most ? step : most;
+}
+
+// Walks from `from` to `to`; the last step ends there exactly. `Method::attempt(x, c, t, h, end)`
+// makes a step if its error, which it returns, is at most 1. A trial with an error that is larger, or
+// not a number, is made again with a smaller step, down to one of which a hundredth does not change
+// the time in its last digit.
+template <class Method>
+DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
+    double t = from;
+    if (!(method.step > 0)) method.step = method.begin(x, c, from, to - from);
+    for (;;) {
+        const double left = to - t;
+        const bool last = !(method.step < 0.999999 * left);
+        const double h = last ? left : method.step;
+        if (method.made + method.rejected - method.before >= method.most) return ODE_STEP_LIMIT;
+        const bool looks =
+            (method.made + method.rejected) % LOOK_EVERY_STEPS == LOOK_EVERY_STEPS - 1;
+        if (looks && must_leave(method.control, LOOK_EVERY_STEPS, t)) return ODE_STEP_LIMIT;
+        const double error = method.attempt(x, c, t, h, last ? to : t + h);
+        const bool good = error <= 1.0;
+        if (good)
+            ++method.made;
+        else
+            ++method.rejected;
+        const double next = h * step_factor(error, Method::ORDER);
+        // A step that was cut at the end says little of what the next may be.
+        if (!(good && last && next < method.step)) method.step = next;
+        if (good && last) return ODE_DONE;
+        if (good) t += h;
+        if (!good && !(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
+    }
+}
+
+// Trajectories differ in steps: threads take the next when they are done.
+template <class Method>
+DEVICE void take_turns(const OdeJob &job, Method &method) {
+    Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
+    method.control = job.next_row;
+    for (;;) {
+        const i64 row = take_row(job.next_row, job.rows);
+        if (row >= job.rows) break;
+        run_trajectory(job, row, method, x, c);
+    }
+    if (job.steps) atomic_add(job.steps, method.made), atomic_add(job.steps + 4, method.rejected);
+}

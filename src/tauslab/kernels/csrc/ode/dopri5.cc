@@ -1,0 +1,65 @@
+// The pair 5(4) of Dormand & Prince (1980): steps adapt, the last stage is the first of the next.
+#include "ode/control.h"
+
+constexpr int STAGES = 7;
+
+// Coefficients of stage s at earlier ones stand from s (s - 1) / 2 on; the last are the solution's.
+TABLE double STAGE_STATE[21] = {
+    1.0 / 5,        3.0 / 40,        9.0 / 40,        44.0 / 45,    -56.0 / 15,    32.0 / 9,
+    19372.0 / 6561, -25360.0 / 2187, 64448.0 / 6561,  -212.0 / 729, 9017.0 / 3168, -355.0 / 33,
+    46732.0 / 5247, 49.0 / 176,      -5103.0 / 18656, 35.0 / 384,   0.0,           500.0 / 1113,
+    125.0 / 192,    -2187.0 / 6784,  11.0 / 84};
+TABLE double STAGE_TIME[STAGES] = {0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1, 1};
+// Of the solution of order 5 minus that of order 4.
+TABLE double STAGE_ERROR[STAGES] = {71.0 / 57600,      0.0,        -71.0 / 16695, 71.0 / 1920,
+                                    -17253.0 / 339200, 22.0 / 525, -1.0 / 40};
+
+struct DormandPrince {
+    static constexpr double ORDER = 5;
+    Tolerance allowed;
+    u64 most;
+    u64 made, rejected, before;
+    double step;
+    bool fresh;  // whether d[0] is not known
+    Real d[STAGES][N_VARIABLES + 1];
+    u64 *control = nullptr;
+
+    DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
+    DEVICE_MEMBER void restart() { step = 0, fresh = true; }
+    DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
+        fresh = false;
+        return first_step(x, c, t, span, allowed, ORDER, d[0], d[1], d[2]);
+    }
+    DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
+};
+
+DEVICE_MEMBER double DormandPrince::attempt(Real *x, const Real *c, double t, double h,
+                                            double end) {
+    Real y[N_VARIABLES + 1];
+    NO_UNROLL for (int stage = fresh ? 0 : 1; stage < STAGES; ++stage) {
+        const int first = stage * (stage - 1) / 2;
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            Real sum = 0;
+            for (int s = 0; s < stage; ++s) sum = fused((Real)STAGE_STATE[first + s], d[s][i], sum);
+            y[i] = fused((Real)h, sum, x[i]);
+        }
+        ode_rates(y, c, (Real)(stage < 5 ? FMA(STAGE_TIME[stage], h, t) : end), d[stage]);
+    }
+    ErrorNorm norm = {allowed, 0};
+    for (int i = 0; i < N_VARIABLES; ++i) {
+        Real sum = 0;
+        for (int s = 0; s < STAGES; ++s) sum = fused((Real)STAGE_ERROR[s], d[s][i], sum);
+        norm.add((Real)h * sum, x[i], y[i]);
+    }
+    const double error = norm.value();
+    fresh = false;
+    if (error <= 1.0)
+        for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], d[0][i] = d[STAGES - 1][i];
+    return error;
+}
+
+KERNEL(ode_dopri5, ODE_ARGUMENTS, double relative, double absolute, u64 most) {
+    const OdeJob job = ODE_JOB;
+    DormandPrince method = {{relative, absolute}, most, 0, 0, 0, 0, true, {}};
+    take_turns(job, method);
+}

@@ -1,0 +1,37 @@
+// The same method as ode/rk4.cc with everything that a trajectory keeps in global memory: the plain
+// way, against which layouts are measured. Neighbouring threads have neighbouring numbers.
+#include "ode/rk4.h"
+
+constexpr int GLOBAL_NUMBERS = 3 * N_VARIABLES + N_CONSTANTS;
+
+struct GlobalNumbers {
+    Real *at;
+    DEVICE_MEMBER Real &operator[](int i) const { return at[i * THREAD_STRIDE]; }
+};
+
+struct GlobalSteps {
+    GlobalNumbers next, sum;
+    i64 substeps;
+    u64 steps;
+
+    DEVICE_MEMBER void start() const {}
+    DEVICE_MEMBER void restart() const {}
+};
+
+DEVICE u8 advance(GlobalSteps &method, GlobalNumbers &x, const GlobalNumbers &c, double from,
+                  double to) {
+    fixed_steps(x, method.next, method.sum, c, from, to, method.substeps);
+    method.steps += (u64)method.substeps;
+    return ODE_DONE;
+}
+
+KERNEL(ode_global, ODE_ARGUMENTS, i64 substeps, Real *memory) {
+    const OdeJob job = ODE_JOB;
+    Real *own = memory + THREAD_OFFSET(GLOBAL_NUMBERS);
+    const i64 variables = (i64)N_VARIABLES * THREAD_STRIDE;
+    GlobalNumbers x = {own}, c = {own + 3 * variables};
+    GlobalSteps method = {{own + variables}, {own + 2 * variables}, substeps, 0};
+    for (i64 row = GLOBAL_ID; row < job.rows; row += GLOBAL_SIZE)
+        run_trajectory(job, row, method, x, c);
+    if (job.steps) atomic_add(job.steps, method.steps);
+}

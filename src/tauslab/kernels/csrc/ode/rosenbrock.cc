@@ -1,0 +1,200 @@
+// RODAS (Hairer & Wanner 1996, IV.7): a stiffly accurate Rosenbrock method of order 4 with an
+// embedded one of order 3, for stiff equations. Every stage solves (1 / (gamma h) - J) u = r with
+// one sparse elimination of the step; pivots are not exchanged, and a step that meets a pivot of
+// zero is made again with a smaller h.
+#include "ode/control.h"
+
+constexpr double GAMMA = 0.25;
+constexpr int STAGES = 6;
+
+// Rows in the order of their pivots; cells of a row side by side: below the diagonal, the diagonal,
+// beyond it. `starts` cuts cells into rows, `lower` counts those below the diagonal, `columns` are
+// pivots, `source` entries of the Jacobian (-1: none), `order` the variable of a pivot.
+struct Tables {
+    const i32 *source, *columns, *starts, *lower, *order;
+};
+
+// Memory of a trajectory in flight, interleaved with others as the device likes it.
+struct Cells {
+    Real *at;
+    DEVICE_MEMBER Real &operator[](i64 i) const { return at[i * THREAD_STRIDE]; }
+    DEVICE_MEMBER void put(int i, Real value) const { at[(i64)i * THREAD_STRIDE] = value; }
+};
+
+// The factors of the matrix shift - J, row by row: below the diagonal the multipliers, on it the
+// reciprocals of pivots. A derivative that is not finite counts as none: the error of a step tells
+// what that costs. `row` is room for N_VARIABLES numbers.
+DEVICE_SHARED void factorise(const Tables &tables, const Cells &matrix, const Cells &entries,
+                             Real shift, Real *row) {
+    for (int i = 0; i < N_VARIABLES; ++i) {
+        const int begin = tables.starts[i], end = tables.starts[i + 1];
+        const int diagonal = begin + tables.lower[i];
+        for (int k = begin; k < end; ++k) {
+            const Real entry = tables.source[k] < 0 ? (Real)0 : entries[tables.source[k]];
+            row[tables.columns[k]] = entry * (Real)0 == (Real)0 ? -entry : (Real)0;
+        }
+        row[i] += shift;
+        for (int k = begin; k < diagonal; ++k) {
+            const int pivot = tables.columns[k];
+            const int above = tables.starts[pivot] + tables.lower[pivot];
+            const Real factor = row[pivot] * matrix[above];
+            matrix[k] = factor;
+            for (int j = above + 1; j < tables.starts[pivot + 1]; ++j)
+                row[tables.columns[j]] = fused(-factor, matrix[j], row[tables.columns[j]]);
+        }
+        matrix[diagonal] = (Real)1 / row[i];
+        for (int k = diagonal + 1; k < end; ++k) matrix[k] = row[tables.columns[k]];
+    }
+}
+
+DEVICE_SHARED void solve(const Tables &tables, const Cells &matrix, Real *u, Real *row) {
+    for (int i = 0; i < N_VARIABLES; ++i) {
+        const int begin = tables.starts[i];
+        Real sum = u[tables.order[i]];
+        for (int k = begin; k < begin + tables.lower[i]; ++k)
+            sum = fused(-matrix[k], row[tables.columns[k]], sum);
+        row[i] = sum;
+    }
+    for (int i = N_VARIABLES - 1; i >= 0; --i) {
+        const int diagonal = tables.starts[i] + tables.lower[i];
+        Real sum = row[i];
+        for (int k = diagonal + 1; k < tables.starts[i + 1]; ++k)
+            sum = fused(-matrix[k], row[tables.columns[k]], sum);
+        row[i] = sum * matrix[diagonal];
+        u[tables.order[i]] = row[i];
+    }
+}
+
+// Coefficients of stage s at earlier ones stand from s (s - 1) / 2 on.
+TABLE double STAGE_STATE[15] = {1.544,
+                                0.9466785280815826,
+                                0.2557011698983284,
+                                3.314825187068521,
+                                2.896124015972201,
+                                0.9986419139977817,
+                                1.221224509226641,
+                                6.019134481288629,
+                                12.53708332932087,
+                                -0.6878860361058950,
+                                1.221224509226641,
+                                6.019134481288629,
+                                12.53708332932087,
+                                -0.6878860361058950,
+                                1.0};
+TABLE double STAGE_RATE[15] = {-5.6688,
+                               -2.430093356833875,
+                               -0.2063599157091915,
+                               -0.1073529058151375,
+                               -9.594562251023355,
+                               -20.47028614809616,
+                               7.496443313967647,
+                               -10.24680431464352,
+                               -33.99990352819905,
+                               11.70890893206160,
+                               8.083246795921522,
+                               -7.981132988064893,
+                               -31.52159432874371,
+                               16.31930543123136,
+                               -6.058818238834054};
+TABLE double STAGE_TIME[STAGES] = {0, 0.386, 0.21, 0.63, 1, 1};
+TABLE double STAGE_SLOPE[STAGES] = {0.25, -0.1043, 0.1035, -0.0362, 0, 0};
+
+DEVICE Real stage_time(int stage, double t, double h, double end) {
+    return (Real)(stage < 4 ? FMA(STAGE_TIME[stage], h, t) : end);
+}
+
+struct Rosenbrock {
+    static constexpr double ORDER = 4;
+    Tolerance allowed;
+    u64 most;
+    Tables tables;
+    Cells matrix, entries;
+    u64 made, rejected, before;
+    double step;
+    bool fresh;  // whether derivatives are not known
+    bool moved;  // whether rates are not known
+    Real slopes[N_VARIABLES + 1];
+    Real rates[N_VARIABLES + 1];
+    Real row[N_VARIABLES + 1];
+    Real u[STAGES][N_VARIABLES + 1];
+    u64 *control = nullptr;
+
+    DEVICE_MEMBER void start() { restart(), before = made + rejected; }
+    DEVICE_MEMBER void restart() { step = 0, fresh = moved = true; }
+    DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
+        moved = false;
+        return first_step(x, c, t, span, allowed, ORDER, rates, u[0], u[1]);
+    }
+    DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
+};
+
+DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, double h, double end) {
+    if (fresh) {
+        ode_jacobian(x, c, (Real)t, entries);
+        for (int i = 0; i < N_VARIABLES; ++i) slopes[i] = 0;
+        if (TIME_ENTERS) ode_time_slopes(x, c, (Real)t, slopes);
+        for (int i = 0; i < N_VARIABLES; ++i)
+            if (!(slopes[i] * (Real)0 == (Real)0)) slopes[i] = 0;
+        fresh = false;
+    }
+    factorise(tables, matrix, entries, (Real)(1.0 / (GAMMA * h)), row);
+    Real y[N_VARIABLES + 1], d[N_VARIABLES + 1];
+    double error = 0;
+    // After the last stage comes what the step arrives at. Its rates are those of the next step, and
+    // a state that has none is none to go on from.
+    NO_UNROLL for (int stage = 0; stage <= STAGES; ++stage) {
+        const int first = stage * (stage - 1) / 2;
+        if (stage == STAGES) {
+            ErrorNorm norm = {allowed, 0};
+            for (int i = 0; i < N_VARIABLES; ++i) {
+                y[i] += u[STAGES - 1][i];
+                norm.add(u[STAGES - 1][i], x[i], y[i]);
+            }
+            error = norm.value();
+            if (!(error <= 1.0)) return error;
+        } else {
+            for (int i = 0; i < N_VARIABLES; ++i) {
+                y[i] = x[i];
+                for (int s = 0; s < stage; ++s)
+                    y[i] = fused((Real)STAGE_STATE[first + s], u[s][i], y[i]);
+            }
+        }
+        Real *const f = stage == 0 ? rates : d;
+        if (stage > 0 || moved) ode_rates(y, c, stage_time(stage, t, h, end), f);
+        if (stage == STAGES) break;
+        moved = false;
+        const Real slope = (Real)(STAGE_SLOPE[stage] * h);
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            Real sum = 0;
+            for (int s = 0; s < stage; ++s) sum = fused((Real)STAGE_RATE[first + s], u[s][i], sum);
+            u[stage][i] = fused(slope, slopes[i], fused((Real)(1.0 / h), sum, f[i]));
+        }
+        solve(tables, matrix, u[stage], row);
+    }
+    if (!all_finite(d)) return tl_nan();
+    for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], rates[i] = d[i];
+    fresh = true;
+    return error;
+}
+
+KERNEL(ode_rosenbrock, ODE_ARGUMENTS, double relative, double absolute, u64 most, const i32 *source,
+       const i32 *columns, const i32 *starts, const i32 *lower, const i32 *order, Real *scratch) {
+    const OdeJob job = ODE_JOB;
+    Real *const own = scratch + THREAD_OFFSET(N_CELLS + N_ENTRIES);
+    Rosenbrock method = {{relative, absolute},
+                         most,
+                         {source, columns, starts, lower, order},
+                         {own},
+                         {own + (i64)N_CELLS * THREAD_STRIDE},
+                         0,
+                         0,
+                         0,
+                         0,
+                         true,
+                         true,
+                         {},
+                         {},
+                         {},
+                         {}};
+    take_turns(job, method);
+}

@@ -1,0 +1,177 @@
+// Poisson numbers, for tau-leaping: the same from every compiler and on every device. What is exact
+// and to which digit, the sources and the speed are in docs/poisson.md.
+//
+// `bits(attempt)` gives the 128 random bits of attempt 0, 1, ...: a function of the attempt alone
+// and of what the caller captured, so that a draw has an address and not a history.
+#pragma once
+
+#include "math/math.h"
+#include "device/prelude.h"
+#include "random/streams.h"
+
+// Means are 0 to this, so that every result is a whole double and fits any 64-bit sum.
+constexpr double POISSON_LARGEST_MEAN = 0x1p50;
+// Of a mean that is negative, too large or NaN.
+constexpr i64 POISSON_UNDEFINED = -1;
+// From here on rejection; below, inversion. A CPU would change at 12, a warp, which waits for its
+// slowest thread, later.
+constexpr double POISSON_REJECTION_MEAN = 24.0;
+// One attempt fails with probability 0.23 at most: all 64 do with 2^-135.
+constexpr u32 POISSON_ATTEMPTS = 64;
+
+// The draws of one reaction in one leap, in a block of counters of their own. Stream and draw
+// together have 64 bits:
+//     c0           attempt, bits 0..5 | reaction << 6          attempt: 6 bits, reaction: 26 bits
+//     c1           leap, bits 0..15 | stream << 16             leap: 30 bits
+// with stream LEAP_STREAMS + (leap >> 16), so that 2^14 streams are taken.
+constexpr u32 LEAP_STREAMS = 0x4000;
+constexpr u32 LARGEST_LEAP = (1u << 30) - 1;
+constexpr u32 LARGEST_LEAP_REACTION = (1u << 26) - 1;
+
+// What all reactions of leap number `leap` share.
+DEVICE PhiloxSeries leap_series(const PhiloxKeys &keys, u64 trajectory, u32 point, u32 leap) {
+    return draw_series(keys, LEAP_STREAMS + (leap >> 16), trajectory, point, (u64)leap << 32);
+}
+
+struct LeapBits {
+    const PhiloxSeries &series;
+    const PhiloxKeys &keys;
+    u32 reaction;
+
+    DEVICE_MEMBER Philox4 operator()(u32 attempt) const {
+        return philox_draw(series, keys, reaction * POISSON_ATTEMPTS + attempt);
+    }
+};
+
+// 1/1188, -1/1680, 1/1260, -1/360, 1/12
+TABLE double STIRLING_SERIES[5] = {
+    0x1.b951e2b18ff23p-11, -0x1.3813813813814p-11, 0x1.a01a01a01a01ap-11,
+    -0x1.6c16c16c16c17p-9, 0x1.5555555555555p-4,
+};
+
+// log(k!) - (k log(k) - k + log(2 pi k) / 2), the error of Stirling's formula; 0 for k = 0, for
+// which `probability_weight` leaves nothing to correct.
+DEVICE double stirling_error(double k) {
+    static const double table[16] = {
+        0.0,
+        0x1.4c071bcda0a5bp-4,
+        0x1.52a9b923ea649p-5,
+        0x1.c579a268d80b3p-6,
+        0x1.54a2662fd78a9p-6,
+        0x1.10b4e513fcbedp-6,
+        0x1.c6b167bebdf36p-7,
+        0x1.85d4d612e4a86p-7,
+        0x1.552805e7b3076p-7,
+        0x1.2f4871b12ab64p-7,
+        0x1.10f9d4c0743a7p-7,
+        0x1.f0593088014f8p-8,
+        0x1.c7018733aa9c6p-8,
+        0x1.a40514700f36cp-8,
+        0x1.86076c002d4a7p-8,
+        0x1.6c08f6f194a10p-8,
+    };
+    if (k < 16.0) return table[(i32)k];
+    const double inverse = quotient(1.0, k);
+    const double square = inverse * inverse;
+    double series = FMA(square, STIRLING_SERIES[0], STIRLING_SERIES[1]);
+    series = FMA(square, series, STIRLING_SERIES[2]);
+    series = FMA(square, series, STIRLING_SERIES[3]);
+    series = FMA(square, series, STIRLING_SERIES[4]);
+    return inverse * series;
+}
+
+// (atanh(v) - v) / v^3 in v^2, for |v| <= 1/4.
+TABLE double DEVIANCE_SERIES[8] = {
+    0x1.2ee9067223649p-4, 0x1.0a7d576db63a5p-4, 0x1.3b6ea68ef74a0p-4, 0x1.745a64c7673abp-4,
+    0x1.c71c7cd802968p-4, 0x1.2492491974ed8p-3, 0x1.99999999a2166p-3, 0x1.555555555554dp-2,
+};
+
+// k log(k / mean) + mean - k: what log(mean^k exp(-mean)) misses from its largest value, without
+// the difference of two large numbers. With v = (k - mean) / (k + mean) it is
+// (k - mean) v + 2 k (atanh(v) - v).
+DEVICE double poisson_deviance(double k, double mean) {
+    const double difference = k - mean;
+    const double v = quotient(difference, k + mean);
+    const double square = v * v;
+    if (square > 0x1p-4) {
+        const double ratio = quotient(k, mean);
+        return k > 0.0 ? FMA(k, -tl_exponential(ratio), -difference) : mean;
+    }
+    double series = FMA(square, DEVIANCE_SERIES[0], DEVIANCE_SERIES[1]);
+    series = FMA(square, series, DEVIANCE_SERIES[2]);
+    series = FMA(square, series, DEVIANCE_SERIES[3]);
+    series = FMA(square, series, DEVIANCE_SERIES[4]);
+    series = FMA(square, series, DEVIANCE_SERIES[5]);
+    series = FMA(square, series, DEVIANCE_SERIES[6]);
+    series = FMA(square, series, DEVIANCE_SERIES[7]);
+    return FMA(difference, v, 2.0 * k * v * (square * series));
+}
+
+// 1 / the square of the probability of k is this times exp(2 deviance + 2 stirling_error).
+DEVICE double probability_weight(double k) {
+    return k > 0.0 ? 0x1.921fb54442d18p+2 * k : 1.0;
+}
+
+// For means below 24: the first k whose cumulative probability reaches u. `t` is what is left of u
+// in units of the probability of k, `ratio` is k / mean: a step is three double operations.
+DEVICE i64 poisson_inversion(double mean, const Philox4 &bits) {
+    const double inverse = quotient(1.0, mean);
+    // Above this, less than 2^-53 is left, and t is made of rounding errors.
+    const i32 limit = (i32)tl_min(FMA(8.0, mean, 10.0), FMA(3.0, mean, 17.0));
+    double t = unit_half_open(bits.x0, bits.x1) * tl_exp(mean);
+    double ratio = 0.0;
+    i32 k = 0;
+    while (t > 1.0 && k < limit) {
+        ratio += inverse;
+        t = FMA(t, ratio, -ratio);
+        ++k;
+    }
+    return k;
+}
+
+// An attempt at a number with a mean of 24 or more: transformed rejection with a squeeze (Hörmann 1993,
+// PTRS). Where 1.2 and 3.75 stand, 1.1328 and 3.6224 are usual: with these the hat is up to 0.6 % below
+// the law in places and the squeeze up to 0.3 % above it.
+DEVICE bool poisson_rejection(double mean, const Philox4 &words, i64 &number) {
+    const double b = FMA(2.53, SQRT(mean), 0.931);
+    const double a = FMA(0.02483, b, -0.059);
+    const double b_hat = b - 3.4;
+    const double u = unit_one_to_two(words.x0, words.x1) - 1.5;
+    const double v = unit_open_low(words.x2, words.x3);
+    const double edge = 0.5 - tl_abs(u);
+    // Closer to the edge k is 29 standard deviations away: no 52-bit v is small enough for it.
+    if (edge < 0x1p-9) return false;
+    const double inverse = quotient(1.0, edge);
+    i32 low_bits;
+    const double k = nearest(FMA(FMA(2.0 * a, inverse, b), u, mean - 0.07), low_bits);
+    number = (i64)k;
+    if (edge >= 0.07 && (0.9277 - v) * (b - 2.0) >= 3.75) return true;
+    if (k < 0.0) return false;
+    const double hat = FMA(a * inverse, inverse, b) * b_hat;
+    const double height = quotient(v * FMA(1.1239, b_hat, 1.2), hat);
+    const double weight = probability_weight(k) * height * height;
+    return tl_exponential(weight) >= 2.0 * (poisson_deviance(k, mean) + stirling_error(k));
+}
+
+// Attempt number `attempt` at a Poisson number with this mean, 0 .. 2^50; false if it takes another.
+// For loops in which no lane waits for the attempts of others.
+template <class Bits>
+DEVICE bool poisson_attempt(double mean, const Bits &bits, u32 attempt, i64 &number) {
+    if (mean < POISSON_REJECTION_MEAN) {
+        number = poisson_inversion(mean, bits(0));
+        return true;
+    }
+    if (poisson_rejection(mean, bits(attempt), number)) return true;
+    number = (i64)mean;
+    return attempt == POISSON_ATTEMPTS - 1;
+}
+
+// A Poisson number with this mean, 0 .. 2^50; POISSON_UNDEFINED for any other mean.
+template <class Bits>
+DEVICE i64 poisson(double mean, const Bits &bits) {
+    if (!(mean >= 0.0 && mean <= POISSON_LARGEST_MEAN)) return POISSON_UNDEFINED;
+    i64 number = 0;
+    u32 attempt = 0;
+    while (!poisson_attempt(mean, bits, attempt, number)) ++attempt;
+    return number;
+}

@@ -1,0 +1,115 @@
+// What an event changes and makes old, by the plan of its reaction (`kernels/exact/event_tables.py`).
+#pragma once
+
+#include "model.h"
+
+#if IS_DENSE
+#include "tables/dense.h"
+#else
+#include "tables/forest.h"
+
+// Where the sections of a reaction's plan begin: changes of counts, of whole numbers, stages.
+struct Plan {
+    i32 at[PLAN_WORDS];
+
+    DEVICE_MEMBER Plan(const Tables &tables, i32 reaction) {
+        UNROLL for (i32 i = 0; i < PLAN_WORDS; i += 4) {
+            const IntQuad words = tables.quad(AT_PLAN, reaction * (i32)(PLAN_WORDS / 4) + i / 4);
+            at[i] = words.a, at[i + 1] = words.b, at[i + 2] = words.c, at[i + 3] = words.d;
+        }
+    }
+};
+
+// Does `work(begin, end)` for the items of a stage of the plan, if there are any.
+template <class Work>
+DEVICE void plan_stage(const Tables &tables, const Plan &plan, i32 stage, Work work) {
+    if (!PLAN_OF_SPECIES) {
+        if (plan.at[2 + stage] < plan.at[3 + stage]) work(plan.at[2 + stage], plan.at[3 + stage]);
+        return;
+    }
+    for (i32 i = plan.at[0]; i < plan.at[1]; ++i) {
+        const i64 row = (i64)tables.pair(AT_ENTRY, i).a * PLAN_STAGES + stage;
+        const i32 begin = tables.at(AT_PART_ROW, row), end = tables.at(AT_PART_ROW, row + 1);
+        if (begin < end) work(begin, end);
+    }
+}
+
+// To a count or a whole number, without a branch where both have one type; false if a count passed
+// 2147483647.
+DEVICE bool add(IntPair entry, bool is_count, const State &s) {
+#if WIDE_WHOLE
+    if (!is_count) {
+        s.n[entry.a] += entry.b;
+        return true;
+    }
+    i32 &number = s.x[entry.a];
+#else
+    i32 &number = is_count ? s.x[entry.a] : s.n[entry.a];
+#endif
+    number = plus(number, entry.b);
+    return !is_count || number >= 0;
+}
+
+// Changes counts and whole numbers; false if a count passed 2147483647. A team loads the first
+// entries of the plan at once, those of stages too, which are then near when they are needed.
+DEVICE bool change(const Tables &tables, const Plan &plan, const State &s) {
+    const i32 last = plan.at[2 + PLAN_STAGES], near = plan.at[0] + TEAM_NEAR;
+    const i32 loaded = last < near ? last : near;
+    bool negative = false;
+    team_each(plan.at[0], loaded > plan.at[2] ? loaded : plan.at[2], [&](i64 i) {
+        const IntPair entry = tables.pair(AT_ENTRY, i);
+        if (i < plan.at[2]) negative = !add(entry, i < plan.at[1], s) || negative;
+    });
+    if (team_any(negative)) return false;
+    for (i32 i = plan.at[0]; TOUCH_OF_SPECIES && i < plan.at[1]; ++i) {
+        const IntPair entry = tables.pair(AT_ENTRY, i);
+        team_add<Whole>(
+            tables.at(AT_TOUCH_ROW, entry.a), tables.at(AT_TOUCH_ROW, entry.a + 1),
+            [&](i64 k) { return tables.pair(AT_TOUCH, k); }, entry.b, s.n);
+        team_sync();  // the next species may touch the same numbers
+    }
+    team_sync();
+    return true;
+}
+
+// Sums of stages `first .. last - 1` that the event made old.
+template <i32 FIRST, i32 LAST>
+DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s, Kept &kept) {
+    UNROLL for (i32 stage = FIRST; stage < LAST; ++stage) {
+        plan_stage(tables, plan, 3 + stage, [&](i32 begin, i32 end) {
+            team_groups(begin, end,
+                        [&](i64 i) { kept.update(stage, tables.pair(AT_ENTRY, i), s); });
+        });
+        team_sync();
+    }
+}
+
+// Counts are always those of the trajectory.
+DEVICE void settle(const Tables &, const State &) {}
+
+// Changes counts and what depends on them; false if a count passed 2147483647.
+DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept) {
+    const Plan plan(tables, reaction);
+    if (!change(tables, plan, s)) return false;
+    if (N_LEAVES > 0)
+        plan_stage(tables, plan, 0, [&](i32 begin, i32 end) {
+            team_each(begin, end,
+                      [&](i64 i) { update_leaf(tables, tables.pair(AT_ENTRY, i), s); });
+        });
+    if (N_OWNERS > 0)
+        plan_stage(tables, plan, 1, [&](i32 begin, i32 end) {
+            update_chunks(tables, AT_ENTRY, begin, end, s);
+        });
+    team_sync();
+    update_nodes<0, LOWER_STAGES>(tables, plan, s, kept);
+    if (HAS_UPPER) {
+        plan_stage(tables, plan, 2, [&](i32 begin, i32 end) {
+            team_each(begin, end,
+                      [&](i64 i) { update_owner(tables, tables.pair(AT_ENTRY, i), s); });
+        });
+        team_sync();
+    }
+    update_nodes<LOWER_STAGES, NODE_STAGES>(tables, plan, s, kept);
+    return true;
+}
+#endif

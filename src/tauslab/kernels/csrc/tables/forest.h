@@ -1,0 +1,280 @@
+// The propensities of a large network as a forest of sum trees, and the search for a reaction.
+//
+// *Owners* (selector `pdm`). A mass-action propensity of one or two molecules is a count
+// x times a partial propensity (Ramaswamy, Gonzalez-Segredo & Sbalzarini, J. Chem. Phys. 130,
+// 244104, 2009). The species of x owns the reaction. An owner's reactions with one rate constant c
+// make a *term*, c times a whole number n: the sum of their partners' counts, or how many they are.
+// So an event changes whole numbers by adding whole numbers, which nothing can make drift, and then
+// rebuilds the sums of the terms, times x, that hold them. Terms stand in chunks of up to 32.
+// *Stored* leaves: every other propensity (all of them with the selectors `tree` and `cr`) is a leaf
+// of a sum tree of its own, or with `cr` stands in groups without sums (tables/composition.h). It is
+// computed again when a species it reads changes.
+//
+// The *top* tree has a leaf for each owner, and one for the stored tree. What an event makes old is
+// a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, owners,
+// sums of the lower trees, sums of the top tree. Every sum is the canonical one. The *root*, the sum
+// of all, is not kept: whoever needs it adds the 32 numbers below and may then choose among them.
+//
+// IS_DENSE: start, events and the choice are those of tables/dense.h.
+#pragma once
+
+#include "tables/propensities.h"
+#include "random/streams.h"
+#include "team/team.h"
+
+// What the number of a term is, in its record's third word: a count of its own species less one, a
+// number of reactions; else a sum of partners' counts, in which longer lists have their first run of
+// 32.
+enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
+
+// Rate constant of a term; of a term whose number is not stored, times that number, from the table
+// AT_TERM_LITERAL, and alone from AT_TERM_RATE.
+DEVICE double term_constant(const Tables &tables, i64 where, i64 term, const State &s) {
+    const double literal = tables.real[where + (u32)term];
+    return N_CONSTANTS == 0 ? literal : constant_of(tables.at(AT_TERM_SOURCE, term), literal, s.c);
+}
+
+// How wide a chunk is, and which of the whole numbers are of its first terms. The rest have numbers of
+// reactions, which never change.
+struct Shape {
+    u32 word;
+    DEVICE_MEMBER int exponent() const { return (int)(word % 8); }
+    DEVICE_MEMBER int stored() const { return (int)(word / 8 % 64); }
+    DEVICE_MEMBER u32 first() const { return word / 512; }
+};
+
+// Terms of a chunk, as lanes.
+struct ChunkTerms {
+    const Tables &tables;
+    const State &s;
+    i64 first;
+    Shape shape;
+
+    DEVICE_MEMBER double operator()(int lane) const {
+        const double constant = term_constant(tables, AT_TERM_LITERAL, first + lane, s);
+        return lane < shape.stored() ? constant * (double)s.n[shape.first() + (u32)lane] : constant;
+    }
+#ifdef HAS_OCTETS
+    DEVICE_MEMBER Octet octet(int lane) const {
+        if (N_CONSTANTS == 0) {
+            const Octet constant = load_octet(&tables.real[AT_TERM_LITERAL + first + lane]);
+            if (lane >= shape.stored()) return constant;
+            const Octet whole = load_octet(&s.n[shape.first() + (u32)lane]);
+            return constant * first_of(whole, shape.stored() - lane, 1.0);
+        }
+        double values[8];
+        for (int i = 0; i < 8; ++i) values[i] = (*this)(lane + i);
+        return load_octet(values);
+    }
+#endif
+};
+
+// Terms and place of a chunk, and the count of its owner where it is the owner's only one, else -1.
+struct Chunk {
+    const Tables &tables;
+    const State &s;
+    IntPair record;
+    i32 count;
+    Shape shape;
+
+    DEVICE_MEMBER Chunk(const Tables &all, i64 where, i32 pair, const State &state)
+        : tables(all), s(state), record(all.pair(where, pair)) {
+        const IntPair more = all.pair(where, pair + 1);
+        count = more.a < 0 ? -1 : s.x[more.a];
+        shape = {(u32)more.b};
+    }
+
+    DEVICE_MEMBER int exponent() const { return shape.exponent(); }
+    DEVICE_MEMBER ChunkTerms lanes() const { return {tables, s, record.a, shape}; }
+    DEVICE_MEMBER void store(double sum) const {
+        s.v[record.b] = count < 0 ? sum : count > 0 ? (double)count * sum : 0.0;
+    }
+};
+
+// ------------------------------------------------------------- stages of a plan, for item `i` each
+
+DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
+    s.v[leaf.b] = propensity(tables, leaf.a, s.x, s.c);
+}
+
+// Chunks whose records, of two pairs, are the pairs `begin .. end - 1` of the table `where`.
+DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, const State &s) {
+    team_sums(
+        0, (u32)(end - begin) / 2,
+        [&](i64 i) { return Chunk(tables, where, begin + 2 * (i32)i, s); },
+        [](const Chunk &chunk, double sum) { chunk.store(sum); });
+}
+
+// A sum of 32 neighbours.
+DEVICE void update_node(IntPair node, const State &s) {
+    const double sum = lanes_sum(Neighbours{s.v, node.a});
+    if (first_lane()) s.v[node.b] = sum;
+}
+
+DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
+    const i32 count = s.x[tables.quad(AT_OWNER, owner.a).a];
+    s.v[V_TOP + owner.a] = count > 0 ? (double)count * s.v[owner.b] : 0.0;
+}
+
+// Sums of 32 neighbours. With KEEPS_SUMS a warp has the partial sums of the last node of every stage
+// in registers, of which the next choice needs the same: most events change what the last one did.
+struct Kept {
+#if KEEPS_SUMS
+    LaneSums<Neighbours> sums[NODE_STAGES];
+    i32 of[NODE_STAGES];  // place of the first of the 32, or -1
+
+    DEVICE_MEMBER void forget() {
+        UNROLL for (i32 stage = 0; stage < NODE_STAGES; ++stage) of[stage] = -1;
+    }
+
+    DEVICE_MEMBER void update(i32 stage, IntPair node, const State &s) {
+        sums[stage] = LaneSums<Neighbours>(Neighbours{s.v, node.a});
+        of[stage] = node.a;
+        if (first_lane()) s.v[node.b] = sums[stage].total();
+    }
+
+    DEVICE_MEMBER int choose(i32 stage, i32 begin, double &target, const State &s) const {
+        if (of[stage] == begin) return sums[stage].choose(target);
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#else
+    DEVICE_MEMBER void forget() {}
+
+    DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
+
+    DEVICE_MEMBER int choose(i32, i32 begin, double &target, const State &s) const {
+        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    }
+#endif
+};
+
+// ------------------------------------------------------------------------------- all from counts
+
+// Sums of stages `first .. last - 1`.
+DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &s) {
+    for (i32 stage = first; stage < last; ++stage) {
+        team_groups(tables.at(AT_STAGE_NODE, stage), tables.at(AT_STAGE_NODE, stage + 1),
+                    [&](i64 i) { update_node(tables.pair(AT_NODE, i), s); });
+        team_sync();
+    }
+}
+
+// Every sum, from the counts alone.
+DEVICE void build_sums(const Tables &tables, const State &s) {
+    if (N_LEAVES > 0)
+        team_each(0, N_LEAVES, [&](i64 i) {
+            update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
+        });
+    if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, 2 * (i32)N_CHUNKS, s);
+    team_sync();
+    build_nodes(tables, 0, LOWER_STAGES, s);
+    if (HAS_UPPER) {
+        team_each(0, N_OWNERS, [&](i64 i) {
+            const i32 root = tables.quad(AT_OWNER, i).b;
+            if (root >= 0) update_owner(tables, {(i32)i, root}, s);
+        });
+        team_sync();
+    }
+    build_nodes(tables, LOWER_STAGES, NODE_STAGES, s);
+}
+
+#if !IS_DENSE
+// Counts of a new trajectory, whole numbers and sums.
+DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
+    team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[i]; });
+    team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
+    team_sync();
+    if (N_OWNERS > 0)
+        team_each(0, N_WHOLE, [&](i64 i) {
+            const IntQuad whole = tables.quad(AT_NUMBER, i);
+            i64 sum = whole.c == FIXED ? whole.b - whole.a : whole.c == SAME_SPECIES ? -1 : 0;
+            if (whole.c != FIXED)
+                for (i32 k = whole.a; k < whole.b; ++k) sum += s.x[tables.pair(AT_MEMBER, k).b];
+            s.n[i] = (Whole)sum;
+        });
+    team_sync();
+    build_sums(tables, s);
+}
+#endif
+
+// ---------------------------------------------------------------------------------- the choice
+
+// Lanes beyond ROOT_LANES are zero.
+typedef LaneSums<Neighbours, ROOT_LANES> Root;
+
+// Down a tree from a node whose children are on `level` to one on the lowest level, whose sums are
+// made in stage `lowest`.
+template <class Places>
+DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
+                     const State &s, const Kept &kept) {
+    UNROLL for (; level >= 0; --level)
+        node = node * LANES +
+               kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
+    return node;
+}
+
+#if !IS_DENSE
+// Reaction of a term: the partner in whose count `rank` falls, counted through all partners. `number`
+// is the place of the term's whole number, if that is stored.
+DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
+    const IntQuad whole = tables.quad(AT_TERM, term);
+    const double constant = term_constant(tables, AT_TERM_RATE, term, s);
+    i32 begin = whole.a;
+    const i32 end = whole.b;
+    if (end - begin == 1) return whole.d;
+    const Whole n = whole.c == FIXED ? end - begin : s.n[number];
+    const double quotient = target / constant;
+    Whole rank = quotient < (double)n ? (Whole)quotient : n - 1;
+    if (whole.c == FIXED) return tables.pair(AT_MEMBER, begin + rank).a;
+    if (end - begin > LANES) {  // runs of 32 partners first
+        i64 run = whole.c;
+        for (int found = LANES; found == LANES; run += found) {
+            const i32 left = (end - begin + LANES - 1) / LANES;
+            found = lanes_find(
+                left < LANES ? left : LANES, [&](int lane) { return s.n[run + lane]; }, rank);
+            begin += found * LANES;
+        }
+    }
+    const int count = end - begin < LANES ? end - begin : LANES;
+    const int found = lanes_find(
+        count, [&](int lane) { return (Whole)s.x[tables.pair(AT_MEMBER, begin + lane).b]; }, rank);
+    return tables.pair(AT_MEMBER, begin + (found < count ? found : count - 1)).a;
+}
+
+// Reaction of an owner whose count is positive.
+DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const State &s) {
+    const IntQuad owner = tables.quad(AT_OWNER, number);
+    target = target / (double)s.x[owner.a];
+    i32 first = owner.c;
+    Shape shape = {(u32)owner.d};
+    if (HAS_UPPER && owner.b >= V_UPPER) {
+        i32 place = owner.b;
+        while (place >= V_UPPER) {
+            const i32 child = tables.at(AT_UPPER_CHILD, place - V_UPPER);
+            place = child + lanes_choose(LANES, Neighbours{s.v, child}, target);
+        }
+        const IntQuad chunk = tables.quad(AT_CHUNK, place - V_CHUNKS);
+        first = chunk.a;
+        shape = {(u32)chunk.d};
+    }
+    const ChunkTerms terms = {tables, s, first, shape};
+    const int lane = lanes_choose(1 << shape.exponent(), terms, target);
+    return find_partner(tables, first + lane, shape.first() + (u32)lane, target, s);
+}
+
+// The reaction in which `target`, from 0 to the total, falls.
+DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
+                const Kept &kept) {
+    const i32 first = root.choose(target);
+    i32 leaf = first;
+    if (N_OWNERS > 0) {
+        const i32 owner =
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+        if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
+        leaf = 0;
+    }
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+                     kept);
+    return tables.at(AT_LEAF_REACTION, leaf);
+}
+#endif

@@ -1,0 +1,61 @@
+// The state of a trajectory of a large network, and propensities of reactions from tables.
+#pragma once
+
+#include "ensemble/rate_laws.h"
+#include "tables/network_tables.h"
+#include "team/team.h"
+
+// Whole numbers of terms; narrow ones are proved to do by `kernels/exact/bounds.py`.
+#if WIDE_WHOLE
+typedef i64 Whole;
+#else
+typedef i32 Whole;
+#endif
+
+// Whole numbers of a trajectory, of which the first FAST_WHOLE stand in fast memory.
+struct WholeNumbers {
+    Whole *fast;
+    TeamArray<Whole> rest;  // from the first on
+    DEVICE_MEMBER Whole &operator[](i64 i) const {
+        if (FAST_WHOLE == N_WHOLE) return fast[(u32)i];
+        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[(u32)i] : rest[i];
+    }
+};
+
+// A trajectory in flight.
+struct State {
+    TeamArray<i32> x;     // counts
+    WholeNumbers n;       // of terms, and of runs of 32 partners
+    TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
+    const double *c;      // constants of the row
+};
+
+// What the propensity of a reaction is, in its record's last word; else a constant times the counts
+// of so many species, 0 to 2, that its record names.
+enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
+
+// Propensity of reaction j from its law, or its rows of orders and of least counts.
+template <class Counts>
+DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const Counts &x,
+                                const double *c) {
+    if (source == GENERAL_LAW) return general_propensity(j, x, c, tables);
+    for (i32 i = tables.at(AT_NEED_ROW, j); i < tables.at(AT_NEED_ROW, j + 1); ++i)
+        if (x[tables.at(AT_NEED_SPECIES, i)] < tables.at(AT_NEED_COUNT, i)) return 0.0;
+    double product = 1.0;
+    for (i32 i = tables.at(AT_ORDER_ROW, j); i < tables.at(AT_ORDER_ROW, j + 1); ++i) {
+        const double count = (double)x[tables.at(AT_ORDER_SPECIES, i)];
+        for (i32 taken = 0; taken < tables.at(AT_ORDER_COUNT, i); ++taken)
+            product = product * (count - (double)taken);
+    }
+    return constant_of(source, tables.real[AT_LITERAL + j], c) * product;
+}
+
+template <class Counts>
+DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
+    const IntQuad law = tables.quad(AT_LAW, j);
+    if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
+    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], c);
+    if (law.d == 0) return constant;
+    const double first = (double)x[law.b], second = (double)x[law.c];
+    return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
+}

@@ -1,0 +1,252 @@
+// Selector `rssa`: rejection with bounds that seldom change (tables/rejection/bounds.h).
+//
+// A *candidate* is an item drawn in proportion to its bound, and is accepted, an event, with the
+// probability propensity / bound. Times of candidates are a Poisson process whose rate is the total
+// of all bounds (thinning), so between two events a trajectory may reject any number of them.
+//
+// Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
+// `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, for a
+// total of 1, words 2 and 3 item and acceptance.
+//
+// Time: candidates are taken in *batches* of 32. `passed` of a candidate is the canonical scan
+// (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) * (1 / total), `origin` and
+// `before` are those of the batch's beginning, or of the last candidate after which the total
+// changed. Species that a batch changed, and that are near an end of their interval when it is over,
+// get a new one then: so few leave their interval within a batch.
+//
+// One thread takes candidates one by one. The lanes of a team draw as many at once as they are, and
+// know from them alone how far each count can get: most candidates are accepted or rejected whatever
+// those before them did, and no count leaves its interval. Such a run of candidates is done with at
+// once; whoever is not such waits until all before it are done, and is taken alone.
+#pragma once
+
+#include "math/math.h"
+#include "tables/rejection/bounds.h"
+#include "ensemble/sampling.h"
+#include "random/streams.h"
+#include "team/team_votes.h"
+
+// Changes of an item's record; what has more, or of more molecules than 16 bits hold for a batch, is
+// of the kind MANY_CHANGES and is taken alone.
+constexpr int CHANGES = 4;
+constexpr i32 MANY_CHANGES = 5;
+
+// What a candidate needs to know of its item. Species of the propensity stand first among the
+// changes, if only with a change of zero; where there are fewer, the last ones are of no species.
+struct Item {
+    i32 kind, source;
+    i32 species[CHANGES];
+    double rate;
+
+    DEVICE_MEMBER Item(const Tables &tables, i32 item) {
+        const IntQuad first = tables.quad(AT_RECORD, 2 * item);
+        const IntQuad second = tables.quad(AT_RECORD, 2 * item + 1);
+        kind = first.a, source = first.b;
+        species[0] = first.c, species[1] = first.d, species[2] = second.a, species[3] = second.b;
+        low_changes_ = second.c, high_changes_ = second.d;
+        rate = tables.real[AT_RECORD_RATE + (u32)item];
+    }
+
+    // For an `i` that is not known at compile time.
+    DEVICE_MEMBER i32 species_of(int i) const {
+        return i < 2 ? species[i == 0 ? 0 : 1] : species[i == 2 ? 2 : 3];
+    }
+
+    DEVICE_MEMBER i32 change(int i) const {
+        const i32 two = i < 2 ? low_changes_ : high_changes_;
+        return i % 2 == 0 ? (i32)((u32)two << 16) >> 16 : two >> 16;
+    }
+
+    DEVICE_MEMBER bool is_simple() const { return kind <= HOMODIMER; }
+
+    // As `propensity` computes it, of a simple item; without a branch, since none could be foreseen.
+    DEVICE_MEMBER double propensity_of(i32 one, i32 other, const double *constants) const {
+        const i32 first = kind == 0 ? 1 : one;
+        const i32 second = kind == 2 ? other : kind == 3 ? one - 1 : 1;
+        return constant_of(source, rate, constants) * ((double)first * (double)second);
+    }
+
+  private:
+    i32 low_changes_, high_changes_;  // two of 16 bits each
+};
+
+// Times and targets of a batch of candidates.
+class Batch {
+  public:
+    DEVICE_MEMBER void make(const PhiloxKeys &keys, const Place &place, u64 number);
+
+    // From the beginning of the batch to candidate `i` of it, for a total of 1.
+    DEVICE_MEMBER double passed(i32 i) const;
+
+    // Of the thread's own candidate of the row `row` of VOTERS: time, and a number in [0, 1).
+    DEVICE_MEMBER double own_passed(i32 row) const { return of_row(passed_, row); }
+    DEVICE_MEMBER double own_unit(i32 row) const { return of_row(unit_, row); }
+
+    static constexpr int HELD = LANES / VOTERS;
+
+    // Of the thread's candidates that of a row.
+    template <class T>
+    DEVICE_MEMBER static T of_row(const T *held, i32 row) {
+        if (VOTERS == 1) return held[row];
+        T value = held[0];
+        UNROLL for (int i = 1; i < HELD; ++i) value = row == i ? held[i] : value;
+        return value;
+    }
+
+  private:
+    DEVICE_MEMBER void scan();
+
+    double passed_[HELD], unit_[HELD];
+};
+
+DEVICE_MEMBER void Batch::make(const PhiloxKeys &keys, const Place &place, u64 number) {
+    const u32 stream = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
+    const PhiloxSeries series = draw_series(keys, stream, place.trajectory, place.point, number);
+    LANE_LOOP for (int i = 0; i < HELD; ++i) {
+        const Philox4 bits = philox_draw(series, keys, (u32)number + (u32)(i * VOTERS + own_vote()));
+        passed_[i] = unit_open_low(bits.x0, bits.x1);
+        unit_[i] = unit_half_open(bits.x2, bits.x3);
+    }
+    LANE_LOOP for (int i = 0; i < HELD; ++i) passed_[i] = tl_exponential(passed_[i]);
+    scan();
+}
+
+#if TEAM_THREADS == 1
+
+DEVICE_MEMBER double Batch::passed(i32 i) const {
+    return passed_[i];
+}
+
+DEVICE_MEMBER void Batch::scan() {
+    UNROLL for (int distance = 1; distance < LANES; distance *= 2) {
+        double sum[LANES];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) sum[i] = passed_[i] + passed_[i + distance];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) passed_[i + distance] = sum[i];
+    }
+}
+
+#else
+
+DEVICE_MEMBER double Batch::passed(i32 i) const {
+    return LANES_READ(TEAM_LANES, of_row(passed_, i / TEAM_LANES), i % TEAM_LANES);
+}
+
+DEVICE_MEMBER void Batch::scan() {
+    UNROLL for (int distance = 1; distance < TEAM_LANES; distance *= 2) {
+        double before[HELD];
+        UNROLL for (int i = 0; i < HELD; ++i) before[i] =
+            LANES_READ(TEAM_LANES, passed_[i], (own_lane() - distance) & (TEAM_LANES - 1));
+        UNROLL for (int i = HELD - 1; i >= 0; --i) {
+            const bool same_row = own_lane() >= distance;
+            if (same_row || i > 0) passed_[i] += same_row ? before[i] : before[i > 0 ? i - 1 : 0];
+        }
+    }
+    UNROLL for (int rows = 1; rows < HELD; rows *= 2)
+        UNROLL for (int i = HELD - 1; i >= rows; --i) passed_[i] += passed_[i - rows];
+}
+
+#endif
+
+// A trajectory in flight, between two candidates.
+struct Course {
+    Bounds bounds;
+    u64 *firings;           // of a pilot: of each reaction, candidates, bounds made
+    u64 events, limit;      // done, and at most
+    double origin, before;  // see above
+    double total, inverse;  // of all bounds
+    bool overflowed, is_near;
+
+    DEVICE_MEMBER Course(const Bounds &all, u64 most, u64 *counted)
+        : bounds(all), firings(counted), events(0), limit(most),
+          origin(0), before(0), overflowed(false), is_near(false) {
+        bounds.make();
+        take_total();
+    }
+
+    DEVICE_MEMBER void take_total() {
+        total = bounds.total();
+        inverse = total > 0x1p-1000 ? 1.0 / total : 0x1p1000;
+    }
+
+    // No batch goes on where nothing can happen, or no time can be told.
+    DEVICE_MEMBER bool goes_on() const { return total > 0 && total < infinity(); }
+
+    DEVICE_MEMBER double time(double passed) const { return origin + (passed - before) * inverse; }
+
+    DEVICE_MEMBER void count(i32 item) const {
+        if (IS_PILOT) atomic_add(&firings[bounds.tables.at(AT_ITEM, item)], 1);
+    }
+
+    // Whether `item` is accepted with `left` of its bound, in the present state.
+    DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
+        const State &s = bounds.s;
+        if (record.is_simple())
+            return left < record.propensity_of(s.x[record.species[0]], s.x[record.species[1]], s.c);
+        return left < propensity_of_item(bounds.tables, item, s);
+    }
+
+    // Fires an item, `passed` into the batch; whether bounds changed.
+    DEVICE_MEMBER bool fire(const Item &record, i32 item, double passed) {
+        ++events;
+        if (team_leader()) count(item);
+        team_sync();  // all have read what changes
+        const bool is_new = record.kind == MANY_CHANGES ? fire_many(item) : fire_few(record);
+        if (!is_new) return false;
+        origin = time(passed);
+        before = passed;
+        take_total();
+        return true;
+    }
+
+    // A new interval for a species.
+    DEVICE_MEMBER void renew(i32 species) const {
+        renew_interval(bounds, species);
+        if (!IS_PILOT || !team_leader()) return;
+        const i32 begin = bounds.tables.at(AT_READ_ROW, species);
+        atomic_add(&firings[N_REACTIONS + 1],
+                   (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
+    }
+
+  private:
+    DEVICE_MEMBER void add(i32 species, i32 change) const {
+        bounds.s.x[species] = plus(bounds.s.x[species], change);
+    }
+
+    DEVICE_MEMBER bool fire_few(const Item &record) {
+        if (team_leader())
+            UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change(i));
+        team_sync();
+        bool inside = true;
+        UNROLL for (int i = 0; i < CHANGES; ++i)
+            inside &= bounds.range(record.species[i]).has_inside(bounds.s.x[record.species[i]]);
+        if (inside) return false;
+        is_near = true;
+        bool left = false;
+        for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
+        return left;
+    }
+
+    DEVICE_MEMBER bool fire_many(i32 item) {
+        const Tables &tables = bounds.tables;
+        const i32 begin = tables.at(AT_CHANGE_ROW, item), end = tables.at(AT_CHANGE_ROW, item + 1);
+        team_each(begin, end, [&](i64 i) {
+            const IntPair one = tables.pair(AT_CHANGE, i);
+            add(one.a, one.b);
+        });
+        team_sync();
+        is_near = true;  // its species may be near an end, which others that change them then see
+        bool left = false;
+        for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
+        return left;
+    }
+
+    // Whether a species has left its interval; it gets a new one.
+    DEVICE_MEMBER bool check(i32 species) {
+        const i32 count = bounds.s.x[species];
+        if (bounds.range(species).has(count)) return false;
+        overflowed = overflowed || count < 0;
+        team_sync();
+        if (!overflowed) renew(species);
+        return true;
+    }
+};

@@ -1,0 +1,245 @@
+// A trajectory's way through its batches of candidates, for one thread and for the lanes of a team;
+// see tables/rejection/rejection.h.
+#pragma once
+
+#include "tables/rejection/rejection.h"
+#include "tables/team_sampling.h"
+
+// Where samples go, and which comes next.
+struct Samples {
+    const Tables &tables;
+    const Recorder &out;
+    i64 row;
+    const double *times;
+    i64 k;
+    double next;
+
+    DEVICE_MEMBER Samples(const Tables &all, const Recorder &recorder, i64 of_row, const double *at)
+        : tables(all),
+          out(recorder),
+          row(of_row),
+          times(at),
+          k(0),
+          next(recorder.n_times > 0 ? at[0] : infinity()) {}
+
+    DEVICE_MEMBER bool done() const { return k == out.n_times; }
+
+    // All that come before `time`.
+    DEVICE_MEMBER void record(double time, const State &s) {
+        for (; next < time; next = ++k < out.n_times ? times[k] : infinity())
+            record_state(tables, out, row, k, s);
+    }
+};
+
+// Takes candidate `number` of the batch alone. `is_new` says whether bounds changed, `fires` whether
+// it is an event; false if the trajectory ended, or cannot go on.
+DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item, double left,
+                       Samples &samples, u8 &ended, bool &is_new, bool &fires) {
+    const double passed = batch.passed(number), time = course.time(passed);
+    is_new = fires = false;
+    if (samples.next < time) {
+        samples.record(time, course.bounds.s);
+        if (samples.done()) return false;
+    }
+    const Item record(course.bounds.tables, item);
+    if (!course.accepts(record, item, left)) return true;
+    if (course.events >= course.limit) {
+        ended = STEP_LIMIT;
+        return false;
+    }
+    fires = true;
+    is_new = course.fire(record, item, passed);
+    if (course.overflowed) ended = OVERFLOWED;
+    return !course.overflowed && (!is_new || course.goes_on());
+}
+
+DEVICE bool is_inside(const Course &course, i32 species) {
+    return course.bounds.range(species).has_inside(course.bounds.s.x[species]);
+}
+
+// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
+DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
+    course.origin = course.time(batch.passed(LANES - 1));
+    course.before = 0;
+    if (votes(course.is_near) == 0) return;
+    course.is_near = false;
+    bool is_new = false;
+    for (i32 row = 0; row < LANES / VOTERS; ++row) {
+        const i32 item = Batch::of_row(items, row);
+        if (VOTERS == 1 && item < 0) continue;
+        const Item record(course.bounds.tables, item < 0 ? 0 : item);
+    NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
+            const i32 species = record.species_of(i), change = record.change(i);
+            const bool changes = item >= 0 && change != 0;
+            u32 near = votes(changes && !is_inside(course, species));
+            while (near != 0) {
+                const i32 one = of_voter(species, lowest_bit(near));
+                team_sync();
+                course.renew(one);
+                is_new = true;
+                near &= ~votes(species == one);
+            }
+        }
+    }
+    if (is_new) course.take_total();
+}
+
+#if TEAM_THREADS == 1
+
+// Takes all candidates of a batch; false if the trajectory ended, or cannot go on.
+DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+    i32 items[LANES];
+    for (i32 i = 0; i < LANES; ++i) {
+        double left = batch.own_unit(i) * course.total;
+        const i32 item = course.bounds.find(left);
+        bool is_new, fires;
+        if (!take_alone(course, batch, i, item, left, samples, ended, is_new, fires)) return false;
+        items[i] = fires ? item : -1;
+    }
+    end_batch(course, batch, items);
+    return true;
+}
+
+DEVICE void clear_reaches(const State &) {}
+
+#else
+
+// A lane's candidate.
+struct Candidate {
+    Item record;
+    i32 item;
+    double left, time;
+
+    DEVICE_MEMBER Candidate(const Course &course, const Batch &batch, i32 row, double target,
+                            i32 found)
+        : record(course.bounds.tables, found),
+          item(found),
+          left(target),
+          time(course.time(batch.own_passed(row))) {}
+};
+
+// By how many molecules the candidates of a team can change a count: the lower half of the word says
+// how far down, the upper half how far up.
+DEVICE i32 &reach(const State &s, i32 species) {
+    return s.x[N_PLACES + species];
+}
+
+DEVICE void clear_reaches(const State &s) {
+    team_each(0, N_PLACES, [&](i64 i) { reach(s, (i32)i) = 0; });
+}
+
+DEVICE u32 reach_of(i32 change) {
+    return change > 0 ? (u32)change << 16 : (u32)-change;
+}
+
+// Adds a candidate to the reaches of what it changes.
+DEVICE void add_reach(const State &s, const Item &record) {
+    UNROLL for (int i = 0; i < CHANGES; ++i)
+        if (record.change(i) != 0)
+            add_in_block((u32 *)&reach(s, record.species[i]), reach_of(record.change(i)));
+}
+
+// Whether a candidate is accepted or rejected, and leaves all intervals as they are, whatever those
+// before it do. Before the `first` there are none.
+DEVICE bool is_certain(Course &course, const Item &record, double left, bool first,
+                       bool &accepted) {
+    const State &s = course.bounds.s;
+    i32 least[2], most[2];
+    bool stays = true, is_near = false;
+    UNROLL for (int i = 0; i < CHANGES; ++i) {
+        const i32 species = record.species[i], change = record.change(i), count = s.x[species];
+        const Range range = course.bounds.range(species);
+        const u32 all = (u32)reach(s, species), word = first ? reach_of(change) : all;
+        const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
+        const i32 down = range.down(count), up = range.up(count);
+        stays = stays && (change == 0 || ((by <= down) & (to <= up)));
+        const i32 inner = count - range.first;
+        is_near |= change != 0 && ((inner < (i32)(all & 0xffff)) |
+                                   (range.width - inner < (i32)(all >> 16)));
+        if (i > 1) continue;
+        least[i] = first ? count : count - (by < down ? by : down);
+        most[i] = first ? count : count + (to < up ? to : up);
+    }
+    accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
+    course.is_near |= accepted && is_near;
+    return accepted || left >= record.propensity_of(most[0], most[1], s.c);
+}
+
+DEVICE void apply(const State &s, const Item &record) {
+    UNROLL for (int i = 0; i < CHANGES; ++i)
+        if (record.change(i) != 0)
+            add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
+}
+
+// Takes the candidates from `begin` on of a row of VOTERS, with the bounds as they are: to the end,
+// or to the first that changes them, behind which `begin` is then. False if the trajectory ended, or
+// cannot go on.
+DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
+                     const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
+    const State &s = course.bounds.s;
+    for (;;) {
+        const bool waits = own_vote() >= begin;
+        bool accepted = false, certain = false;
+        if (waits && own.record.is_simple() && own.time <= samples.next &&
+            course.events + VOTERS <= course.limit)
+            certain = is_certain(course, own.record, own.left, own_vote() == begin, accepted);
+        const u32 uncertain = votes(waits && !certain);
+        const i32 end = uncertain == 0 ? VOTERS : lowest_bit(uncertain);
+        const bool fires = accepted && own_vote() < end;
+        fired = fired || fires;
+        team_sync();  // all have read what changes
+        if (fires && is_first_vote()) {
+            apply(s, own.record);
+            course.count(own.item);
+        }
+        course.events += bits_set(votes(fires));
+        team_sync();
+        if (end == VOTERS) {
+            begin = end;
+            return true;
+        }
+        const bool alone = end == begin;
+        begin = end;
+        if (!alone) continue;
+        bool is_new, fires_alone;
+        const i32 item = of_voter(own.item, begin);
+        const double left = of_voter(own.left, begin);
+        if (!take_alone(course, batch, row * VOTERS + begin, item, left, samples, ended, is_new,
+                        fires_alone))
+            return false;
+        fired = fired || (fires_alone && own_vote() == begin);
+        ++begin;
+        if (is_new || begin == VOTERS) return true;
+    }
+}
+
+DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+    i32 items[LANES / VOTERS];
+    UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) items[row] = -1;
+    NO_UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) {
+        i32 begin = 0;
+        while (begin < VOTERS) {
+            double target = batch.own_unit(row) * course.total;
+            const i32 item = course.bounds.find(target);
+            const Candidate own(course, batch, row, target, item);
+            const bool waits = own_vote() >= begin && own.record.is_simple();
+            const bool reaches = is_first_vote() && waits;
+            if (reaches) add_reach(course.bounds.s, own.record);
+            team_sync();
+            bool fired = false;
+            const bool on = take_row(course, batch, row, begin, own, samples, ended, fired);
+            team_sync();
+            if (reaches)
+                UNROLL for (int i = 0; i < CHANGES; ++i)
+                    reach(course.bounds.s, own.record.species[i]) = 0;
+            team_sync();
+            if (!on) return false;
+            UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
+                items[i] = fired && row == i ? item : items[i];
+        }
+    }
+    end_batch(course, batch, items);
+    return true;
+}
+
+#endif

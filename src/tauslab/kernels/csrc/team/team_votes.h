@@ -1,0 +1,71 @@
+// Decisions that the threads of a team make together, each about an item of its own. A vote is of
+// VOTERS threads: all that exchange numbers, or the one thread of a team. Every warp of a larger team
+// holds the same vote.
+#pragma once
+
+#include "team/team.h"
+
+#if TEAM_THREADS == 1
+
+constexpr int VOTERS = 1;
+
+DEVICE int own_vote() {
+    return 0;
+}
+
+DEVICE u32 votes(bool vote) {
+    return vote;
+}
+
+template <class T>
+DEVICE T of_voter(const T &value, int) {
+    return value;
+}
+
+// Whether the thread is one of the team's first VOTERS.
+DEVICE bool is_first_vote() {
+    return true;
+}
+
+// Items decided on at a time, and a bit for each of `count` of them; what was written for one may
+// then be read by all voters.
+constexpr i32 BALLOTS = 32;
+
+template <class Test>
+DEVICE u32 ballots(i32 count, Test test) {
+    u32 all = 0;
+    for (i32 i = 0; i < count; ++i) all |= (u32)test(i) << i;
+    return all;
+}
+
+#else
+
+constexpr int VOTERS = TEAM_LANES;
+
+DEVICE int own_vote() {
+    return own_lane();
+}
+
+DEVICE u32 votes(bool vote) {
+    return LANES_BALLOT(TEAM_LANES, vote);
+}
+
+template <class T>
+DEVICE T of_voter(const T &value, int voter) {
+    return LANES_READ(TEAM_LANES, value, voter);
+}
+
+DEVICE bool is_first_vote() {
+    return team_rank() < TEAM_LANES;
+}
+
+constexpr i32 BALLOTS = VOTERS;
+
+template <class Test>
+DEVICE u32 ballots(i32 count, Test test) {
+    const u32 all = votes(own_vote() < count && test(own_vote()));
+    LANES_BARRIER(TEAM_LANES);
+    return all;
+}
+
+#endif

@@ -1,0 +1,105 @@
+"""Integer statistics and histograms of a launch, accumulated on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
+
+_ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
+# Digits that are kept of a sum of real numbers and of one of their squares: see csrc/ensemble/statistics.cc.
+_REAL_SUMS = {"n": (), "infinite": (), "top": (), "low": (), "sum": (4,), "sq": (7,)}
+REAL_WORDS = 15  # of 8 bytes, for a quantity and time
+_ROWS_PER_ITEM = 256  # as in csrc/ensemble/statistics.cc
+
+
+class Statistics:
+    """Kernels that add a launch's samples to accumulators.
+
+    Parameters
+    ----------
+    shape
+        Numbers of sample times, recorded species and observables.
+    histograms
+        For each, the column of its species and its bin edges ``[bins + 1]``.
+    counts
+        Whether sums over counts are wanted (otherwise histograms only).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: tuple[int, int, int],
+        histograms: Mapping[str, tuple[int, Array]],
+        *,
+        counts: bool,
+    ) -> None:
+        self._backend = backend
+        self._times, self._species, self._observables = shape
+        self._counts = counts
+        self._program = backend.compile(KernelSource("ensemble/statistics.cc", _ENTRIES))
+        self._histograms = {
+            name: (column, len(edges) - 1, backend.upload(np.asarray(edges, np.float64)))
+            for name, (column, edges) in histograms.items()
+        }
+
+    def accumulators(self, points: int = 1) -> dict[str, Any]:
+        """New device accumulators, all uint64, named as the writers know them.
+
+        Each has room for `points` points of a sweep, its first axis.
+        """
+        times, species, observables = self._times, self._species, self._observables
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self._counts:
+            shapes |= {"n": (times,)}
+            shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
+            if observables:
+                for name, digits in _REAL_SUMS.items():
+                    shapes[f"obs_{name}"] = (times, observables, *digits)
+        for name, (_, bins, _) in self._histograms.items():
+            shapes[f"histogram/{name}"] = (times, bins + 2)
+        return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
+
+    def add(
+        self,
+        counts: Any,
+        observables: Any,
+        rows: int,
+        into: Mapping[str, Any],
+        stream: Stream,
+        *,
+        per_point: int = 0,
+        offset: int = 0,
+    ) -> None:
+        """Zero `into` and add the first `rows` rows of the sample buffers, in stream order.
+
+        In a sweep every point has `per_point` trajectories, `offset` of which came before the
+        launch at its first point; its points go to the first rows of the accumulators.
+        """
+        for buffer in into.values():
+            self._backend.clear(buffer, stream)
+        if not per_point:
+            per_point, offset = rows, 0
+        cut = (rows, per_point, offset)
+        chunks = -(-min(rows, per_point) // _ROWS_PER_ITEM) * -(-(offset + rows) // per_point)
+        times, species = self._times, self._species
+        if self._counts and species:
+            sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
+            arguments = [counts, *cut, times, species, *sums]
+            self._program.launch("count_statistics", chunks * times * species, arguments, stream)
+        if self._counts and self._observables:
+            columns = times * self._observables
+            items, data = chunks * columns, [observables, *cut, columns]
+            n, infinite, top, low, *sums = (into[f"obs_{name}"] for name in _REAL_SUMS)
+            self._program.launch("real_ranges", items, [*data, top, low], stream)
+            self._program.launch("real_statistics", items, [*data, top, n, infinite, *sums], stream)
+        for name, (column, bins, edges) in self._histograms.items():
+            self._program.launch(
+                "count_histogram",
+                chunks * times,
+                [counts, *cut, times, species, column, edges, bins, into[f"histogram/{name}"]],
+                stream,
+            )

@@ -1,0 +1,195 @@
+"""What an event changes and makes old, the *plan* of a reaction, as tables for csrc/tables/forest.h.
+
+A plan is a list of pairs, cut into sections: species and by how much their counts change, whole
+numbers and by how much they change, then what is computed again, stage by stage. Reactions that
+change the same have one list. A reaction's *row* holds the sections' beginnings and the end, so
+that an event loads its row, then its list at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tauslab.kernels.exact.forest import ForestTables
+from tauslab.kernels.exact.tables import (
+    MOST_ENTRIES,
+    IntArray,
+    Pairs,
+    Rows,
+    TableBook,
+    distinct_pairs,
+    padded,
+)
+from tauslab.kernels.network.lowering import LoweredNetwork
+
+# Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
+# per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:
+# for them it is part of the method.
+MOST_PLANNED = 1 << 23
+# The same of whole numbers: longer lists of them are better shared, since each is read once.
+MOST_TOUCHED = 1 << 20
+
+Columns = tuple[IntArray, IntArray, IntArray]  # (list, first number, second number)
+
+
+def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) -> None:
+    """Write the rows and lists of all reactions."""
+    n_species = len(network.species)
+    changes = [reaction.change for reaction in network.reactions]
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
+    pairs = Pairs.of(numbers)
+    by_list = Rows.of([[i for i, _ in change] for change in numbers])
+    leaves, chunks = _readers(network, forest)
+    touch, times = _touched(forest, n_species, book["N_WHOLE"])
+
+    touches = _touches_of_lists(pairs, touch, times, book["N_WHOLE"])
+    of_species = touches is None
+    book.constant("TOUCH_OF_SPECIES", of_species)
+    book.whole("TOUCH_ROW", touch.start if of_species else [])
+    book.records("TOUCH", [touch.items, times] if of_species else [[], []])
+    sizes = np.diff(leaves.start) + np.diff(chunks.start)
+    planned = int(sizes[by_list.items].sum()) <= MOST_PLANNED
+    book.constant("PLAN_OF_SPECIES", not planned)
+    one_each = Rows(np.arange(n_species + 1), np.arange(n_species))
+    stages = _stages(forest, by_list if planned else one_each, leaves, chunks)
+    none = np.zeros(0, np.int64)
+    empty = none, none, none
+    sections = [(pairs.row, pairs.species, pairs.number), touches or empty]
+    sections += stages if planned else [empty] * len(stages)
+    starts, entries = _lists(sections, len(numbers))
+    part_starts, part_entries = _lists([] if planned else stages, n_species)
+    book.whole("PART_ROW", part_starts + entries.shape[1])
+    book.records("ENTRY", list(np.concatenate([entries, part_entries], axis=1)))
+    width = len(sections) + 1
+    rows = starts[(list_of * len(sections))[:, None] + np.arange(width)]
+    words = padded(width, 4)
+    book.records("PLAN", list(np.pad(rows, ((0, 0), (0, words - width))).reshape(-1, 4).T))
+    book.constant("PLAN_WORDS", words)
+    book.constant("PLAN_STAGES", len(stages))
+
+
+def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[Rows, Rows]:
+    """Stored leaves and chunks that a species is read by."""
+    reads = [
+        (i, leaf)
+        for leaf, j in enumerate(forest.stored.tolist())
+        for i in network.reactions[j].depends_on()
+    ]
+    read = np.array(reads, np.int64).reshape(-1, 2)
+    n = len(network.species)
+    leaves = Rows.sorted_pairs(read[:, 0], read[:, 1], n, max(1, len(forest.stored)))
+    n_chunks = max(1, len(forest.chunks.owner))
+    return leaves, Rows.sorted_pairs(*forest.species_chunk, n, n_chunks)
+
+
+def _touched(forest: ForestTables, n_species: int, n_whole: int) -> tuple[Rows, IntArray]:
+    """Whole numbers that contain a species' count, and how often each does."""
+    species, whole = forest.touched
+    key, times = np.unique(species * n_whole + whole, return_counts=True)
+    start = np.searchsorted(key, np.arange(n_species + 1) * n_whole)
+    return Rows(start, key % n_whole), times
+
+
+def _touches_of_lists(pairs: Pairs, touch: Rows, times: IntArray, n_whole: int) -> Columns | None:
+    """(list, whole number, change), or None where they are many."""
+    if int(np.diff(touch.start)[pairs.species].sum()) > MOST_TOUCHED:
+        return None
+    which, whole = touch.expand(pairs.species)
+    _, often = Rows(touch.start, times).expand(pairs.species)
+    key = pairs.row[which] * n_whole + whole
+    order = np.argsort(key, kind="stable")
+    by = (pairs.number[which] * often)[order]
+    firsts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    change = np.add.reduceat(by, firsts) if len(firsts) else by
+    if (np.abs(change) > MOST_ENTRIES).any():
+        return None
+    key, change = key[order][firsts][change != 0], change[change != 0]
+    return key // n_whole, key % n_whole, change
+
+
+def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> list[Columns]:
+    """What is computed again after changes of a list's species: leaves, chunks, owners, nodes.
+
+    Of a leaf its reaction and place, of a chunk its record in two entries, of an owner of several
+    chunks its number and the place of their sum, of a node its first child and its place. An
+    owner's only chunk is made again with the owner's count as well: its sum need not be kept.
+    """
+    parent, stage_of, value = forest.sums.parents()
+    child, _ = forest.sums.nodes()
+    which, species = lists.expand(np.arange(len(lists.start) - 1))
+    pair, leaf = leaves.expand(species)
+    in_list, leaf = distinct_pairs(which[pair], leaf)
+    stages = [(in_list, forest.stored[leaf], forest.leaves_at + leaf)]
+    updated = [(in_list, forest.leaves_at + leaf)]
+    pair, chunk = chunks.expand(species)
+    changed, own = _owners_among(forest, species, wide=False)
+    in_list, chunk = distinct_pairs(
+        np.concatenate([which[pair], which[changed]]),
+        np.concatenate([chunk, forest.chunks.first[own]]),
+    )
+    term, place, owner_species, shape = forest.chunk_records(chunk)
+    columns = (in_list, in_list), (term, owner_species), (place, shape)
+    first, second, third = (np.stack(two, axis=1).ravel() for two in columns)
+    stages.append((first, second, third))
+    updated.append((in_list, place))
+    nodes: list[Columns] = []
+    for stage in range(max(forest.lower, len(forest.sums.node_child)) + 1):
+        if stage == forest.lower:
+            in_list, owner = _owners(forest, which, species, updated)
+            stages.append((in_list, owner, forest.root[owner]))
+            updated.append((in_list, owner))  # the leaf of an owner stands at its number
+        if stage < len(forest.sums.node_child):
+            in_list, place = _joined(updated)
+            above = parent[place]
+            here = (above >= 0) & (stage_of[above] == stage)
+            in_list, node = distinct_pairs(in_list[here], above[here])
+            nodes.append((in_list, child[node], value[node]))
+            updated.append((in_list, value[node]))
+    return stages + nodes
+
+
+def _owners(
+    forest: ForestTables,
+    which: IntArray,
+    species: IntArray,
+    updated: list[tuple[IntArray, IntArray]],
+) -> tuple[IntArray, IntArray]:
+    """Owners of several chunks whose count or sum of chunks is among what was made again."""
+    wide = np.flatnonzero(forest.root >= 0)
+    of_place = np.full(forest.sums.n_values, -1, np.int64)
+    of_place[forest.root[wide]] = wide
+    in_list, place = _joined(updated)
+    met = of_place[place]
+    changed, own = _owners_among(forest, species, wide=True)
+    return distinct_pairs(
+        np.concatenate([in_list[met >= 0], which[changed]]),
+        np.concatenate([met[met >= 0], own]),
+    )
+
+
+def _owners_among(
+    forest: ForestTables, species: IntArray, *, wide: bool
+) -> tuple[IntArray, IntArray]:
+    """Which of the species are owners of several chunks, or of one; and the owners they are."""
+    owners = forest.terms.owners
+    chosen = np.flatnonzero((forest.root >= 0) == wide)
+    of_species = np.full(1 + max(species.max(initial=-1), owners.max(initial=-1)), -1, np.int64)
+    of_species[owners[chosen]] = chosen
+    found = of_species[species]
+    return np.flatnonzero(found >= 0), found[found >= 0]
+
+
+def _lists(sections: list[Columns], n_lists: int) -> tuple[IntArray, IntArray]:
+    """Where every section of every list begins, and the end; all entries ``[2, entry]``."""
+    if not sections:
+        return np.zeros(1, np.int64), np.zeros((2, 0), np.int64)
+    at = np.concatenate([part * len(sections) + k for k, (part, _, _) in enumerate(sections)])
+    order = np.argsort(at, kind="stable")
+    entries = np.stack([np.concatenate([part[k] for part in sections]) for k in (1, 2)])
+    starts = np.searchsorted(at[order], np.arange(n_lists * len(sections) + 1))
+    return starts, entries[:, order]
+
+
+def _joined(pairs: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])

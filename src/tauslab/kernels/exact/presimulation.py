@@ -1,0 +1,59 @@
+"""A short pilot that counts what happens in a large network, to order its tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.exact.selectors import Pilot, pilot_selector
+from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+
+TRAJECTORIES = 4
+# A pilot of more events begins again after so many, unless its selector turns out to make so many
+# bounds of propensities an event: then these do.
+PROBE_EVENTS, SLOW_BOUNDS = 4096, 50.0
+_NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothing more
+
+
+def presimulate(
+    backend: Backend,
+    network: LoweredNetwork,
+    inputs: tuple[npt.NDArray[np.int32], FloatArray],
+    *,
+    seed: int,
+    events: int,
+) -> Pilot:
+    """What happens in a pilot of some trajectories, by the selector that `pilot_selector` gives.
+
+    Trajectories start from `inputs`, one row of initial counts and of constants, and end after
+    `events` events. Counts are whole numbers, the same on every device, and a function of network,
+    inputs, `seed` and `events` alone, whatever selector the run is given. An order of reactions and
+    species by such counts is what Komarov & D'Souza, PLoS ONE 7:e46693 (2012), call presimulation.
+    """
+    selector = pilot_selector(network)
+    expected = Expected(TRAJECTORIES, inputs[0].max(axis=0).astype(np.int64))
+    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True, expected=expected)
+    empty = backend.empty
+    buffers = SampleBuffers(
+        None, None, None, empty((TRAJECTORIES,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
+        empty((len(WORK),), np.uint64), engine.scratch(TRAJECTORIES),
+    )  # fmt: skip
+    counts, constants = (backend.upload(row) for row in inputs)
+    stream = backend.stream()
+    launch = Launch(0, TRAJECTORIES, counts, constants)
+
+    def counted(steps: int) -> Pilot:
+        backend.clear(engine.firings, stream)
+        engine.start(launch, buffers, stream, seed=seed, max_steps=steps)
+        found = backend.mirror(engine.firings)
+        backend.download(engine.firings, found, len(found), stream)
+        stream.record().wait()
+        candidates, bounds = found[-2:].tolist()
+        return Pilot(found[:-2].astype(np.float64), candidates, bounds)
+
+    first = counted(min(events, PROBE_EVENTS))
+    is_slow = first.work[1] > SLOW_BOUNDS
+    return first if is_slow or events <= PROBE_EVENTS else counted(events)

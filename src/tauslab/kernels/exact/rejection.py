@@ -1,0 +1,126 @@
+"""Tables of the selector `rssa`, rejection with bounds that seldom change: csrc/tables/rejection/rejection.h."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tauslab.kernels.exact.owners import constant_source, literal_of
+from tauslab.kernels.exact.tables import LANES, IntArray, Rows, TableBook, padded
+from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork, LoweredReaction
+
+# As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
+MANY_CHANGES = 5
+WIDE, EXACT, UNREAD = 0, 1, 2
+CHANGES = 4
+# Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
+MOST_CHANGE = 1000
+NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
+# Children of the root that are no items, at most: a frequent reaction should stand there itself.
+MOST_TREES = 16
+# Molecules that a propensity may ask for of a species with a wide interval. Those begin at 8
+# molecules and reach down to three quarters of a count: a bound is zero only with the propensity.
+MOST_ASKED = 4
+
+
+def write_items(
+    book: TableBook, network: LoweredNetwork, forms: IntArray, firings: FloatArray | None
+) -> None:
+    """Write the items, most frequent first, and what each species is read by.
+
+    Parameters
+    ----------
+    forms
+        Species and kind of every reaction's propensity, as its record of csrc/tables/propensities.h has
+        them, ``[reaction, 3]``.
+    firings
+        How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.
+    """
+    n = len(network.reactions)
+    order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
+    _lay_out(book, n)
+    book.whole("ITEM", order)
+    ordered = [network.reactions[j] for j in order.tolist()]
+    _write_records(book, ordered, forms[order], len(network.species))
+    book.whole("INTERVAL", _intervals(network))
+    item_of = np.empty(n, np.int64)
+    item_of[order] = np.arange(n)
+    _write_readers(book, network, item_of)
+    places = len(network.species) + 1  # one is of no species
+    book.constant("N_PLACES", places)
+    book.constant("N_COUNTS", padded(2 * places, 4))  # counts, and how far they may get
+    book.constant(
+        "N_WHOLE", padded(4 * places, 4)
+    )  # of intervals, see csrc/tables/rejection/bounds.h
+    book.constant("FAST_WHOLE", 0)
+    book.macro("WIDE_WHOLE", value=False)
+    book.macro("IS_DENSE", value=False)
+
+
+def _lay_out(book: TableBook, items: int) -> None:
+    """Places of items and nodes: what stands in the root, and the levels of the trees below it."""
+    levels = tops = 0
+    while items > LANES and not 0 < tops <= MOST_TREES:
+        levels += 1
+        tops = -(-(items - LANES) // (LANES**levels - 1))  # each takes the place of an item
+    in_root = min(items, LANES - tops)
+    sizes = [-(-(items - in_root) // LANES ** (level + 1)) for level in range(levels)]
+    first = np.cumsum([1, *sizes])  # node 0 is the root
+    book.constant("N_ITEMS", items)
+    book.constant("ROOT_ITEMS", in_root)
+    book.constant("ITEM_LEVELS", levels)
+    book.places("ITEM_LEVEL", first[:-1].tolist())
+    book.whole("LEVEL_NODES", sizes)
+    book.constant("N_VALUES", NODE_SIZE * int(first[-1]))
+
+
+def _write_records(
+    book: TableBook, reactions: Sequence[LoweredReaction], forms: IntArray, n_species: int
+) -> None:
+    """Two records of four numbers an item, its rate constant; and all its changes."""
+    nothing = n_species, 0
+    records = []
+    for reaction, (first, second, kind) in zip(reactions, forms.tolist(), strict=True):
+        change = dict(reaction.change)
+        read = [first, second][: 2 if kind == 2 else 1 if kind in (1, 3) else 0]
+        moved = [(i, change.pop(i, 0)) for i in read] + list(change.items())
+        many = len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
+        kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
+        (i, a), (j, b), (k, c), (m, d) = kept
+        form = MANY_CHANGES if many else kind
+        records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
+    book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
+    book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
+    flat = [pair for reaction in reactions for pair in reaction.change]
+    book.whole("CHANGE_ROW", np.cumsum([0] + [len(reaction.change) for reaction in reactions]))
+    book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
+
+
+def _two(low: int, high: int) -> int:
+    """Two numbers of 16 bits in one of 32."""
+    word = (high & 0xFFFF) << 16 | (low & 0xFFFF)
+    return word - (1 << 32) if word >> 31 else word
+
+
+def _intervals(network: LoweredNetwork) -> IntArray:
+    """Which species may have an interval that is wider than one count."""
+    kinds = np.full(len(network.species) + 1, UNREAD)
+    for reaction in network.reactions:
+        kinds[list(reaction.depends_on())] = WIDE
+    for reaction in network.reactions:
+        if reaction.law is not None:
+            kinds[list(reaction.depends_on())] = EXACT
+        for index, number in (*reaction.orders, *reaction.needs):
+            if number > MOST_ASKED:
+                kinds[index] = EXACT
+    return kinds
+
+
+def _write_readers(book: TableBook, network: LoweredNetwork, item_of: IntArray) -> None:
+    """Of every species the items that read it, in order."""
+    pairs = [(i, j) for j, reaction in enumerate(network.reactions) for i in reaction.depends_on()]
+    species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
+    n_places, n_items = len(network.species) + 1, max(1, len(item_of))
+    found = Rows.sorted_pairs(species, item_of[reaction], n_places, n_items)
+    book.rows("READ_ROW", "READ", found)

@@ -1,0 +1,139 @@
+"""How the next reaction of an exact trajectory is found: selectors, and which a network gets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tauslab.kernels.exact.owners import can_be_owned
+from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+from tauslab.model.errors import ConfigError
+
+SELECTORS = ("linear", "tree", "pdm", "cr", "rssa")
+
+# Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
+# Part of the method: changing it changes results.
+LARGEST_UNROLLED = 64
+# With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
+# see docs/large-networks.md.
+MOST_DEPENDENTS_OF_A_TREE = 16.0
+# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks
+# of so many reactions, of which an event changes few, and whose state is still in a cache.
+FEWEST_GROUPED, MOST_GROUPED = 1000, 50_000
+DEPENDENTS_OF_GROUPS = 3.0, 20.0
+REACTIONS_PER_DEPENDENT = 100
+# Beyond it the total of bounds, of which the least is 2^-31 of the greatest, might not be exact.
+LARGEST_GROUPED = 1 << 22
+LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
+
+
+# A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
+# trajectories enough to pay for it and for compiling twice.
+PILOT_EVENTS = 1 << 17
+SMALLEST_PILOTED = 256
+FEWEST_PILOTED = 64
+# Per event of a pilot by `rssa`: it is chosen up to so many candidates that are tried, and so many
+# bounds of propensities that are made again, in place of each other selector. Measured on a CPU
+# core, where a bound takes 20 to 70 ns and an event without any 30 to 140, of the others 60 to 300.
+# Part of the method: changing it changes results.
+MOST_CANDIDATES = 2.0
+MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0, "cr": 2.0}
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot counted: numbers of work, never times, so they are the same on every machine.
+
+    `firings` f64 ``[reaction]``, whole numbers: how often each reaction fired. `candidates` that
+    were tried and `bounds` of propensities that were made again, 0 unless `rssa` ran it.
+    """
+
+    firings: FloatArray
+    candidates: int = 0
+    bounds: int = 0
+
+    @property
+    def work(self) -> tuple[float, float]:
+        """Candidates and bounds of an event, on average; none where nothing fired."""
+        events = max(1.0, float(self.firings.sum()))
+        return self.candidates / events, self.bounds / events
+
+
+def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
+    """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
+    large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
+    return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
+
+
+def pilot_selector(network: LoweredNetwork) -> str:
+    """What runs a pilot: `rssa` where it can count its work, so that it can be chosen.
+
+    A function of the network alone, never of the selector that a run is given: so a run that takes
+    its selector from a file has the same pilot, the same order, and the same results.
+    """
+    mass_action = sum(reaction.law is None for reaction in network.reactions)
+    if 2 * mass_action >= len(network.reactions):
+        return "rssa"
+    base = selector_of(network)
+    return "tree" if base == "linear" else base  # unrolled code counts nothing
+
+
+def selector_after(network: LoweredNetwork, base: str, pilot: Pilot) -> str:
+    """The selector of a run to which the network alone gives `base`, after its pilot.
+
+    `rssa` where the pilot, which it ran, shows that few candidates are refused and few bounds are
+    made again: such an event takes the same work however many propensities depend on it.
+    """
+    if pilot_selector(network) != "rssa" or not pilot.firings.any():
+        return base
+    candidates, bounds = pilot.work
+    return "rssa" if candidates <= MOST_CANDIDATES and bounds <= MOST_BOUNDS[base] else base
+
+
+def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
+    """The selector of a network: the one that is `forced`, or a function of the network alone.
+
+    Raises
+    ------
+    ConfigError
+        `linear` or `cr` is forced on a network that is too large for it.
+    """
+    if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
+        raise ConfigError(
+            f"--selector linear is for 1 to {LARGEST_LINEAR} reactions, not "
+            f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
+        )
+    if forced == "cr" and len(network.reactions) > LARGEST_GROUPED:
+        raise ConfigError(
+            f"--selector cr is for up to {LARGEST_GROUPED} reactions, not "
+            f"{len(network.reactions)}: use tree or pdm"
+        )
+    if forced is not None:
+        return forced
+    if 0 < len(network.reactions) <= LARGEST_UNROLLED:
+        return "linear"
+    dependents = mean_dependents(network)
+    if _is_grouped(len(network.reactions), dependents):
+        return "cr"
+    owned = sum(can_be_owned(reaction) for reaction in network.reactions)
+    mostly_owned = 2 * owned > len(network.reactions)
+    return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
+
+
+def _is_grouped(reactions: int, dependents: float) -> bool:
+    """Whether `cr` is the fastest for so many reactions with so many dependents on average."""
+    fewest, most = DEPENDENTS_OF_GROUPS
+    most = min(most, reactions / REACTIONS_PER_DEPENDENT)
+    return FEWEST_GROUPED <= reactions <= MOST_GROUPED and fewest < dependents <= most
+
+
+def mean_dependents(network: LoweredNetwork) -> float:
+    """How many propensities read what an event changes, on average over reactions.
+
+    A propensity that reads two changed species counts twice, so that no pairs are made.
+    """
+    readers: Counter[int] = Counter()
+    for reaction in network.reactions:
+        readers.update(reaction.depends_on())
+    read = sum(readers[index] for reaction in network.reactions for index, _ in reaction.change)
+    return read / max(1, len(network.reactions))

@@ -1,0 +1,291 @@
+"""A network on a device for kernels that read it from tables; see ``csrc/tables/forest.h``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.exact.bounds import narrow
+from tauslab.kernels.exact.composition import highest_exponent, write_groups
+from tauslab.kernels.exact.dense import positions_of, write_dense
+from tauslab.kernels.exact.event_tables import write_plans
+from tauslab.kernels.exact.forest import ForestTables
+from tauslab.kernels.exact.owners import (
+    build_terms,
+    can_be_owned,
+    change_weights,
+    constant_source,
+    literal_of,
+)
+from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
+from tauslab.kernels.exact.tables import LANES, IntArray, Rows, TableBook, padded
+from tauslab.kernels.network.codegen import Style, table_header, weighted_sums
+from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork, LoweredReaction
+
+THREADS_OF_A_BLOCK = 128
+HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
+
+# Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
+TEAMS = (1, 8, 32, 128)
+WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team/team.h gives a thread 64 registers
+# Four trajectories share a warp where there are more than the warps of a GPU, and where an event
+# makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
+# 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
+# chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
+MOST_DEPENDENTS_OF_EIGHT = 256.0
+# Of a team of a warp: blocks of a processor, in place of 8, where those do for all trajectories, so
+# that a thread has 128 registers and keeps partial sums in them.
+FEW_BLOCKS, MOST_BLOCKS = 4, 8
+# Threads of a team from which on its state may stand in fast memory, and threads of a processor.
+FEWEST_FAST = 32
+THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
+# Trajectories of a dense network for whose sums there is fast memory, where it does not do for all.
+FEWEST_DENSE = 12
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the trajectories when kernels are compiled; changes no result.
+
+    `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
+    ``[species]``: initial counts that none exceeds, or None.
+    """
+
+    trajectories: int = 0
+    highest: IntArray | None = None
+
+
+NOTHING_KNOWN = Expected()
+
+
+def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
+    """Threads for a trajectory; no result depends on it.
+
+    One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
+    more than the warps that its processors hold, and the propensities that depend on a reaction,
+    on average `dependents`, are few.
+    """
+    if not style.warps:
+        return 1
+    many = trajectories > WARPS_OF_A_PROCESSOR * processors
+    return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
+
+
+def fast_parts(
+    parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
+) -> int:
+    """How many of the parts of a state, of so many bytes, stand in fast memory; the first first.
+
+    There must be room for them as `fast_room` has it. No result depends on it.
+    """
+    room = fast_room(team, trajectories, backend, least)
+    return int((np.cumsum(parts) <= room).sum()) if room else 0
+
+
+def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+    """Bytes of fast memory for a trajectory.
+
+    There must be room in every processor for all `trajectories` that run at the same time, 0 for as
+    many as can, or for `least` of them.
+    """
+    if team < FEWEST_FAST or not backend.fast_memory:
+        return 0
+    together = THREADS_OF_A_PROCESSOR // team
+    if trajectories:
+        together = min(together, -(-trajectories // backend.processors))
+    together = min(together, least or together)
+    return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
+
+
+def blocks_of_a_processor(team: int, trajectories: int, processors: int) -> int:
+    """Blocks of teams for which registers have to do."""
+    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * processors // team
+    return FEW_BLOCKS if team == LANES and 0 < trajectories <= most else MOST_BLOCKS
+
+
+class LargeNetwork:
+    """Tables of a network, and the memory of its trajectories in flight.
+
+    Parameters
+    ----------
+    selector
+        ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
+    team
+        Threads that run one trajectory.
+    firings
+        How often each reaction fired in a pilot, f64 ``[reaction]``; None guesses it from the
+        network.
+    pilot
+        Count in `firings`, u64 ``[reaction + 2]``, how often each reaction fires; then come what
+        `rssa` tries and computes: candidates, and bounds of propensities that were made again.
+    expected
+        How many trajectories will run, and from which counts.
+
+    Attributes
+    ----------
+    lane_bytes
+        Fast memory for each thread of a team.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        selector: str,
+        team: int,
+        *,
+        firings: FloatArray | None = None,
+        pilot: bool = False,
+        expected: Expected = NOTHING_KNOWN,
+    ) -> None:
+        self._backend = backend
+        book = tables_of(network, selector, firings, expected.highest)
+        self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
+        whole = np.int64 if book["WIDE_WHOLE"] else np.int32
+        self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
+        parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
+        taken = self._lay_out(book, parts, team, expected.trajectories)
+        self.lane_bytes = -(-taken // team)
+        self.header = table_header(network, book.header(), team, pilot=pilot)
+        counts = np.zeros(len(network.reactions) + 2, np.uint64)
+        self.firings = backend.upload(counts) if pilot else None
+        self._arrays = [backend.upload(array) for array in book.arrays()]
+
+    def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
+        """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
+        if "N_ITEMS" in book:  # of `rssa`: the root, counts, and how far those may get
+            book.macro("TEAM_BLOCKS", FEW_BLOCKS)
+            part = parts[1] + 8 * NODE_SIZE
+            together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
+            fast = fast_parts([part], team, trajectories, self._backend, together)
+            book.constant("FAST_PARTS", fast)
+            return fast * part
+        processors = self._backend.processors
+        blocks = blocks_of_a_processor(team, trajectories, processors)
+        keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
+        book.macro("TEAM_BLOCKS", blocks)
+        book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
+        if book["IS_DENSE"]:  # counts by species are for records alone
+            fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
+            book.constant("FAST_PARTS", fast)
+            return sum(parts[:fast])
+        fast = fast_parts(parts, team, trajectories, self._backend)
+        book.constant("FAST_PARTS", fast)
+        taken = sum(parts[:fast])
+        if fast == len(parts) - 1:  # of whole numbers those that change most stand first
+            size = np.dtype(self._types[-1]).itemsize
+            room = fast_room(team, trajectories, self._backend) - taken
+            whole = room // (LANES * size) * LANES
+            book.constant("FAST_WHOLE", whole)
+            return taken + whole * size
+        book.constant("FAST_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)
+        return taken
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Device memory that one trajectory in flight takes."""
+        return sum(size * kind().itemsize for size, kind in self._arrays_of_state())
+
+    def scratch(self, teams: int) -> tuple[Any, ...]:
+        """State of trajectories in flight: sums, counts, whole numbers of terms."""
+        return tuple(
+            self._backend.empty((max(1, teams), size), kind)
+            for size, kind in self._arrays_of_state()
+        )
+
+    def arguments(self, scratch: tuple[Any, ...]) -> list[Any]:
+        """Kernel arguments after the common ones."""
+        return [*self._arrays, *scratch, self.firings]
+
+    def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
+        return list(zip(self._sizes, self._types, strict=True))
+
+
+def tables_of(
+    network: LoweredNetwork,
+    selector: str,
+    firings: FloatArray | None = None,
+    highest: IntArray | None = None,
+) -> TableBook:
+    """All tables of a network for a selector."""
+    weights = change_weights(network, firings)
+    book = TableBook()
+    reactions = network.reactions
+    forms = _write_laws(book, reactions)
+    book.real("LITERAL", [literal_of(r) for r in reactions])
+    write_samples(book, network)
+    book.constant("FAST_PARTS", 0)
+    book.macro("KEEPS_SUMS", value=False)
+    book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    if selector == "rssa":
+        write_items(book, network, forms, firings)
+        return book
+    owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
+    terms = build_terms(network, np.flatnonzero(owned), weights)
+    stored = _by_updates(network, np.flatnonzero(~owned), weights)
+    grouped = selector == "cr"
+    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
+    dense = positions_of(network, forest, weights)
+    book.macro("IS_DENSE", dense is not None)
+    if dense is None:
+        write_plans(book, network, forest)
+    else:
+        write_dense(book, network, forest, dense)
+    items = len(stored) if grouped else None
+    write_groups(book, len(network.species), items, highest_exponent(reactions))
+    book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
+    book.constant("FAST_WHOLE", 0)
+    return book
+
+
+def write_samples(book: TableBook, network: LoweredNetwork) -> None:
+    """What is recorded: species, and observables and rules that are sums of counts."""
+    book.whole("RECORDED", network.recorded)
+    sums = weighted_sums(network)
+    book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
+    book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
+
+
+def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> IntArray:
+    """Reactions whose propensity changes most often first."""
+    reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
+    often = np.array([float(weights[species].sum()) for species in reads])
+    return chosen[np.argsort(-often, kind="stable")]
+
+
+def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArray:
+    """Write a record of constant, species and kind for every reaction, and rows of longer ones.
+
+    Returns species and kind, ``[reaction, 3]``.
+    """
+    forms = [_form(reaction) for reaction in reactions]
+    longer = [r for r, (_, _, kind) in zip(reactions, forms, strict=True) if kind == LONGER]
+    kept = {id(reaction) for reaction in longer}
+    sources = [constant_source(reaction) for reaction in reactions]
+    form = np.array(forms, np.int64).reshape(-1, 3)
+    book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
+    _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
+    _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
+    return form
+
+
+def _form(reaction: LoweredReaction) -> tuple[int, int, int]:
+    """Two species whose counts a propensity is made of, and how."""
+    species = [i for i, _ in reaction.orders]
+    orders = [order for _, order in reaction.orders]
+    if reaction.law is not None or reaction.needs or sum(orders) > 2:
+        return 0, 0, LONGER
+    first, second = (*species, 0, 0)[:2]
+    return first, second, HOMODIMER if orders == [2] else len(species)
+
+
+def _write_pairs(
+    book: TableBook, name: str, value: str, rows: list[tuple[tuple[int, int], ...]]
+) -> None:
+    """Rows of (species, number)."""
+    book.rows(f"{name}_ROW", f"{name}_SPECIES", Rows.of([[s for s, _ in row] for row in rows]))
+    book.whole(f"{name}_{value}", [number for row in rows for _, number in row])

@@ -1,0 +1,302 @@
+"""Writes the `model.h` of a lattice, and the tables its kernels read.
+
+Reactions are sparse tables: zeroth order in one list, first order in a list per species, pairs in
+a list per species of lower number.  So compile time and the work of a site grow with what can
+happen at the site and not with the number of reactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.lattice.lowering import LatticeReaction, LoweredLattice
+from tauslab.model.errors import ConfigError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+UintArray = npt.NDArray[np.uint32]
+WordArray = npt.NDArray[np.uint64]
+
+FACE_KINDS = {"periodic": 0, "reflecting": 1, "absorbing": 2, "held": 3}
+MOST_PASSES = 4096  # the number of a pass has 12 bits in a draw's address
+_MOST_GHOST_SPECIES = (1 << 18) // 6  # see ghost_draw in csrc/lattice/site/hop.h
+_CERTAIN = 2**64 - 1
+
+
+STRIP = 32  # sites along x that a warp has in a row
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sites along x and y that a block works on, and its threads.
+
+    A block's memory for it stays below 48 KiB, whatever a site holds.
+    """
+
+    x: int
+    y: int
+    threads: int
+
+
+def tile_of(lattice: LoweredLattice, *, small: bool = False) -> Tile:
+    """The tile for a lattice: no larger than its planes, nor than a block's memory allows.
+
+    Those of a small lattice are so small that a thread has one site of them and the rim around.
+    """
+    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
+    x, y = {8: (32, 16), 16: (32, 16), 32: (32, 8), 64: (16, 8)}[site_bytes]
+    threads = 128
+    if small:  # an H200 takes 1.1 to 1.4 times as long a step with 8 x 8 sites everywhere
+        x, y, threads = {32: (16, 8, 192), 64: (8, 8, 128)}.get(site_bytes, (16, 16, 352))
+    _, ny, nx = lattice.shape
+    x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
+    return Tile(x, y, threads if small else min(128, max(64, x * y)))
+
+
+def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
+    """Whether lanes keep sites in registers (csrc/lattice/warp_plane.h), which pays where few are fuller.
+
+    Two words of a site are kept there. What has more goes another way, and a warp waits for it.
+    A small lattice has too few rows of sites to give each processor enough warps.
+    """
+    if small:
+        return False
+    slot = np.dtype(lattice.particle_type).itemsize
+    room = 8 // slot  # particles in two words
+    fits = tile_of(lattice).x == STRIP and lattice.slots * slot <= 16
+    return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
+
+
+def lanes_of(lattice: LoweredLattice, *, small: bool = False) -> tuple[int, int]:
+    """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
+    tile = tile_of(lattice, small=small)
+    return (tile.threads // STRIP, tile.y) if in_strips(lattice, small=small) else (1, 1)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class ReactionTables:
+    """Whole-number tables in one array, and where each begins in it."""
+
+    array: IntArray
+    offsets: dict[str, int]
+    n_zeroth: int
+
+
+def reaction_tables(reactions: Sequence[LatticeReaction], n_species: int) -> ReactionTables:
+    """Tables that csrc/lattice/site/react.h walks; a particle is its species + 1."""
+    zeroth = [j for j, r in enumerate(reactions) if not r.reactants]
+    first: list[list[int]] = [[] for _ in range(n_species + 1)]
+    pairs: list[list[tuple[int, int]]] = [[] for _ in range(n_species + 1)]
+    reactants, products, starts = [], [], [0]
+    for j, reaction in enumerate(reactions):
+        kinds = [species + 1 for species in reaction.reactants]
+        if len(kinds) == 1:
+            first[kinds[0]].append(j)
+        elif kinds:
+            pairs[min(kinds)].append((max(kinds), j))
+        reactants += [*kinds, 0, 0][:2]
+        products += [species + 1 for species in reaction.products]
+        starts.append(len(products))
+    for listed in pairs:
+        listed.sort()
+    columns = {
+        "ZEROTH": zeroth,
+        "FIRST_START": _starts(first),
+        "FIRST_REACTION": [j for listed in first for j in listed],
+        "PAIR_START": _starts(pairs),
+        "PAIR_OTHER": [other for listed in pairs for other, _ in listed],
+        "PAIR_REACTION": [j for listed in pairs for _, j in listed],
+        "REACTANTS": reactants,
+        "PRODUCT_START": starts,
+        "PRODUCTS": products,
+    }
+    offsets, position = {}, 0
+    for name, column in columns.items():
+        offsets[name], position = position, position + len(column)
+    array = np.array([value for column in columns.values() for value in column], np.int32)
+    return ReactionTables(array, offsets, len(zeroth))
+
+
+def _starts(lists: Sequence[Sequence[object]]) -> list[int]:
+    return [0, *np.cumsum([len(listed) for listed in lists]).tolist()]
+
+
+def reaction_passes(lattice: LoweredLattice) -> int:
+    """Passes of reactions after each pass of hops.
+
+    Raises
+    ------
+    ConfigError
+        More than the address of a random draw can tell apart.
+    """
+    passes = lattice.reaction_substeps // lattice.diffusion_substeps
+    if passes > MOST_PASSES:
+        raise ConfigError(
+            f"{lattice.name}: {passes} passes of reactions in a step; at most {MOST_PASSES} are "
+            "possible: choose a shorter step"
+        )
+    return passes
+
+
+def pass_length(lattice: LoweredLattice) -> float:
+    """Seconds of a pass of reactions."""
+    return lattice.step / lattice.diffusion_substeps / reaction_passes(lattice)
+
+
+def chances(lattice: LoweredLattice, rates: FloatArray) -> FloatArray:
+    """Rates ``[reaction, site type]`` times the length of a pass."""
+    return np.ascontiguousarray(rates * pass_length(lattice))
+
+
+def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
+    """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
+
+    Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
+    fastest pair, once for every other particle; that of particle 0 is the largest number of all
+    other particles. See ``is_beyond_bound`` in csrc/lattice/site/react.h.
+    """
+    n_types, n_species = len(lattice.site_types), len(lattice.species)
+    largest = np.zeros((n_types, n_species + 1, 2))
+    pairs: dict[tuple[int, ...], FloatArray] = {}
+    for reaction, row in zip(lattice.reactions, chance, strict=True):
+        kinds = tuple(sorted(reaction.reactants))
+        if len(kinds) == 2:
+            pairs[kinds] = pairs.get(kinds, np.zeros(n_types)) + row
+        else:
+            largest[:, kinds[0] + 1 if kinds else 0, 0] += row
+    for kinds, row in pairs.items():
+        for kind in kinds:
+            np.maximum(largest[:, kind + 1, 1], row / 2, out=largest[:, kind + 1, 1])
+    largest[:, 0, 1] = largest[:, 1:].max(axis=(1, 2))
+    scaled = np.where(largest > 0, np.ceil(largest * 2.0**32) + 2, 0.0)
+    return np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
+
+
+def hop_thresholds(lattice: LoweredLattice) -> WordArray:
+    """Hop probabilities times 2^64, ``[from, to, particle]`` flat, then a row of zeros: walls."""
+    n_types, n_species = len(lattice.site_types), len(lattice.species)
+    table = np.zeros((n_types * n_types + 1, n_species + 1), np.uint64)
+    scaled = np.ldexp(np.asarray(lattice.hop, np.float64), 64)  # below 2^63, exact
+    table[:-1, 1:] = scaled.astype(np.uint64).reshape(n_types * n_types, n_species)
+    return table.ravel()
+
+
+@dataclass(frozen=True)
+class GhostTables:
+    """Rows ``[face, site type, species]`` into `words`, -1 for none; see csrc/lattice/site/hop.h."""
+
+    rows: IntArray
+    words: WordArray
+
+
+def ghost_tables(lattice: LoweredLattice) -> GhostTables:
+    """Laws of the numbers that hop in from ghost sites: Poisson with mean ghost times q.
+
+    A ghost site holds a Poisson number of particles, fresh at every step; each hops in with
+    probability q, so that the number of those is Poisson too.
+    """
+    n_types, n_species = len(lattice.site_types), len(lattice.species)
+    rows = np.full((6, n_types, n_species), -1, np.int32)
+    words: list[int] = []
+    if "held" in lattice.boundary and n_species > _MOST_GHOST_SPECIES:
+        raise ConfigError(
+            f"{lattice.name}: a held boundary is possible with at most {_MOST_GHOST_SPECIES} "
+            f"species; the model has {n_species}"
+        )
+    for face, kind in enumerate(lattice.boundary):
+        if kind != "held":
+            continue
+        mean = lattice.ghost[face] * lattice.hop[lattice.ghost_type[face]]
+        for where in np.argwhere(mean > 0):
+            rows[face, where[0], where[1]] = len(words)
+            words += poisson_thresholds(float(mean[tuple(where)]))
+    return GhostTables(rows, np.array(words, np.uint64))
+
+
+def poisson_thresholds(mean: float) -> list[int]:
+    """P(N <= k) 2^64 for k = 0, 1, ...; the last is 2^64 - 1."""
+    with localcontext() as context:
+        context.prec = 60
+        term = (-Decimal(mean)).exp()
+        total, k, listed = term, 0, []
+        while True:
+            word = min(int(total * 2**64), _CERTAIN)
+            listed.append(word)
+            if word == _CERTAIN or (k > mean and term * 2**66 < 1):
+                return [*listed[:-1], _CERTAIN]
+            k += 1
+            term = term * Decimal(mean) / k
+            total += term
+
+
+def lattice_header(
+    lattice: LoweredLattice,
+    tables: ReactionTables,
+    *,
+    small: bool = False,
+    together: bool = True,
+) -> str:
+    """`model.h`: sizes, faces and where tables begin.
+
+    Parameters
+    ----------
+    small
+        Whether tiles are small, as `tile_of` says.
+    together
+        Whether a launch may do many steps.
+    """
+    particle_bytes = np.dtype(lattice.particle_type).itemsize
+    tile = tile_of(lattice, small=small)
+    resident = 768 if particle_bytes * lattice.slots < 64 else 640  # threads of a processor
+    blocks = resident // tile.threads if small else _blocks(lattice)
+    sizes = {
+        "N_SPECIES": len(lattice.species),
+        "N_TYPES": len(lattice.site_types),
+        "N_REACTIONS": len(lattice.reactions),
+        "N_ZEROTH": tables.n_zeroth,
+        "TABLE_ENTRIES": len(tables.array),
+        "REACTION_PASSES": reaction_passes(lattice),
+        "SLOTS": lattice.slots,
+        "TILE_X": tile.x,
+        "TILE_Y": tile.y,
+        "TILE_THREADS": tile.threads,
+        "TILE_BLOCKS": blocks,
+        "COLUMN_BLOCKS": blocks,
+        "TOGETHER_BLOCKS": resident // tile.threads,
+    }
+    lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
+    lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]
+    kinds = [FACE_KINDS[kind] for kind in lattice.boundary]
+    return (
+        "// Generated from the lattice: its sizes, its faces, and where its tables begin.\n"
+        '#pragma once\n#include "device/prelude.h"\n'
+        f"typedef u{8 * particle_bytes} Particle;\n"
+        f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
+        f"#define STRIPS {int(in_strips(lattice, small=small))}  // see lattice/warp_plane.h\n"
+        f"#define TOGETHER {int(together)}  // whether a launch may do many steps\n"
+        f"{''.join(lines)}{_of_face('face_kind', kinds)}"
+        f"{_of_face('ghost_type', list(lattice.ghost_type))}"
+    )
+
+
+def _blocks(lattice: LoweredLattice) -> int:
+    """Blocks that find room on a processor; with more, registers would go to local memory.
+
+    An H200 takes 0.68 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.70 to 0.78 with 7.
+    """
+    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
+    return 7 if site_bytes <= (8 if in_strips(lattice) else 16) else 6
+
+
+def _of_face(name: str, values: Sequence[int]) -> str:
+    cases = "".join(f"face == {face} ? {value} : " for face, value in enumerate(values[:5]))
+    return f"DEVICE constexpr int {name}(int face) {{\n    return {cases}{values[5]};\n}}\n"

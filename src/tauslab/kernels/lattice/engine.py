@@ -1,0 +1,402 @@
+"""The lattice engine: memory of a slab of planes on one device, and the launches of its steps.
+
+A *step* here is one pass of hops along x, y and z with the reactions that follow it; a step of the
+model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
+from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.state import Array, LatticeState, Samples, Slab
+from tauslab.kernels.lattice.tables import LatticeTables
+from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
+
+Range = tuple[int, int]  # of planes: the first, and the one after the last
+NO_HOLE: Range = (0, 0)
+
+# Words of `work`, as in csrc/lattice/site/lattice.h.
+_WORK = 10
+_WAITING, _SPILLS, FULL, MESSAGE_FULL = 0, 2, 3, 6
+_OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
+_LEAST_CAPACITY = 4096
+_SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
+_GROWTH = 4
+_SEGMENT = 30  # planes that a block of a large lattice climbs; two more are read for them
+
+
+class LatticeEngine:
+    """A slab of a lattice on one device.
+
+    Parameters
+    ----------
+    seed, replica
+        With the number of the step, the address of all draws.
+    slab
+        By default the whole lattice.
+    capacity
+        Particles that can wait for a slot before a batch of steps is done again with more room.
+    together
+        Whether a launch does many steps; by default up to `Backend.sites_together`.
+    """
+
+    blocks_each = 3  # blocks of columns for each that runs at the same time: some are empty
+
+    def __init__(
+        self,
+        backend: Backend,
+        lattice: LoweredLattice,
+        *,
+        seed: int,
+        replica: int = 0,
+        slab: Slab | None = None,
+        capacity: int | None = None,
+        together: bool | None = None,
+    ) -> None:
+        self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
+        nz, ny, nx = lattice.shape
+        self.slab = slab or Slab(0, nz)
+        whole = self.slab == Slab(0, nz)
+        self.wraps = whole and lattice.boundary[0] == "periodic"
+        self.step = 0
+        self._kept: dict[str, Any] = {}
+        self._frames: dict[int, tuple[Any, Array, Stream]] = {}
+        sites = self.slab.planes * ny * nx
+        many = sites <= backend.sites_together if together is None else together
+        self._together = whole and many
+        reactions = reaction_tables(lattice.reactions, len(lattice.species))
+        small = self._together and backend.style.warps
+        header = lattice_header(lattice, reactions, small=small, together=self._together)
+        self.header = {"model.h": header}
+        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
+        self.program: Program = backend.compile(
+            KernelSource("lattice/rdme.cc", kernels, self.header)
+        )
+        self._counter: Program = backend.compile(
+            KernelSource("lattice/count.cc", ("rdme_count",), self.header)
+        )
+        self.stream: Stream = backend.stream()
+        self.tile = tile_of(lattice, small=small)
+        self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
+        self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
+        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
+        self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
+        self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
+        self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
+        self.tables = LatticeTables(
+            backend, lattice, self.slab, self.tile, reactions, closed=self._together
+        )
+
+    # ---------------------------------------------------------------- memory
+
+    def _make_memory(self, capacity: int) -> None:
+        backend, lattice = self.backend, self.lattice
+        _, ny, nx = lattice.shape
+        planes, shape = self.slab.planes, (self.slab.planes, ny, nx, lattice.slots)
+        self.particles = backend.empty(shape, lattice.particle_type)
+        self._moved = backend.empty(shape, lattice.particle_type)
+        self._stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
+        self._heads = backend.empty((2, planes, self.tiles), np.int32)
+        self.work = backend.empty((_WORK,), np.uint64)
+        self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
+        self.capacity = capacity
+        bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
+        if self._together:
+            self._z_moves = backend.empty((*shape[:3], 2), bits)
+            self._listed = backend.empty((6, planes, self.tiles), np.int32)
+
+    def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
+        """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
+        self.synchronize()
+        self.tables.set_rate(reaction, rates)
+
+    @property
+    def rates(self) -> Array:
+        """Stochastic constants ``[reaction, site type]`` per site; `set_rate` changes them."""
+        return self.tables.rates
+
+    @property
+    def types(self) -> Any:
+        """Site types ``[plane, y, x]`` on the device; None where there is one."""
+        return self.tables.types
+
+    # ---------------------------------------------------------------- state
+
+    def load_start(self) -> None:
+        """Put the model's particles at t = 0 on the device."""
+        lattice = self.lattice
+        particles = lattice.particles(self.slab.begin, self.slab.end, self.seed, self.replica)
+        none = np.zeros(0, WAITING)
+        fired = np.zeros(len(lattice.reactions), np.int64)
+        self.load(LatticeState(particles, none, 0, fired, 0))
+
+    def load(self, state: LatticeState) -> None:
+        """Go on from a state; planes beside the slab are the caller's to fill."""
+        backend, slab = self.backend, self.slab
+        self.synchronize()
+        if len(state.waiting) > self.capacity // 2:
+            self._waiting = backend.empty((2, 4 * len(state.waiting), 3), np.uint64)
+            self.capacity = 4 * len(state.waiting)
+        for buffer in (self.particles, self._moved, self._waiting):
+            backend.clear(buffer, self.stream)
+        self.synchronize()
+        own = np.s_[slab.below : slab.below + slab.end - slab.begin]
+        self.particles[own] = backend.upload(np.ascontiguousarray(state.particles))
+        self.step = state.step
+        fired = np.zeros(self._fired.shape, np.uint64)
+        fired[: len(state.fired)] = state.fired
+        self._fired[...] = backend.upload(fired)
+        self._load_waiting(state.waiting, state.spills)
+        self.mark_all()
+
+    def _load_waiting(self, waiting: Array, spills: int) -> None:
+        """Put waiting particles in the list that the next step reads."""
+        work = np.zeros(_WORK, np.uint64)
+        current = self.step & 1
+        work[_WAITING + current], work[_SPILLS] = len(waiting), spills
+        where = self.slab.tiles_of(waiting["site"], self.lattice.shape, self.tile.y, self.tile.x)
+        entries, tiles = chained(waiting, where)
+        heads = np.full(self._heads.shape, -1, np.int32)
+        heads[current].reshape(-1)[tiles] = first_entries(entries, tiles)
+        upload = self.backend.upload
+        self._heads[...] = upload(heads)
+        self.work[...] = upload(work)
+        if len(entries):
+            words = entries.view(np.uint64).reshape(-1, 3)
+            self._waiting[current, : len(entries)] = upload(words)
+
+    def replace_waiting(self, waiting: Array, added: int) -> None:
+        """Put other particles on the list of those that wait; `added` of them are new."""
+        spills = int(self.host(self.work)[_SPILLS])
+        while self.capacity < 2 * len(waiting):
+            self.capacity *= _GROWTH
+            self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
+        self._load_waiting(waiting, spills + added)
+        self.mark_all()
+
+    def mark_all(self) -> None:
+        """Take every tile for filled: after particles were changed from outside."""
+        self._stamps[...] = np.uint32((self.step + 1) & 0xFFFFFFFF)
+        self._moved_stamps[...] = np.uint32(self.step & 0xFFFFFFFF)
+        self.wait_for_arrays()
+
+    def wait_for_arrays(self) -> None:
+        """Wait for array operations from outside: CuPy runs them on a stream of its own."""
+        self.backend.upload(np.zeros(1))
+
+    def synchronize(self) -> None:
+        """Wait until all steps that were asked for are done."""
+        self.stream.record().wait()
+
+    def save(self) -> LatticeState:
+        """The state on the host."""
+        self.synchronize()
+        slab = self.slab
+        own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        work = self.host(self.work)
+        fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
+        return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
+
+    def save_later(self, place: int) -> Callable[[], LatticeState]:
+        """As `save`, but the particles travel to the host while later steps run.
+
+        Returns what waits for them and gives the state, to be called by any thread. Its particles
+        lie in buffers of `place` (0, 1, ...), which the next call with that place uses again.
+        """
+        slab, backend = self.slab, self.backend
+        own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        if place not in self._frames:
+            buffer = backend.empty(own.shape, own.dtype)
+            self._frames[place] = (buffer, backend.mirror(buffer), backend.stream())
+        buffer, mirror, copies = self._frames[place]
+        backend.copy(own, buffer, self.stream)
+        copies.wait_for(self.stream.record())
+        backend.download(buffer, mirror, len(buffer), copies)
+        arrived = copies.record()
+        fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
+        spills = int(self.host(self.work)[_SPILLS])
+        waiting, step = self.waiting(), self.step
+
+        def state() -> LatticeState:
+            backend.use()
+            arrived.wait()
+            return LatticeState(mirror, waiting, step, fired, spills)
+
+        return state
+
+    def waiting(self) -> Array:
+        """Particles that wait for a slot, ordered by site and age."""
+        self.synchronize()
+        current = self.step & 1
+        held = int(self.host(self.work)[_WAITING + current])
+        if held == 0:
+            return np.zeros(0, WAITING)
+        words = np.ascontiguousarray(self.host(self._waiting[current, :held]))
+        sites = self.lattice.shape[1] * self.lattice.shape[2]
+        entries = words.view(WAITING).reshape(-1)
+        return in_order(entries, self.slab.begin * sites, self.slab.end * sites)
+
+    def host(self, buffer: Any) -> Array:
+        """A copy of device memory on the host."""
+        mirror = self.backend.mirror(buffer)
+        self.backend.download(buffer, mirror, len(buffer), self.stream)
+        self.synchronize()
+        return mirror.copy()
+
+    # ---------------------------------------------------------------- steps
+
+    def arguments(self) -> list[Any]:
+        """The start of every kernel's arguments: LATTICE_ARGUMENTS in csrc/lattice/site/lattice.h."""
+        slab = self.slab
+        nz, ny, nx = self.lattice.shape
+        own = (slab.below, slab.below + slab.end - slab.begin)
+        return [
+            self.particles, self._moved, self._stamps, self._moved_stamps,
+            *self.tables.arguments(), self._fired, self._waiting, self._heads, self.work,
+            self.capacity, nx, ny, nz, slab.planes, slab.begin - slab.below, int(self.wraps),
+            *own, np.uint64(self.seed), np.uint64(self.step), self.replica,
+        ]  # fmt: skip
+
+    def hop_in_planes(
+        self,
+        begin: int,
+        end: int,
+        hole: Range = NO_HOLE,
+        *,
+        opens: bool = True,
+        stream: Stream | None = None,
+    ) -> None:
+        """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
+        hole = hole if hole[0] < hole[1] else (end, end)
+        tiles = (end - begin - hole[1] + hole[0]) * self.tiles
+        grid = Grid(-(-tiles // self._warps), self.tile.threads)
+        arguments = [*self.arguments(), begin, end, *hole, int(opens)]
+        self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
+
+    def finish_planes(
+        self, begin: int, end: int, hole: Range = NO_HOLE, *, stream: Stream | None = None
+    ) -> None:
+        """The rest of the step in stored planes whose neighbours' `hop_in_planes` are done."""
+        hole = hole if hole[0] < hole[1] else (end, end)
+        segment = self._segment(end - begin - hole[1] + hole[0])
+        pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
+        grid = Grid(self.columns * pieces, self.tile.threads)
+        arguments = [*self.arguments(), begin, end, *hole, segment]
+        self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
+
+    def _segment(self, planes: int) -> int:
+        """Planes of a block: fewer where there would be too few blocks to share out evenly."""
+        wanted = self.blocks_each * self._resident
+        return int(min(_SEGMENT, max(1, -(-planes * self.columns // wanted))))
+
+    def run(self, steps: int) -> None:
+        """Put steps on the stream. Check `lists_were_full` before the result is used."""
+        if self._together and steps > 0:
+            self._run_together(steps)
+        for _ in range(0 if self._together else steps):
+            self.hop_in_planes(0, self.slab.planes)
+            self.finish_planes(0, self.slab.planes)
+            self.step += 1
+
+    def _run_together(self, steps: int) -> None:
+        if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
+            self.synchronize()
+            self.mark_all()
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
+        self.backend.clear(self.work[_OF_LAUNCH], self.stream)
+        most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
+        arguments = [*self.arguments(), self._z_moves, self._listed, steps]
+        self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
+        self.step += steps
+
+    def run_sampled(self, marks: Sequence[int]) -> Samples:
+        """Run until each of `marks` in turn, steps from now, ascending, and count there.
+
+        Where the list of waiting particles is full, all is done again with more room.
+        """
+        rows = self.backend.empty((len(marks), self._row()), np.uint64)
+        before = self._snapshot()
+        while True:
+            self.backend.clear(rows, self.stream)
+            done = 0
+            for index, mark in enumerate(marks):
+                self.run(mark - done)
+                done = mark
+                self._count(rows[index])
+            values = self.host(rows)
+            if not self._must_repeat():
+                return self._samples(values)
+            self._restore(before)
+
+    def _must_repeat(self) -> bool:
+        """Whether the list of waiting particles was full."""
+        return bool(self.host(self.work)[FULL])
+
+    def count(self) -> Samples:
+        """Count now."""
+        rows = self.backend.empty((1, self._row()), np.uint64)
+        self.backend.clear(rows, self.stream)
+        self._count(rows[0])
+        return self._samples(self.host(rows))
+
+    def _row(self) -> int:
+        lattice = self.lattice
+        bins = len(lattice.site_types) * len(lattice.species)
+        return bins + len(lattice.reactions) + 2
+
+    def _count(self, row: Any) -> None:
+        slab = self.slab
+        _, ny, nx = self.lattice.shape
+        own = np.s_[slab.below : slab.below + slab.end - slab.begin]
+        sites = (slab.end - slab.begin) * ny * nx
+        grid = Grid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
+        arguments = [
+            self.particles[own], None if self.types is None else self.types[own], sites,
+            self._fired, self._waiting, self.work, self.capacity, self.step & 1,
+            slab.begin * ny * nx, row,
+        ]  # fmt: skip
+        self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
+
+    def _samples(self, rows: Array) -> Samples:
+        values = rows.astype(np.int64)
+        types, species = len(self.lattice.site_types), len(self.lattice.species)
+        bins = types * species
+        return Samples(
+            values[:, :bins].reshape(-1, types, species), values[:, bins:-2],
+            values[:, -2], values[:, -1],
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- doing a batch again
+
+    def _snapshot(self) -> dict[str, Any]:
+        copies: dict[str, Any] = {"step": self.step}
+        for name in ("particles", "_fired", "_waiting", "_heads", "work"):
+            buffer = getattr(self, name)
+            if name not in self._kept or self._kept[name].shape != buffer.shape:
+                self._kept[name] = self.backend.empty(buffer.shape, buffer.dtype)
+            self.backend.copy(buffer, self._kept[name], self.stream)
+            copies[name] = self._kept[name]
+        return copies
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        """Go back to a snapshot, with more room for waiting particles."""
+        self.step = before["step"]
+        for name in ("particles", "_fired", "_heads", "work"):
+            self.backend.copy(before[name], getattr(self, name), self.stream)
+        self.synchronize()
+        capacity = _GROWTH * self.capacity
+        self._waiting = self.backend.empty((2, capacity, 3), np.uint64)
+        kept = before["_waiting"]  # of the first try
+        self._waiting[:, : kept.shape[1]] = kept
+        self.capacity = capacity
+        self.mark_all()

@@ -1,0 +1,131 @@
+"""Device tables of a lattice: site types, hops, reactions, ghosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.lattice.codegen import (
+    ReactionTables,
+    Tile,
+    bounds,
+    chances,
+    ghost_tables,
+    hop_thresholds,
+)
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.state import Array, Slab
+
+
+class LatticeTables:
+    """What a step reads and never writes; rates may be changed between steps.
+
+    Attributes
+    ----------
+    types
+        Site types ``[plane, y, x]`` of the slab on the device; None where there is one.
+    rates
+        Stochastic constants ``[reaction, site type]`` per site, on the host.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        lattice: LoweredLattice,
+        slab: Slab,
+        tile: Tile,
+        reactions: ReactionTables,
+        *,
+        closed: bool = False,
+    ) -> None:
+        self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
+        # Types that no particle can hop into are looked for where steps go through lists of tiles.
+        entered = np.asarray((lattice.hop > 0).any(axis=(0, 2)))
+        self._closed: Array = np.logical_and(closed, ~entered)
+        thresholds = hop_thresholds(lattice)
+        self._hop = backend.upload(thresholds)
+        self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
+        self._reactions = backend.upload(reactions.array)
+        ghosts = ghost_tables(lattice)
+        self._ghost_rows = backend.upload(ghosts.rows)
+        self._ghosts = backend.upload(ghosts.words) if ghosts.words.size else None
+        self._sites: Array | None = None  # on the host, where they are not those of the model
+        one_type = len(lattice.site_types) == 1
+        self.types = None if one_type else backend.upload(self._stored(lattice.sites))
+        self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(
+            len(lattice.reactions), len(lattice.site_types)
+        )
+        self._use_rates()
+
+    def arguments(self) -> list[Any]:
+        """The tables, in the order of LATTICE_ARGUMENTS in csrc/lattice/site/lattice.h."""
+        return [
+            self._always_active, self.types, self._hop_high, self._hop, self._reactions,
+            self._chances, self._bounds, self._ghost_rows, self._ghosts,
+        ]  # fmt: skip
+
+    def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
+        """Give a reaction other stochastic constants ``[site type]`` per site."""
+        self.rates[reaction] = rates
+        self._use_rates()
+
+    def set_types(self, types: Array) -> None:
+        """Give all stored planes other site types ``[plane, y, x]``; not where there is one."""
+        self._sites = np.ascontiguousarray(types, np.uint8)
+        self.types = self._backend.upload(self._sites)
+        self._use_rates()
+
+    def _stored(self, planes: Callable[[int, int], Array]) -> Array:
+        """Planes that a function of ``(z0, z1)`` gives, as they are stored, neighbours included."""
+        nz, slab = self._lattice.shape[0], self._slab
+        parts = [planes(z % nz, z % nz + 1) for z in range(slab.begin - slab.below, slab.begin)]
+        parts.append(planes(slab.begin, slab.end))
+        parts += [planes(z % nz, z % nz + 1) for z in range(slab.end, slab.end + slab.above)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def _use_rates(self) -> None:
+        chance = chances(self._lattice, self.rates)
+        self._chances = self._backend.upload(chance if chance.size else np.zeros(1))
+        self._bounds = self._backend.upload(bounds(self._lattice, chance))
+        always = self._always()
+        self._always_active = None if always is None else self._backend.upload(always)
+
+    def _always(self) -> Array | None:
+        """Tiles ``[plane, tile]`` that particles enter from nowhere: bit 0 by x, y; bit 1 by z.
+
+        Bit 2: all sites of the tile are such that no particle can hop there.
+        """
+        lattice, slab, tile = self._lattice, self._slab, self._tile
+        nz, ny, nx = lattice.shape
+        held = [kind == "held" for kind in lattice.boundary]
+        made = np.zeros(len(lattice.site_types), bool)
+        for reaction, rates in zip(lattice.reactions, self.rates, strict=True):
+            made |= (rates > 0) & (not reaction.reactants)
+        if not any(held) and not made.any() and not self._closed.any():
+            return None
+        flags = np.zeros((slab.planes, -(-ny // tile.y), -(-nx // tile.x)), np.uint8)
+        for face, where in ((2, np.s_[:, 0]), (3, np.s_[:, -1]),
+                            (4, np.s_[:, :, 0]), (5, np.s_[:, :, -1])):  # fmt: skip
+            flags[where] |= held[face]
+        for face, z in ((0, 0), (1, nz - 1)):
+            plane = z - slab.begin + slab.below
+            if held[face] and 0 <= plane < slab.planes:
+                flags[plane] |= 2
+        if made.any():
+            flags[self._any_in_tile(made)] |= 2
+        if self._closed.any():
+            flags[~self._any_in_tile(~self._closed)] |= 4
+        return flags.reshape(slab.planes, -1)
+
+    def _any_in_tile(self, chosen: Array) -> Array:
+        """Tiles ``[plane, y, x]`` with a site of a chosen type."""
+        changed = self._sites
+        sites = chosen[self._stored(self._lattice.sites) if changed is None else changed]
+        for axis, size in ((1, self._tile.y), (2, self._tile.x)):
+            starts = np.arange(0, sites.shape[axis], size)
+            sites = np.logical_or.reduceat(sites, starts, axis=axis)
+        return np.asarray(sites)

@@ -1,0 +1,41 @@
+"""Which engine leaps: generated code and a thread a trajectory, or tables and crews of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.leaping.fine_tau import FineTau
+from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.errors import ConfigError
+
+
+def leaper_of(network: LoweredNetwork) -> str:
+    """`unrolled` or from `tables`: a function of the network alone, and part of the method."""
+    return "unrolled" if len(network.reactions) <= LARGEST_LEAPING else "tables"
+
+
+def leaping_engine(
+    backend: Backend,
+    network: LoweredNetwork,
+    times: Sequence[float],
+    epsilon: float,
+    *,
+    checked: bool = False,
+) -> TauLeap | FineTau:
+    """The engine of `leaper_of` for the network, compiled.
+
+    Raises
+    ------
+    ConfigError
+        The check after leaps (`checked`) is asked for a network that leaps from tables.
+    """
+    if leaper_of(network) == "unrolled":
+        return (CheckedTauLeap if checked else TauLeap)(backend, network, times, epsilon)
+    if checked:
+        raise ConfigError(
+            f"--post-leap-check works for networks of up to {LARGEST_LEAPING} reactions, and this "
+            f"one has {len(network.reactions)}: leave it out, or use --method ssa"
+        )
+    return FineTau(backend, network, times, epsilon)

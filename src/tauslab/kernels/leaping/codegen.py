@@ -1,0 +1,331 @@
+"""Writes the part of `model.h` that only leaps need: critical reactions, step limit, firings.
+
+Step selection after Cao, Gillespie & Petzold, J. Chem. Phys. 124, 044109 (2006), equations 26-33;
+critical reactions after the same authors, J. Chem. Phys. 123, 054104 (2005); the two halves of a
+leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limit by a species is
+`bound` in csrc/leaping/leaps.h.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+from tauslab.kernels.network.codegen import Style, unrolled_header
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
+
+CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical
+# With 8 bytes for each of 128 lanes, two blocks find room on a processor up to here.
+LARGEST_SHARED = 96
+# Up to here a lane keeps propensities in registers from one exact event to the next.
+LARGEST_IN_REGISTERS = 16
+# Up to here a CPU updates what an exact event changed; beyond, compiling that takes minutes.
+LARGEST_IN_BRANCHES = 64
+
+
+def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False) -> str:
+    """`model.h` for tau-leaping: all that exact SSA has, and the functions for leaps.
+
+    Parameters
+    ----------
+    checked
+        Also what a check after a leap needs.
+    """
+    sizes = _SIZES.format(
+        channels=len(channels(network)),
+        cells=shared_cells(network),
+        words=parked_words(network),
+    )
+    parts = [unrolled_header(network, style), sizes]
+    parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
+    parts += [_plan(network), _second_half(network), _critical(network), _apply(network)]
+    if checked:
+        parts += [_propensities(network), _check(network)]
+    # Exact events from arrays have code for every pair of reactions where there are branches.
+    most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
+    in_arrays = len(network.reactions) <= most
+    parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
+    return "\n".join(parts)
+
+
+def channels(network: LoweredNetwork) -> list[tuple[int, ...]]:
+    """Reactions by what they change, in order of the first of each.
+
+    Those that change the same draw one Poisson number together: a sum of Poisson numbers is one.
+    """
+    together: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for j, reaction in enumerate(network.reactions):
+        together.setdefault(tuple(sorted(reaction.change)), []).append(j)
+    return [tuple(reactions) for reactions in together.values()]
+
+
+def shared_cells(network: LoweredNetwork) -> int:
+    """Doubles that a lane has in a processor's shared memory: one for each reaction, or none."""
+    return len(network.reactions) if len(network.reactions) <= LARGEST_SHARED else 0
+
+
+def parked_words(network: LoweredNetwork) -> int:
+    """32-bit words for a trajectory that waits for its turn: counts, constants and 20 more."""
+    return len(network.species) + 2 * len(network.constants) + 20
+
+
+_SIZES = """\
+// Sets of reactions that change the same.
+constexpr int N_CHANNELS = {channels};
+// Doubles of a lane in shared memory; 0 where they do not fit.
+constexpr int SHARED_CELLS = {cells};
+// 32-bit words for a trajectory that waits for its turn.
+constexpr int PARKED_WORDS = {words};
+"""
+
+
+def _few(reaction: LoweredReaction) -> str:
+    """Whether a reactant lasts for fewer than ten firings."""
+    return " || ".join(
+        f"x[{index}] < {-by * CRITICAL_FIRINGS}" for index, by in reaction.change if by < 0
+    )
+
+
+def _critical_test(j: int, reaction: LoweredReaction) -> str:
+    return (
+        f"template <class Counts>\nDEVICE bool critical_{j}([[maybe_unused]] const Counts &x) {{\n"
+        f"    return {_few(reaction) or 'false'};\n}}\n"
+    )
+
+
+def _plan(network: LoweredNetwork) -> str:
+    sums = []
+    for i, reactions in enumerate(channels(network)):
+        terms = [f"share(propensity_{j}(x, c), critical_{j}(x), plan)" for j in reactions]
+        sums.append(f"    leaping[{i}] = {' + '.join(terms)};\n")
+    limits = [_species_limit(network, i) for i in range(len(network.species))]
+    return (
+        "// The longest leap in which no propensity is expected to change by more than a fraction\n"
+        "// epsilon, and the propensities to leap with: without those of critical reactions, of "
+        "which a\n"
+        f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
+        "template <class Cells>\n"
+        "DEVICE Plan plan_leap([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        "                      const Cells &leaping,\n"
+        "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
+        "    Plan plan = {0.0, 0.0, {1.0, 0.0}};\n"
+        f"{''.join(sums)}    RELOAD;\n{''.join(limits)}    return plan;\n}}\n"
+    )
+
+
+def _second_half(network: LoweredNetwork) -> str:
+    sums = []
+    for i, reactions in enumerate(channels(network)):
+        terms = [
+            f"critical_{j}(before) ? 0.0 : propensity_{j}(x, c)"
+            if _few(network.reactions[j])
+            else f"propensity_{j}(x, c)"
+            for j in reactions
+        ]
+        between = " + ".join(f"({term})" if "?" in term else term for term in terms)
+        sums.append(
+            f"    between = {between};\n    sum += between;\n"
+            f"    leaping[{i}] = extrapolated(first[{i}], between);\n"
+        )
+    return (
+        "// Propensities for the second half of a leap: `first` are those that it began with, in "
+        "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
+        "template <class Before, class First, class Cells>\n"
+        "DEVICE bool second_half([[maybe_unused]] const i32 *x,\n"
+        "                        [[maybe_unused]] const Before &before,\n"
+        "                        [[maybe_unused]] const double *c,\n"
+        "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
+        f"    [[maybe_unused]] double between;\n    double sum = 0;\n{''.join(sums)}"
+        "    return sum >= 0 && sum < tl_infinity();\n}\n"
+    )
+
+
+def _critical(network: LoweredNetwork) -> str:
+    lines = [
+        f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : 0.0, target, sum, chosen);\n"
+        for i, reactions in enumerate(channels(network))
+        for j in reactions
+        if _few(network.reactions[j])
+    ]
+    return (
+        "// The channel of the critical reaction that fires.\n"
+        "DEVICE int choose_critical([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c,\n"
+        "                           [[maybe_unused]] double target) {\n"
+        f"    [[maybe_unused]] double sum = 0;\n    int chosen = -1;\n{''.join(lines)}"
+        "    return chosen;\n}\n"
+    )
+
+
+def _species_limit(network: LoweredNetwork, species: int) -> str:
+    """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
+    changes = _changes_of(network, species)
+    gain = " + ".join(_times(by, j) for j, by in changes if by > 0) or "0.0"
+    loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
+    variance = " + ".join(_times(by * by, j) for j, by in changes)
+    turnover = f"Turnover{{{gain}, {loss}, {variance}}}"
+    return _with_bound(network, species, f"bound(count, order, {turnover}, tolerance, plan.limit)")
+
+
+def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
+    """A block in which `count` and `order` are those of the species; none where nothing asks."""
+    readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
+    if not readers or not _changes_of(network, species):
+        return ""
+    lines = ["    {\n", f"        const double count = (double)x[{species}];\n"]
+    lines.append("        double order = 1.0;\n")
+    formulas = _orders(readers, species)
+    lines += [f"        order = larger(order, {formula});\n" for formula in formulas]
+    for j, reaction in readers:
+        if reaction.law is not None and species in counts_in(reaction.law):
+            lines.append(
+                f"        const double now_{j} = propensity_{j}(x, c);\n"
+                f"        x[{species}] += 1;\n"
+                f"        order = larger(order, law_order(count, now_{j}, "
+                f"propensity_{j}(x, c)));\n"
+                f"        x[{species}] -= 1;\n"
+            )
+    lines += [
+        f"        {statement};\n",
+        "    }\n",
+    ]
+    return "".join(lines)
+
+
+def _changes_of(network: LoweredNetwork, species: int) -> list[tuple[int, int]]:
+    """Channels that change the species, each with the change."""
+    return [
+        (channel, by)
+        for channel, reactions in enumerate(channels(network))
+        for index, by in network.reactions[reactions[0]].change
+        if index == species
+    ]
+
+
+def _times(factor: int, reaction: int) -> str:
+    return f"{float(factor)!r} * leaping[{reaction}]" if factor != 1 else f"leaping[{reaction}]"
+
+
+def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[str]:
+    """G of the species for every kind of mass-action reaction that it reacts in, without repeats.
+
+    A species that takes part k times in a reaction of order n has
+    g = n / k * (k + sum over m < k of m / (x - m)): 2 + 1 / (x - 1) for both molecules of an order
+    of 2, 3 / 2 (2 + 1 / (x - 1)) for two of three, 3 + 1 / (x - 1) + 2 / (x - 2) for three.
+    """
+    kinds = set()
+    for _, reaction in readers:
+        copies = dict(reaction.orders).get(species, 0)
+        if copies:
+            kinds.add((sum(k for _, k in reaction.orders), copies))
+    formulas = []
+    for order, copies in sorted(kinds):
+        if (order, copies) == (1, 1):
+            continue
+        terms = [f"{float(copies)!r}"]
+        terms += [f"{float(m)!r} / (count - {float(m)!r})" for m in range(1, copies)]
+        ratio = float(Fraction(order, copies))
+        text = " + ".join(terms)
+        formulas.append(text if ratio == 1.0 else f"{ratio!r} * ({text})")
+    return formulas
+
+
+def _change(network: LoweredNetwork, species: int) -> str:
+    """By how much the firings change the species; nothing if no reaction does."""
+    return " + ".join(f"{by} * number_of(firings[{i}])" for i, by in _changes_of(network, species))
+
+
+def _propensities(network: LoweredNetwork) -> str:
+    lines = [
+        f"    all[{i}] = {' + '.join(f'propensity_{j}(x, c)' for j in reactions)};\n"
+        for i, reactions in enumerate(channels(network))
+    ]
+    return (
+        "// Propensities of channels, also of those that are critical.\n"
+        "template <class Cells>\n"
+        "DEVICE void channel_propensities([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c,\n"
+        f"                                 const Cells &all) {{\n{''.join(lines)}}}\n"
+    )
+
+
+def _check(network: LoweredNetwork) -> str:
+    allowed = "allowed(tolerance.noise, count, order)"
+    blocks = [
+        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= {allowed}")
+        for i in range(len(network.species))
+    ]
+    return (
+        "// Whether no species that a propensity reads changes by more than the leap was to change "
+        "it.\n"
+        "template <class Cells>\n"
+        "DEVICE bool leap_holds([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        "                       [[maybe_unused]] const Cells &firings,\n"
+        "                       [[maybe_unused]] const Tolerance &tolerance) {\n"
+        "    bool holds = true;\n"
+        f"{''.join(blocks)}    return holds;\n}}\n"
+    )
+
+
+def _apply(network: LoweredNetwork) -> str:
+    lines = [
+        f"    add(x[{index}], {_change(network, index)}, outcome);\n"
+        for index in range(len(network.species))
+        if _changes_of(network, index)
+    ]
+    return (
+        "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
+        "template <class Cells>\n"
+        "DEVICE int apply_firings([[maybe_unused]] i32 *x,\n"
+        "                         [[maybe_unused]] const Cells &firings) {\n"
+        f"    int outcome = FITS;\n{''.join(lines)}    return outcome;\n}}\n"
+    )
+
+
+_EXACT_ARGUMENTS = (
+    "[[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+    "                       Exact &exact, [[maybe_unused]] const Cells &cells) {\n"
+)
+
+
+def _exact_in_arrays(network: LoweredNetwork) -> str:
+    """Exact events as `ensemble/ssa.cc` takes them: propensities stay from one to the next."""
+    last = len(network.reactions) - 1
+    return (
+        "// What an exact event leaves for the next.\n"
+        "struct Exact {\n    double a[N_REACTIONS], cumulative[N_REACTIONS];\n"
+        f"    DEVICE_MEMBER double total() const {{ return cumulative[{last}]; }}\n}};\n\n"
+        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        "    all_propensities(x, c, exact.a, exact.cumulative);\n}\n\n"
+        "// Returns a negative number if a count passed 2147483647.\n"
+        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        "    return fire(target, x, c, exact.a, exact.cumulative);\n}\n"
+    )
+
+
+def _exact_in_cells(network: LoweredNetwork) -> str:
+    """Exact events with propensities in a lane's cells, which takes few registers.
+
+    The change of a count is chosen as `fire` of the unrolled kernels chooses it.
+    """
+    changes = [dict(reaction.change) for reaction in network.reactions]
+    changed = sorted(set().union(*changes))
+    sums = "".join(f"    sum += cells[{j}] = propensity_{j}(x, c);\n" for j in range(len(changes)))
+    lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
+    for j, (before, after) in enumerate(pairwise(changes)):
+        steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
+        lines.append(f"    sum += cells[{j}];\n")
+        lines += [f"    by_{i} = sum <= target ? {by} : by_{i};\n" for i, by in steps]
+    lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    signs = " | ".join(f"x[{i}]" for i in changed) or "0"
+    return (
+        "// What an exact event leaves for the next.\n"
+        "struct Exact {\n    double sum;\n"
+        "    DEVICE_MEMBER double total() const { return sum; }\n};\n\n"
+        f"template <class Cells>\nDEVICE void start_exact({_EXACT_ARGUMENTS}"
+        f"    double sum = 0;\n{sums}    exact.sum = sum;\n    RELOAD;\n}}\n\n"
+        "// Returns a negative number if a count passed 2147483647.\n"
+        f"template <class Cells>\nDEVICE i32 fire_exact(double target, {_EXACT_ARGUMENTS}"
+        f"    double sum = 0;\n{''.join(lines)}"
+        f"    start_exact(x, c, exact, cells);\n    return {signs};\n}}\n"
+    )

@@ -1,0 +1,168 @@
+"""Tau-leaping with many threads to a trajectory: for networks of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
+from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.tables import LANES, TableBook
+from tauslab.kernels.leaping.fine_tables import FineTables
+from tauslab.kernels.network.codegen import table_header
+from tauslab.kernels.network.lowering import LoweredNetwork
+
+# Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
+# processor at least, which limits registers.
+LAYOUT = (512, 2)
+ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
+_BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/leaping/fine/cooperative_grid.h
+_PART_TICKS = 20
+PARTS = (
+    "scan",
+    "limits",
+    "draws",
+    "changes",
+    "exact",
+)  # of a step, as Part of csrc/leaping/fine/fine_tau.cc
+_CONTROL_WORDS = 32  # room for Control of csrc/leaping/fine/fine_tau.cc
+
+
+class FineTau(ExactSsa):
+    """Tau-leaping of second order, one trajectory over as much of a GPU as its network fills.
+
+    The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold 2006), but
+    the network is read from tables, and the threads of several blocks share out its reactions and
+    species (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012). On a CPU a thread is such a crew.
+
+    Parameters
+    ----------
+    epsilon
+        Bound on the expected relative change of every propensity in a leap, 0 to 1.
+    blocks
+        Blocks of a GPU that run one trajectory; 0 chooses. Changes no result.
+    profiled
+        Measure the parts of a step, see `part_ticks`.
+    layout
+        Threads of a GPU's block, and blocks that a processor must have room for. Nor does it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        epsilon: float,
+        *,
+        blocks: int = 0,
+        layout: tuple[int, int] = LAYOUT,
+        profiled: bool = False,
+    ) -> None:
+        self._profiled = profiled
+        self._epsilon, self._given_blocks = epsilon, blocks
+        self._block_threads, self._processor_blocks = layout if backend.style.warps else (1, 1)
+        super().__init__(backend, network, times)
+
+    def _source(self, network: LoweredNetwork) -> KernelSource:
+        self.selector, self.entry = "fine", "fine_tau"
+        layout = (self._block_threads, self._processor_blocks)
+        book, header = fine_header(network, layout, profiled=self._profiled)
+        self._items_of_network = max(len(network.species), len(network.reactions), 1)
+        self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
+        self._arrays = [self.backend.upload(array) for array in book.arrays()]
+        return KernelSource("leaping/fine/fine_tau.cc", (self.entry,), {"model.h": header})
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Device memory that one trajectory in flight takes."""
+        counts, values, firings = self._sizes
+        return 4 * counts + 8 * (values + firings + _BARRIER_WORDS + _CONTROL_WORDS)
+
+    def _room(self) -> int:
+        """Blocks that the device runs at the same time."""
+        return self.program.resident_blocks(self.entry, self._block_threads)
+
+    def blocks(self, rows: int) -> int:
+        """Blocks that run one of `rows` trajectories together."""
+        room = self._room()
+        if not self.backend.style.warps:
+            return 1
+        if self._given_blocks:
+            return min(self._given_blocks, room)
+        most = -(-self._items_of_network // self._block_threads)
+        enough = -(-most // ITEMS_PER_THREAD)
+        return max(1, min(room, most, max(enough, room // max(1, rows))))
+
+    def _crews(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
+        """Trajectories in flight of a launch of `rows`."""
+        room = self._room() // self.blocks(rows)
+        # Half of the memory that is free, so that sample buffers find room beside it.
+        share = self.backend.free_memory() // (2 * launches * self.bytes_per_trajectory)
+        return max(1, min(rows, room, int(share)))
+
+    def trajectories_in_flight(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time where there are many."""
+        return self._crews(MAX_STEPS, launches)
+
+    def scratch(self, rows: int) -> Any:
+        """State of trajectories in flight: counts, sums, firings, barriers and control."""
+        empty, crews = self.backend.empty, self._crews(rows)
+        counts, values, firings = self._sizes
+        return (
+            empty((crews, counts), np.int32), empty((crews, values), np.float64),
+            empty((crews, max(1, firings)), np.int64), empty((crews, _BARRIER_WORDS), np.uint64),
+            empty((crews, _CONTROL_WORDS), np.uint64),
+        )  # fmt: skip
+
+    def part_ticks(self, scratch: Any) -> npt.NDArray[np.float64]:
+        """Clock ticks that `PARTS` of all steps took in the last launch, which has ended."""
+        stream, barriers = self.backend.stream(), scratch[3]
+        held = self.backend.mirror(barriers)
+        self.backend.download(barriers, held, len(held), stream)
+        stream.record().wait()
+        ticks = held[:, _PART_TICKS : _PART_TICKS + len(PARTS)].astype(np.float64)
+        return np.asarray(ticks.sum(axis=0))
+
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        self._launch_crews = min(launch.rows, int(buffers.scratch[0].shape[0]))
+        self._launch_blocks = self.blocks(self._launch_crews)
+        for buffer in buffers.scratch[3:]:
+            self.backend.clear(buffer, stream)
+        super().start(launch, buffers, stream, seed=seed, max_steps=max_steps)
+
+    def _launch(self, items: int, arguments: list[Any], stream: Stream) -> None:
+        grid = Grid(items, self._block_threads, together=True)
+        self.program.launch_blocks(self.entry, grid, arguments, stream)
+
+    def _items(self, rows: int) -> int:
+        """Blocks of the launch."""
+        del rows
+        return self._launch_crews * self._launch_blocks
+
+    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
+        del rows
+        return [self._epsilon, *self._arrays, *buffers.scratch, self._launch_blocks]
+
+
+def fine_header(
+    network: LoweredNetwork, layout: tuple[int, int], *, profiled: bool = False
+) -> tuple[TableBook, str]:
+    """Tables of a network and `model.h`; blocks of one thread are those of a CPU."""
+    book = FineTables(network).book
+    book.constant("CONTROL_WORDS", _CONTROL_WORDS)
+    book.constant("CREW_THREADS", layout[0])
+    book.constant("CREW_BLOCKS", layout[1])
+    book.constant("PROFILED", profiled)
+    return book, table_header(network, book.header(), LANES if layout[0] > 1 else 1)

@@ -1,0 +1,447 @@
+"""Writes `model.h`: the only generated text.  Sizes, propensities, state change, records.
+
+Two forms share the expressions.  *Unrolled*: every reaction is straight-line code on local arrays.
+*Tables*: mass action is read from arrays (see `tauslab.kernels.exact.tables`), and only laws that are
+not mass action become code, in one switch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tauslab.kernels.network.lowering import (
+    Constant,
+    Count,
+    Law,
+    LoweredNetwork,
+    LoweredReaction,
+    Operation,
+    arguments_of,
+    operations_first,
+)
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Number, parts_first
+
+_HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
+_INCLUDES = '#pragma once\n#include "ensemble/rate_laws.h"\n#include "math/math.h"\n#include "device/prelude.h"\n'
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LOGIC = {"and": "&&", "or": "||", "xor": "!="}
+_LARGEST_UNROLLED_POWER = 16
+_LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
+_WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
+_MOST_PARTS = 2_000_000  # that laws become together where they share parts
+
+
+@dataclass(frozen=True)
+class Style:
+    """How code suits a device; chosen by the backend, never changes the numbers.
+
+    `branches`: unrolled code has one branch per reaction that updates only what the reaction
+    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
+    branch (a warp). `warps`: several threads can run one trajectory together.
+    """
+
+    branches: bool
+    warps: bool = False
+
+
+def unrolled_header(network: LoweredNetwork, style: Style) -> str:
+    """`model.h` for the unrolled kernels."""
+    writer = _LawWriter("x")
+    parts = [_HEADER, _INCLUDES, _sizes(network)]
+    parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
+    parts += [_check_constants(network), _all_propensities(network)]
+    parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
+    parts.append(_records(network, writer))
+    return "\n".join(parts)
+
+
+def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: bool = False) -> str:
+    """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
+
+    Parameters
+    ----------
+    constants
+        Places of tables and sizes, as C++ (`tauslab.kernels.exact.tables.TableBook.header`).
+    team
+        Threads that run one trajectory.
+    pilot
+        Count how often each reaction fires, with random numbers of the pilot's own.
+    """
+    names: dict[int, str] = {}
+    writer = _LawWriter("x", names)
+    functions = []
+    rows = itertools.count(len(network.observables))
+    for k, law in enumerate(network.shared):
+        if weighted_sum(law) is not None:
+            names[id(law)] = f"weighted(tables, {next(rows)}, x)"
+        elif not writer.repeats(law):  # what repeats becomes parts of the laws that use it
+            functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
+            names[id(law)] = f"shared_{k}(x, c, tables)"
+    laws = [
+        _case(j, *_guarded(reaction, writer))
+        for j, reaction in enumerate(network.reactions)
+        if reaction.law is not None
+    ]
+    observables = [
+        _case(k, *writer.read(law))
+        for k, (_, law) in enumerate(network.observables)
+        if weighted_sum(law) is None
+    ]
+    return "\n".join(
+        [
+            _HEADER,
+            _INCLUDES,
+            f"#define TEAM_THREADS {team}\n",
+            f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
+            _sizes(network),
+            constants,
+            *functions,
+            _switch("general_propensity", laws),
+            _switch("general_observable", observables),
+        ]
+    )
+
+
+def weighted_sums(network: LoweredNetwork) -> list[dict[int, float]]:
+    """Rows that the table kernels sum: a row for each observable, then shared rules.
+
+    The row of an observable that is no weighted sum is empty.
+    """
+    rows = [weighted_sum(law) or {} for _, law in network.observables]
+    return rows + [sums for law in network.shared if (sums := weighted_sum(law)) is not None]
+
+
+def _function(head: str, value: str) -> str:
+    """A function of counts, constants and tables."""
+    return (
+        "template <class Counts, class Tables>\n"
+        f"{head}[[maybe_unused]] const Counts &x, [[maybe_unused]] const double *c,\n"
+        f"    [[maybe_unused]] const Tables &tables) {{\n    return {value};\n}}\n"
+    )
+
+
+def _case(number: int, statements: str, value: str) -> str:
+    if not statements:
+        return f"        case {number}: return {value};\n"
+    return f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
+
+
+def _switch(name: str, cases: list[str]) -> str:
+    """A function that picks one of many laws at run time."""
+    return (
+        "template <class Counts, class Tables>\n"
+        f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
+        "                     [[maybe_unused]] const double *c,\n"
+        "                     [[maybe_unused]] const Tables &tables) {\n"
+        f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"
+    )
+
+
+def weighted_sum(law: Law) -> dict[int, float] | None:
+    """Weights of a sum of counts that is exact in any order of addition, or None.
+
+    Weights are whole and so small that no sum of 31-bit counts passes 2^53.
+    """
+    weights: dict[int, float] = {}
+    times = {id(law): 1}  # how often a part is added
+    for term in reversed(parts_first(law, _summands)):
+        occurs, weight = times[id(term)], 1.0
+        if isinstance(term, Operation) and term.function == "add":
+            for part in term.arguments:
+                times[id(part)] = times.get(id(part), 0) + occurs
+            continue
+        counted = term
+        if isinstance(term, Operation) and term.function == "mul":
+            factor, counted = term.arguments
+            if not isinstance(factor, Number):
+                return None
+            weight = factor.value
+        if not isinstance(counted, Count) or weight != weight // 1 or weight < 0:
+            return None
+        if occurs > _LARGEST_WEIGHT:
+            return None
+        weights[counted.index] = weights.get(counted.index, 0.0) + weight * occurs
+    return weights if sum(weights.values()) <= _LARGEST_WEIGHT else None
+
+
+def _summands(law: Law) -> tuple[Law, ...]:
+    return law.arguments if isinstance(law, Operation) and law.function == "add" else ()
+
+
+class _LawWriter:
+    """C++ of lowered laws, in which a part that occurs many times is computed once.
+
+    A law is one expression, with every part written where it occurs, unless that is much longer
+    than its parts: then each of those that occur more than once becomes a constant before it. The
+    numbers are the same.
+
+    Parameters
+    ----------
+    state
+        The expression that is indexed by species number.
+    names
+        Calls that stand for parts which laws share, by identity; may grow.
+    """
+
+    def __init__(self, state: str, names: Mapping[int, str] | None = None) -> None:
+        self.state = state
+        self._names: Mapping[int, str] = {} if names is None else names
+        self._sizes: dict[int, int] = {}  # operations, a call as many as what it calls
+        self._parts = 0
+
+    def repeats(self, law: Law) -> bool:
+        """Whether computing each part as often as it occurs takes much longer than once."""
+        for part in operations_first(law, self._sizes):
+            self._sizes[id(part)] = 1 + sum(self._sizes[id(a)] for a in self._arguments(part))
+        written = self._sizes[id(law)]
+        if written <= _WRITTEN_OUT:
+            return False
+        once = parts_first(
+            law, lambda part: arguments_of(part) if self._sizes[id(part)] > 1 else ()
+        )
+        return written > 4 * len(once)
+
+    def read(self, law: Law) -> tuple[str, str]:
+        """Statements, and the expression that uses what they define.
+
+        Raises
+        ------
+        ModelError
+            Laws become more parts than any compiler takes.
+        """
+        if id(law) in self._names or not self.repeats(law):
+            return "", law_text(law, self.state, self._names)
+        order = self._distinct(law)
+        self._parts += len(order)
+        if self._parts > _MOST_PARTS:
+            raise ModelError(
+                f"laws that share parts are more than {_MOST_PARTS} operations together, "
+                "which is the limit"
+            )
+        uses = Counter(id(part) for node in order for part in self._arguments(node))
+        names = dict(self._names)
+        lines: list[str] = []
+        for node in order:
+            called = id(node) in self._names or isinstance(node, Operation)
+            if uses[id(node)] > 1 and called:
+                name = f"part_{len(lines)}"
+                text = law_text(node, self.state, names)
+                lines.append(f"            const double {name} = {text};\n")
+                names[id(node)] = name
+        return "".join(lines), law_text(law, self.state, names)
+
+    def _arguments(self, law: Law) -> tuple[Law, ...]:
+        return () if id(law) in self._names else arguments_of(law)
+
+    def _distinct(self, law: Law) -> list[Law]:
+        return parts_first(law, self._arguments)
+
+
+def literal(value: float) -> str:
+    """A C++ literal with exactly the bits of `value`."""
+    if math.isnan(value):
+        return "from_bits(0x7ff8000000000000ull)"
+    if math.isinf(value):
+        return f"from_bits(0x{'7' if value > 0 else 'f'}ff0000000000000ull)"
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def law_text(law: Law, state: str, names: Mapping[int, str] | None = None) -> str:
+    """C++ for a lowered law; `state` is the expression that is indexed by species number.
+
+    `names` has the calls that stand for parts which laws share, by identity.
+    """
+    if names and id(law) in names:
+        return names[id(law)]
+    if isinstance(law, Number):
+        return literal(law.value)
+    if isinstance(law, Count):
+        return f"(double){state}[{law.index}]"
+    if isinstance(law, Constant):
+        return f"c[{law.index}]"
+    return _operation(law, state, names)
+
+
+def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> str:
+    name = law.function
+    if name == "pow" and isinstance(law.arguments[1], Number):
+        power = law.arguments[1].value
+        if abs(power) <= _LARGEST_UNROLLED_POWER and power == int(power):
+            return f"tl_whole_power<{int(power)}>({law_text(law.arguments[0], state, names)})"
+    if name == "if":
+        condition, yes, no = law.arguments
+        chosen = (law_text(yes, state, names), law_text(no, state, names))
+        return f"({_condition(condition, state, names)} ? {chosen[0]} : {chosen[1]})"
+    if name in _COMPARE or name in _LOGIC or name == "not":
+        return f"({_condition(law, state, names)} ? 1.0 : 0.0)"
+    arguments = [law_text(a, state, names) for a in law.arguments]
+    if name in _INFIX:
+        return f"({arguments[0]} {_INFIX[name]} {arguments[1]})"
+    if name == "neg":
+        return f"(-{arguments[0]})"
+    if name == "sqrt":
+        return f"SQRT({arguments[0]})"
+    return f"tl_{name}({', '.join(arguments)})"
+
+
+def _condition(law: Law, state: str, names: Mapping[int, str] | None) -> str:
+    if isinstance(law, Operation) and not (names and id(law) in names):
+        if law.function in _COMPARE:
+            left, right = (law_text(a, state, names) for a in law.arguments)
+            return f"({left} {_COMPARE[law.function]} {right})"
+        if law.function in _LOGIC:
+            left, right = (_condition(a, state, names) for a in law.arguments)
+            return f"({left} {_LOGIC[law.function]} {right})"
+        if law.function == "not":
+            return f"(!{_condition(law.arguments[0], state, names)})"
+    return f"({law_text(law, state, names)} != 0.0)"
+
+
+def _sizes(network: LoweredNetwork) -> str:
+    return (
+        f"constexpr int N_SPECIES = {len(network.species)};\n"
+        f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
+        f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_RECORDED = {len(network.recorded)};\n"
+        f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
+    )
+
+
+def _mass_action(reaction: LoweredReaction, state: str) -> str:
+    assert reaction.constant is not None
+    factors = [
+        f"(double){state}[{index}]" if taken == 0 else f"((double){state}[{index}] - {taken}.0)"
+        for index, order in reaction.orders
+        for taken in range(order)
+    ]
+    constant = law_text(reaction.constant, state)
+    return f"{constant} * ({' * '.join(factors)})" if factors else constant
+
+
+def _guarded(reaction: LoweredReaction, writer: _LawWriter) -> tuple[str, str]:
+    """Statements and the propensity; one that may be negative turns into NaN.
+
+    That ends the trajectory.
+    """
+    statements = ""
+    if reaction.law is None:
+        text = _mass_action(reaction, writer.state)
+    else:
+        statements, text = writer.read(reaction.law)
+    constant = reaction.constant
+    if reaction.law is not None or (isinstance(constant, Number) and constant.value < 0):
+        text = f"not_negative({text})"
+    if reaction.needs:
+        state = writer.state
+        enough = " && ".join(f"{state}[{index}] >= {count}" for index, count in reaction.needs)
+        text = f"({enough} ? {text} : 0.0)"
+    return statements, text
+
+
+def _propensity(j: int, reaction: LoweredReaction, writer: _LawWriter) -> str:
+    statements, value = _guarded(reaction, writer)
+    return (
+        f"DEVICE double propensity_{j}([[maybe_unused]] const i32 *x, "
+        f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
+    )
+
+
+def _check_constants(network: LoweredNetwork) -> str:
+    constants = [r.constant for r in network.reactions]
+    indices = sorted({c.index for c in constants if isinstance(c, Constant)})
+    lines = [f"    c[{i}] = not_negative(c[{i}]);\n" for i in indices]
+    return (
+        "// Rate constants of mass action, once per trajectory.\n"
+        f"DEVICE void check_constants([[maybe_unused]] double *c) {{\n{''.join(lines)}}}\n"
+    )
+
+
+def _all_propensities(network: LoweredNetwork) -> str:
+    lines = [f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions))]
+    return (
+        "DEVICE void all_propensities([[maybe_unused]] const i32 *x, "
+        "[[maybe_unused]] const double *c, double *a, "
+        f"double *cumulative) {{\n{''.join(lines)}{_cumulate(range(len(network.reactions)))}}}\n"
+    )
+
+
+def _cumulate(reactions: Iterable[int]) -> str:
+    return "".join(
+        f"    cumulative[{j}] = {f'cumulative[{j - 1}] + ' if j else ''}a[{j}];\n"
+        for j in reactions
+    )
+
+
+def _fire_selects(network: LoweredNetwork) -> str:
+    """Fire without a branch, and without the reaction's number.
+
+    Every count starts from the change of reaction 0; where a cumulative propensity is passed and
+    the next reaction changes the count otherwise, its change is chosen.  All is recomputed.
+    """
+    changes = [dict(reaction.change) for reaction in network.reactions]
+    changed = sorted(set().union(*changes))
+    lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
+    for j, (before, after) in enumerate(pairwise(changes)):
+        steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
+        lines += [f"    by_{i} = cumulative[{j}] <= target ? {by} : by_{i};\n" for i, by in steps]
+    lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    signs = " | ".join(f"x[{i}]" for i in changed) or "0"
+    return (
+        "// Returns a negative number if a count passed 2147483647.\n"
+        "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
+        f"double *cumulative) {{\n{''.join(lines)}"
+        f"    all_propensities(x, c, a, cumulative);\n    return {signs};\n}}\n"
+    )
+
+
+def _fire_branches(network: LoweredNetwork) -> str:
+    """Fire in one branch per reaction that recomputes only what depends on the change."""
+    readers: dict[int, set[int]] = {}
+    for j, reaction in enumerate(network.reactions):
+        for index in reaction.depends_on():
+            readers.setdefault(index, set()).add(j)
+    cases = []
+    for j, reaction in enumerate(network.reactions):
+        touched = sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+        body = [f"x[{i}] = plus(x[{i}], {by});" for i, by in reaction.change]
+        body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
+        signs = " | ".join(f"x[{i}]" for i, _ in reaction.change) or "0"
+        body.append(f"signs = {signs};")
+        sums = _cumulate(range(touched[0], len(network.reactions))) if touched else ""
+        lines = "".join(f"        {line}\n" for line in body)
+        cases.append(f"    case {j}:\n{lines}{sums}        break;\n")
+    return (
+        "// Returns a negative number if a count passed 2147483647.\n"
+        "DEVICE i32 fire(double target, i32 *x, [[maybe_unused]] const double *c, "
+        "[[maybe_unused]] double *a,\n"
+        "                [[maybe_unused]] double *cumulative) {\n"
+        "    i32 signs = 0;\n    switch (first_above<N_REACTIONS>(cumulative, target)) {\n"
+        f"{''.join(cases)}    }}\n    return signs;\n}}\n"
+    )
+
+
+def _records(network: LoweredNetwork, writer: _LawWriter) -> str:
+    counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
+    values = ""
+    for k, (_, law) in enumerate(network.observables):
+        statements, value = writer.read(law)
+        line = f"    out[{k}] = {value};\n"
+        values += f"    {{\n{statements}{line}    }}\n" if statements else line
+    return (
+        "template <class State>\n"
+        "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
+        f"{counts}}}\n\n"
+        "template <class State>\n"
+        "DEVICE void record_observables([[maybe_unused]] const State &x, "
+        "[[maybe_unused]] const double *c,\n"
+        "                               [[maybe_unused]] double *out) {\n"
+        f"{values}}}\n"
+    )

@@ -1,0 +1,297 @@
+"""Writes `model.h` for the ODE kernels: sizes, constants of a trajectory, rates, events, records.
+
+Every node of the graph becomes one named value; a product that only one sum uses is fused into it
+by an explicit fma. Which are fused is decided for the whole system, so that however equations are
+spread over threads each is computed by the same operations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tauslab.kernels.network.codegen import literal
+from tauslab.kernels.ode.functions import Function
+from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
+from tauslab.kernels.ode.lowering import OdeSystem
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
+_TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+          "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
+_HEADER = (
+    "// Generated from the model: its sizes, constants, rates, events and records.\n"
+    '#pragma once\n#include "math/both_precisions.h"\n#include "device/prelude.h"\n'
+)
+# Operations of a step from which its four stages share one text. On an H200, 3,700 are a quarter
+# faster so, and 900 a fifth slower (docs/benchmarks/ode.md).
+LONG_STEP = 2000
+# Statements of a function from which it is cut into parts: registers of a GPU hold no values across
+# them, so only what is too long for registers anyway is cut there.
+LONGEST = 4000
+LONGEST_OF_ADAPTIVE = 1000
+PRECISIONS = {"double": "double", "single": "float"}
+
+
+def fused_products(graph: Graph, outputs: Sequence[int]) -> dict[int, int]:
+    """Sums that absorb a product, by node: which argument of the sum it is.
+
+    A product is absorbed where all that `outputs` need of it are sums, each of which then computes
+    it, and none of which absorbs another: a product and its sums take one operation less.
+    """
+    nodes = graph.reached(list(outputs))
+    users: dict[int, list[int]] = {n: [] for n in nodes}
+    for number in nodes:
+        for argument in graph.nodes[number].arguments:
+            if argument in users:
+                users[argument].append(number)
+    absorbed: dict[int, int] = {}
+    asked = set(outputs)
+    for number in nodes:
+        own = users[number]
+        if graph.nodes[number].kind != "mul" or number in asked or len(set(own)) != len(own):
+            continue
+        if all(graph.nodes[u].kind in ("add", "sub") and u not in absorbed for u in own):
+            absorbed |= {u: graph.nodes[u].arguments.index(number) for u in own}
+    return absorbed
+
+
+@dataclass
+class Writer:
+    """Writes functions of a system; collects the constants that they read.
+
+    `constants` numbers nodes that are computed once a trajectory, in the order of first use.
+    """
+
+    graph: Graph
+    constants: dict[int, int] = field(default_factory=dict)
+    longest: int = LONGEST
+
+    def body(
+        self,
+        outputs: Sequence[int],
+        absorbed: dict[int, int],
+        variable: Callable[[int], str] = "x[{}]".format,
+    ) -> tuple[list[str], list[str]]:
+        """Statements that compute `outputs` while a trajectory runs, and the text of each."""
+        inside = {self.graph.nodes[n].arguments[place] for n, place in absorbed.items()}
+        inside -= set(outputs)
+        writing = _Body(self, absorbed, variable, "Real", RUNNING)
+        lines = [
+            line
+            for number in self.graph.reached(list(outputs))
+            if number not in inside and (line := writing.statement(number))
+        ]
+        return lines, [writing.value(number) for number in outputs]
+
+    def setup(self, outputs: Sequence[int]) -> tuple[list[str], list[str]]:
+        """The same for what is computed from inputs at the start, in doubles."""
+        writing = _Body(self, {}, "x[{}]".format, "double", SETUP)
+        lines = [
+            line
+            for number in self.graph.reached(list(outputs), SETUP)
+            if (line := writing.statement(number))
+        ]
+        return lines, [writing.value(number) for number in outputs]
+
+
+@dataclass
+class _Body:
+    """Texts of nodes within one function."""
+
+    writer: Writer
+    absorbed: dict[int, int]
+    variable: Callable[[int], str]
+    real: str
+    stage: int
+
+    def statement(self, number: int) -> str:
+        node = self.writer.graph.nodes[number]
+        if not node.arguments:
+            return ""
+        kind = "bool" if node.kind in (*COMPARISONS, *LOGIC) else self.real
+        return f"    const {kind} v{number} = {self.operation(number)};\n"
+
+    def operation(self, number: int) -> str:
+        graph = self.writer.graph
+        name, arguments = graph.nodes[number].kind, graph.nodes[number].arguments
+        if number in self.absorbed:
+            return self.fused(name, arguments, self.absorbed[number])
+        if name in LOGIC or name == "if":
+            tests = [self.test(a) for a in arguments]
+            if name == "not":
+                return f"!{tests[0]}"
+            if name == "if":
+                return f"{tests[0]} ? {self.value(arguments[1])} : {self.value(arguments[2])}"
+            return f"{tests[0]} {_TESTS[name]} {tests[1]}"
+        values = [self.value(a) for a in arguments]
+        if name in _INFIX or name in _TESTS:
+            return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
+        if name == "neg":
+            return f"-{values[0]}"
+        return f"{_OWN_NAMES.get(name, f'tl_{name}')}({', '.join(values)})"
+
+    def fused(self, name: str, arguments: tuple[int, ...], place: int) -> str:
+        """A sum or difference with one product in it."""
+        a, b = (self.value(n) for n in self.writer.graph.nodes[arguments[place]].arguments)
+        other = self.value(arguments[1 - place])
+        if name == "sub":
+            a, other = (f"-{a}", other) if place else (a, f"-{other}")
+        return f"fused({a}, {b}, {other})"
+
+    def value(self, number: int) -> str:
+        """The node as a number."""
+        graph = self.writer.graph
+        node = graph.nodes[number]
+        if node.kind == "number":
+            text = literal(node.value)
+            return text if self.real == "double" else f"({self.real}){text}"
+        if graph.stages[number] < self.stage:
+            constants = self.writer.constants
+            return f"c[{constants.setdefault(number, len(constants))}]"
+        if node.kind == "input":
+            return f"p[{node.index}]"
+        if node.kind == "variable":
+            return self.variable(node.index)
+        if node.kind == "time":
+            return "t"
+        if node.kind in (*COMPARISONS, *LOGIC):
+            return f"({self.real})v{number}"
+        return f"v{number}"
+
+    def test(self, number: int) -> str:
+        """The node as a condition."""
+        graph = self.writer.graph
+        boolean = graph.nodes[number].kind in (*COMPARISONS, *LOGIC)
+        if boolean and graph.stages[number] == self.stage:
+            return f"v{number}"
+        return f"({self.value(number)} != 0)"
+
+
+ARGUMENTS = "[[maybe_unused]] const Constants &c, [[maybe_unused]] Real t"
+
+
+def ode_header(
+    system: OdeSystem,
+    *,
+    precision: str = "double",
+    wide: bool = True,
+    more: Callable[[OdeSystem, Writer], str] | None = None,
+    longest: int = LONGEST,
+) -> str:
+    """`model.h` for a system.
+
+    Parameters
+    ----------
+    precision
+        ``double`` or ``single``: of variables, constants and rates.
+    wide
+        Whether samples are doubles; otherwise they have the precision.
+    more
+        Writes what else a method needs.
+    longest
+        Statements of a function that is not cut into parts.
+    """
+    writer = Writer(system.graph, longest=longest)
+    functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
+    if more is not None:
+        functions.append(more(system, writer))
+    # The constants are known when all functions that read them are written.
+    before = [_sizes(system, writer, precision, wide=wide), _setup(system, writer)]
+    return _HEADER + "\n".join(before + functions)
+
+
+def count_constants(system: OdeSystem) -> int:
+    """Constants that rates, quantities or events read: N_CONSTANTS of the header."""
+    writer = Writer(system.graph)
+    for function in (_rates, _quantities, _events):
+        function(system, writer)
+    return len(writer.constants)
+
+
+def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> str:
+    """Types and sizes."""
+    real = PRECISIONS[precision]
+    return (
+        f"typedef {real} Real;\ntypedef {'double' if wide else real} Sampled;\n"
+        f"constexpr int N_VARIABLES = {len(system.variables)};\n"
+        f"constexpr int N_INPUTS = {len(system.inputs)};\n"
+        f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
+        f"constexpr int N_QUANTITIES = {len(system.quantities)};\n"
+        f"constexpr bool LONG_STEP = {str(is_long(system)).lower()};\n"
+    )
+
+
+def is_long(system: OdeSystem) -> bool:
+    """Whether a thread's step has one text for its four stages."""
+    return _operations(system) > LONG_STEP
+
+
+def _operations(system: OdeSystem) -> int:
+    """Instructions of a Runge-Kutta step in single precision, about."""
+    graph, absorbed = system.graph, fused_products(system.graph, system.rates)
+    free = {graph.nodes[n].arguments[place] for n, place in absorbed.items()}
+    kinds = Counter(graph.nodes[n].kind for n in graph.reached(list(system.rates)) if n not in free)
+    alone = sum(n for kind, n in kinds.items() if kind not in ("variable", "time", "neg"))
+    return 4 * (alone + 3 * kinds["reciprocal"]) + 7 * len(system.variables)
+
+
+def _setup(system: OdeSystem, writer: Writer) -> str:
+    """Constants of a trajectory and initial values, from inputs."""
+    lines, values = writer.setup(list(writer.constants))
+    constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
+    more, starts = writer.setup(list(system.initial))
+    initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
+
+    def function(name: str, target: str) -> Function:
+        return Function(
+            name, "template <class Numbers>",
+            f"[[maybe_unused]] const double *p, [[maybe_unused]] Numbers &{target}",
+            f"p, {target}", "double", "DEVICE", writer.longest,
+        )  # fmt: skip
+
+    texts = function("ode_constants", "c").text(lines, constants)
+    return f"{texts}\n{function('ode_initial', 'x').text(more, initial)}"
+
+
+def running_function(name: str, out: str, writer: Writer) -> Function:
+    """A function of state, constants and time that writes to `out`: ``d``, or ``out`` by `put`."""
+    more, kind = (", class Out", "const Out &") if out == "out" else ("", "Real *")
+    return Function(
+        name, f"template <class State, class Constants{more}>",
+        f"[[maybe_unused]] const State &x, {ARGUMENTS}, [[maybe_unused]] {kind}{out}",
+        f"x, c, t, {out}", longest=writer.longest,
+    )  # fmt: skip
+
+
+def _rates(system: OdeSystem, writer: Writer) -> str:
+    """All rates."""
+    lines, values = writer.body(system.rates, fused_products(system.graph, system.rates))
+    stores = [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
+    text = running_function("ode_rates", "d", writer).text(lines, stores)
+    return f"// dx/dt of every variable.\n{text}"
+
+
+def _quantities(system: OdeSystem, writer: Writer) -> str:
+    nodes = [node for _, node in system.quantities]
+    lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+    stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    text = running_function("ode_quantities", "out", writer).text(lines, stores)
+    return f"// What is recorded.\n{text}"
+
+
+def _events(system: OdeSystem, writer: Writer) -> str:
+    cases = []
+    for number, event in enumerate(system.events):
+        nodes = [node for _, node in event.assignments]
+        lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+        lines += [f"    const Real to_{i} = {v};\n" for i, v in enumerate(values)]
+        lines += [f"    x[{v}] = to_{i};\n" for i, (v, _) in enumerate(event.assignments)]
+        body = "".join(f"    {line}" for line in lines)
+        cases.append(f"    if (event == {number}) {{\n{body}    }}\n")
+    return (
+        "// Event number `event` happens.\ntemplate <class State, class Constants>\n"
+        f"DEVICE_SHARED void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
+        f"                      {ARGUMENTS}) {{\n{''.join(cases)}}}\n"
+    )

@@ -1,0 +1,80 @@
+"""What some ODE kernels need in `model.h` beside the rates: derivatives, equations of each warp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tauslab.kernels.ode.codegen import ARGUMENTS, Writer, fused_products, running_function
+from tauslab.kernels.ode.jacobian import Jacobian
+from tauslab.kernels.ode.lowering import OdeSystem
+
+
+def jacobian_functions(found: Jacobian, writer: Writer) -> str:
+    """Derivatives of rates: by variables, entry by entry, and by the time."""
+    graph = writer.graph
+    lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
+    stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
+    derivatives = running_function("ode_jacobian", "out", writer).text(lines, stores)
+    nodes = [node for _, node in found.by_time]
+    lines, slopes = writer.body(nodes, fused_products(graph, nodes))
+    rows = [row for row, _ in found.by_time]
+    stores = [f"    d[{row}] = {value};\n" for row, value in zip(rows, slopes, strict=True)]
+    by_time = running_function("ode_time_slopes", "d", writer).text(lines, stores)
+    return (
+        f"constexpr int N_ENTRIES = {len(found.nodes)};\n"
+        f"constexpr int N_CELLS = {found.elimination.cells};\n"
+        f"constexpr bool TIME_ENTERS = {str(bool(nodes)).lower()};\n\n"
+        f"// Derivatives of rates by variables.\n{derivatives}\n"
+        f"// And by the time; those left out are zero.\n{by_time}"
+    )
+
+
+def group_functions(
+    system: OdeSystem, groups: Sequence[Sequence[int]], writer: Writer, groups_of_a_block: int
+) -> str:
+    """What each warp of a trajectory computes: the rates of its variables, a share of the records.
+
+    `groups` are the variables of each warp. Every node is the same operation as in `ode_rates`.
+    """
+    absorbed = fused_products(system.graph, system.rates)
+    quantities = [node for _, node in system.quantities]
+    absorbed_there = fused_products(system.graph, quantities)
+    structs = []
+    for number, own in enumerate(groups):
+        lines, values = writer.body([system.rates[v] for v in own], absorbed)
+        lines += [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
+        shares = range(number, len(quantities), len(groups))
+        more, shown = writer.body([quantities[k] for k in shares], absorbed_there)
+        more += [f"    out.put({k}, {value});\n" for k, value in zip(shares, shown, strict=True)]
+        loads = "".join(f"    own[{i}] = x[{v}];\n" for i, v in enumerate(own))
+        stores = "".join(f"    x[{v}] = own[{i}];\n" for i, v in enumerate(own))
+        structs.append(_group_struct(number, len(own), (lines, more), (loads, stores)))
+    cases = "".join(
+        f"    if (warp == {g}) return work.template run<{g}>();\n" for g in range(len(groups))
+    )
+    return (
+        f"constexpr int WARPS = {len(groups)};\nconstexpr int GROUPS = {groups_of_a_block};\n\n"
+        "// What warp number G of a trajectory computes.\ntemplate <int G>\nstruct Group;\n"
+        f"{''.join(structs)}\n"
+        "template <class Work>\nDEVICE void run_group([[maybe_unused]] int warp, Work &work) {\n"
+        f"{cases}}}\n"
+    )
+
+
+def _group_struct(
+    number: int, size: int, bodies: tuple[list[str], list[str]], copies: tuple[str, str]
+) -> str:
+    state = "[[maybe_unused]] const State &x"
+    return (
+        f"\ntemplate <>\nstruct Group<{number}> {{\n    static constexpr int SIZE = {size};\n"
+        "template <class State, class Constants>\nstatic DEVICE_MEMBER void "
+        f"rates({state}, {ARGUMENTS}, [[maybe_unused]] Real *d) {{\n{''.join(bodies[0])}}}\n"
+        "template <class State, class Constants, class Out>\nstatic DEVICE_MEMBER void "
+        f"quantities({state}, {ARGUMENTS}, [[maybe_unused]] const Out &out) {{\n"
+        f"{''.join(bodies[1])}}}\n"
+        "template <class State>\nstatic DEVICE_MEMBER void "
+        f"load({state}, [[maybe_unused]] Real *own) {{\n{copies[0]}}}\n"
+        "template <class State>\nstatic DEVICE_MEMBER void "
+        f"store([[maybe_unused]] State &x, [[maybe_unused]] const Real *own) {{\n"
+        f"{copies[1]}}}\n}};\n"
+    )

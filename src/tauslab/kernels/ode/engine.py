@@ -1,0 +1,359 @@
+"""The ODE engine: ensembles of trajectories of ordinary differential equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
+from tauslab.kernels.exact.ssa import (
+    LAUNCHES_IN_FLIGHT,
+    MAX_STEPS,
+    Launch,
+    SampleBuffers,
+    philox_keys,
+    stride_of,
+)
+from tauslab.kernels.ode.codegen import (
+    LONGEST,
+    LONGEST_OF_ADAPTIVE,
+    PRECISIONS,
+    Writer,
+    count_constants,
+    ode_header,
+)
+from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
+from tauslab.kernels.ode.costs import compiled_costs
+from tauslab.kernels.ode.counting import Counting, chosen_to_count
+from tauslab.kernels.ode.jacobian import jacobian
+from tauslab.kernels.ode.layout_choice import MOST_SPLIT, Choice, Wishes, chosen
+from tauslab.kernels.ode.lowering import OdeSystem, spans
+from tauslab.kernels.ode.placement import BALANCES
+from tauslab.kernels.ode.priors import Priors
+from tauslab.model.errors import ConfigError, one_of
+
+SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
+# Where a kernel is.
+FILES = {
+    "ode_rk4": "ode/rk4.cc",
+    "ode_dopri5": "ode/dopri5.cc",
+    "ode_rosenbrock": "ode/rosenbrock.cc",
+    "ode_global": "ode/global.cc",
+    "ode_threads": "ode/blocks/threads.cc",
+    "ode_warps": "ode/blocks/warps.cc",
+}
+LAYOUTS = ("auto", "thread", "warps", "global")
+MEMORY_WARPS = ("auto", "on", "off")
+DEFAULT_SUBSTEPS = 10
+MOST_SUBSTEPS = 2**40
+# Arguments COUNT_ARGUMENTS of csrc/ode/blocks/count_samples.h.
+NOTHING_COUNTED = (None, None, None, 0, None, None, None, 0, None, None, None, None, None, 0)
+
+
+@dataclass(frozen=True)
+class OdeSettings:
+    """How equations are integrated.
+
+    Parameters
+    ----------
+    solver
+        ``rk4``: fixed steps; ``dopri5``: steps that adapt; ``rosenbrock``: the same for stiff
+        equations; ``auto``: one of the last two, to be chosen before kernels are made.
+    substeps
+        Of ``rk4``: steps between one sample or event and the next.
+    rtol, atol
+        Of the others: bounds on the error of a step, relative to a variable and absolute (in the
+        unit of amounts).
+    precision
+        ``double`` or ``single``.
+    layout
+        Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
+        equations spread over several warps; ``auto`` takes what is predicted to be faster;
+        ``global``, a trajectory per thread with its variables in global memory, is there to be
+        measured against. This and what follows changes no result.
+    warps
+        Over how many warps equations are spread; 0 chooses.
+    memory_warps
+        ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
+    balance
+        Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
+
+    Raises
+    ------
+    ConfigError
+        A choice that is not known, or a number outside what is allowed.
+    """
+
+    solver: str = "rk4"
+    substeps: int = DEFAULT_SUBSTEPS
+    rtol: float = 1e-6
+    atol: float = 1e-9
+    precision: str = "double"
+    layout: str = "auto"
+    warps: int = 0
+    memory_warps: str = "auto"
+    balance: str = "cost"
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        for option, value, allowed in (
+            ("ode-solver", self.solver, SOLVERS),
+            ("ode-layout", self.layout, LAYOUTS),
+            ("ode-memory-warps", self.memory_warps, MEMORY_WARPS),
+            ("ode-balance", self.balance, BALANCES),
+            ("precision", self.precision, tuple(PRECISIONS)),
+        ):
+            one_of(f"--{option}", value, allowed)
+        self._check_warps()
+        if not 1 <= self.substeps <= MOST_SUBSTEPS:
+            raise ConfigError(
+                f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
+                f"{MOST_SUBSTEPS}"
+            )
+        for option, number in (("--rtol", self.rtol), ("--atol", self.atol)):
+            if not 0 < number < 1e300:
+                raise ConfigError(f"{option} {number:g} is not allowed: a finite number above 0")
+
+    def _check_warps(self) -> None:
+        if not 0 <= self.warps <= MOST_SPLIT:
+            raise ConfigError(
+                f"--ode-warps {self.warps} is not allowed: a whole number from 1 to {MOST_SPLIT}"
+            )
+        if self.warps and self.layout not in ("auto", "warps"):
+            raise ConfigError(f"--ode-warps needs --ode-layout warps, not {self.layout}")
+        if self.memory_warps == "on" and self.layout == "global":
+            raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
+
+    def wishes(self, crowd: int = 0) -> Wishes:
+        """What they ask of the choice of a layout; `crowd` as there."""
+        return Wishes(
+            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
+        )
+
+
+class Ode:
+    """Integrates the trajectories of a system on one backend.
+
+    Parameters
+    ----------
+    times
+        Sample times ``[time]``, the first at 0 or later.
+    priors
+        Inputs that are drawn for every trajectory.
+    wide
+        Whether samples are doubles; otherwise they have the precision of the settings.
+    choice
+        A layout in place of the predicted one, on a device with warps.
+    trajectories
+        How many there will be about, for the prediction; 0 for very many.
+    counting
+        What may be counted in launches, on a device with warps: `counts` tells whether it is.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        backend: Backend,
+        system: OdeSystem,
+        times: Sequence[float],
+        settings: OdeSettings,
+        *,
+        priors: Priors | None = None,
+        wide: bool = True,
+        choice: Choice | None = None,
+        trajectories: int = 0,
+        counting: Counting | None = None,
+    ) -> None:
+        assert settings.solver != "auto", "a solver must be chosen first"
+        self.backend, self.system, self.settings = backend, system, settings
+        self.priors = priors or Priors()
+        self._n_times = len(times)
+        cut = spans(times, system.events, system.jumps)
+        self._spans = [backend.upload(a) for a in (cut.begin, cut.end, cut.event, cut.sample)]
+        self._n_spans = len(cut.end)
+        numbers, table = self.priors.numbers(system.inputs), self.priors.table
+        self._priors = [
+            backend.upload(numbers) if len(numbers) else None, len(numbers),
+            backend.upload(table) if table.size else None, *table.shape,
+        ]  # fmt: skip
+        self._round_keys: dict[int, Any] = {}
+        self._real = np.dtype(np.float32 if settings.precision == "single" else np.float64)
+        self.sample_dtype = np.dtype(
+            np.float64 if wide or settings.precision == "double" else np.float32
+        )
+        self.entry = f"ode_{settings.solver}"
+        self._elimination: list[Any] = []
+        self._words = 0  # of memory that a trajectory in flight needs beside registers
+        self.choice: Choice | None = None
+        more, block_bytes = None, 0
+        if settings.solver == "rosenbrock":
+            more = self._with_jacobian()
+        elif settings.solver == "rk4" and backend.style.warps and system.variables:
+            wishes = settings.wishes(-(-trajectories // backend.processors))
+            costs = compiled_costs(backend, settings.precision)
+            if choice is not None:
+                self.choice = choice
+            elif counting is not None:
+                self.choice = chosen_to_count(system, wishes, counting, costs)
+            else:
+                self.choice = chosen(system, wishes, costs)
+            self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
+            more = with_layout(self.choice)
+            if self.choice.in_global:
+                self._words = 3 * len(system.variables) + count_constants(system)
+        longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
+        header = ode_header(
+            system, precision=settings.precision, wide=wide, more=more, longest=longest
+        )
+        source = KernelSource(
+            FILES[self.entry], (self.entry,), {"model.h": header}, block_bytes=block_bytes
+        )
+        self.program: Program = backend.compile(source)
+
+    def _with_jacobian(self) -> Callable[[OdeSystem, Writer], str]:
+        """What the stiff method needs: derivatives in the header, tables of an elimination."""
+        found = jacobian(self.system)
+        solve = found.elimination
+        tables = (solve.source, solve.columns, solve.starts, solve.lower, solve.order)
+        self._elimination = [self.backend.upload(t if t.size else t.reshape(0)) for t in tables]
+        self._words = solve.cells + len(found.nodes)
+        return lambda _, writer: jacobian_functions(found, writer)
+
+    def trajectories_in_flight(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time."""
+        if self.choice is not None and self.choice.in_blocks:
+            return self._blocks(self.choice) * self.choice.trajectories_of_a_block
+        resident = self.program.resident(self.entry)
+        if not self._words:
+            return resident
+        share = self.backend.free_memory() // (2 * launches)
+        return max(1, min(resident, share // (self._words * self._real.itemsize)))
+
+    def _blocks(self, choice: Choice) -> int:
+        return max(1, self.program.resident_blocks(self.entry, choice.threads_of_a_block))
+
+    def _items(self, rows: int) -> int:
+        return min(rows, self.trajectories_in_flight(LAUNCHES_IN_FLIGHT))
+
+    def scratch(self, rows: int) -> Any:
+        """Memory of trajectories in flight; None where registers hold it."""
+        if not self._words:
+            return None
+        items = self.backend.launched_items(self._items(rows))
+        return self.backend.empty((items, self._words), self._real)
+
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; samples go to ``buffers.observables`` by row.
+
+        `launch.constants` holds the inputs ``[inputs, names]``.
+        """
+        quantities = len(self.system.quantities)
+        strides = (self._n_times * quantities, quantities, 1, len(self.priors.priors), 1)
+        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+
+    def start_columns(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+        counting: Sequence[Any] | None = None,
+    ) -> None:
+        """The same with samples of all rows side by side: ``[time, quantity, row]``.
+
+        ``buffers.observables`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
+        ``buffers.drawn`` the shape ``[prior, row]``. Without ``observables`` samples are counted
+        as the arguments `counting` say (`CountTables.arguments`), where `counts`.
+        """
+        assert buffers.observables is not None or (counting is not None and self.counts)
+        strides = (1, len(self.system.quantities) * launch.rows, launch.rows, 1, launch.rows)
+        self._launch(
+            launch, buffers, strides, stream, seed=seed, max_steps=max_steps, counting=counting
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether launches can count their samples."""
+        return self.choice is not None and self.choice.planes > 0
+
+    def _launch(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        strides: tuple[int, ...],
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int,
+        counting: Sequence[Any] | None = None,
+    ) -> None:
+        backend = self.backend
+        backend.clear(buffers.row_counter, stream)
+        backend.clear(buffers.work, stream)
+        arguments = [
+            self._key(seed), launch.per_point, launch.first, launch.rows,
+            *self._spans, self._n_spans, launch.constants, stride_of(launch.constants),
+            *self._priors, buffers.row_counter, buffers.observables, *strides[:3],
+            buffers.drawn, *strides[3:],
+            buffers.final, self.system.species, self._n_times - 1, buffers.status, buffers.work,
+            *self._own_arguments(max_steps, buffers.scratch),
+        ]  # fmt: skip
+        choice = self.choice
+        if choice is not None and choice.in_blocks:
+            arguments += counting or NOTHING_COUNTED
+            wanted = -(-launch.rows // choice.trajectories_of_a_block)
+            grid = Grid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
+            self.program.launch_blocks(self.entry, grid, arguments, stream)
+            return
+        items = min(launch.rows, self.program.resident(self.entry))
+        if buffers.scratch is not None:
+            items = min(items, int(buffers.scratch.shape[0]))
+        self.program.launch(self.entry, items, arguments, stream)
+
+    def _own_arguments(self, max_steps: int, scratch: Any) -> list[Any]:
+        """Kernel arguments that only this method has."""
+        given = self.settings
+        if given.solver == "rk4":
+            return [given.substeps] if scratch is None else [given.substeps, scratch]
+        own = [given.rtol, given.atol, np.uint64(max_steps)]
+        return own if given.solver == "dopri5" else [*own, *self._elimination, scratch]
+
+    def _key(self, seed: int) -> Any:
+        """The seed as the kernel takes it: `PhiloxKeys` on the device."""
+        if seed not in self._round_keys:
+            self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
+        return self._round_keys[seed]
+
+
+def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
+    """What the layout needs in the header."""
+    sizes = (
+        f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
+        f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
+        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
+        f"constexpr int BIN_PLANES = {choice.planes};\n"
+    )
+    placement = choice.placement
+    if placement is not None:
+        return lambda system, writer: (
+            sizes + group_functions(system, placement.groups, writer, choice.groups)
+        )
+    if not choice.in_blocks:
+        return None
+    sizes += (
+        f"constexpr bool SHARED_CONSTANTS = {str(choice.shared_constants).lower()};\n"
+        f"constexpr int COMPUTE_THREADS = {choice.compute_threads};\n"
+    )
+    return lambda *_: sizes

@@ -1,0 +1,337 @@
+"""A network as ordinary differential equations: variables, their rates, events, what is recorded.
+
+Variables are amounts (molecules, or whatever unit the model's amounts have). Species that nothing
+changes are no variables. Parameters and initial amounts that differ from trajectory to trajectory
+are *inputs*; what follows from them alone is computed once at the start of a trajectory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.ode.graph import COMPARISONS, Graph
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    symbols,
+)
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import evaluate
+
+
+@dataclass(frozen=True)
+class OdeEvent:
+    """At `time` the variables in `assignments` get new values, all computed before any is set."""
+
+    time: float
+    assignments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class OdeSystem:
+    """Equations ready for code generation; all but names are nodes of `graph`.
+
+    `initial` and `rates` belong to `variables`; `quantities` are what is recorded, by name:
+    species in the model's order, then rules. `species` counts the former. At the times
+    `jumps` rates jump, because they compare the time with a number.
+    """
+
+    graph: Graph
+    inputs: tuple[str, ...]
+    variables: tuple[str, ...]
+    initial: tuple[int, ...]
+    rates: tuple[int, ...]
+    quantities: tuple[tuple[str, int], ...]
+    species: int
+    events: tuple[OdeEvent, ...] = ()
+    jumps: tuple[float, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the recorded quantities."""
+        return tuple(name for name, _ in self.quantities)
+
+
+def lower_ode(
+    network: Network,
+    *,
+    parameters: Mapping[str, float],
+    varying: Collection[str] = (),
+    recorded: Collection[str] | None = None,
+    slack: float = 0.0,
+) -> OdeSystem:
+    """Equations of a network.
+
+    Parameters
+    ----------
+    parameters
+        Values of all parameters.
+    varying
+        Parameters, and species (their initial amounts), that differ from trajectory to trajectory.
+    recorded
+        Species and rules to record, in the model's order; None for all.
+    slack
+        What an amount may be below zero by error alone: in roots and in powers that are not whole
+        it is then zero, where they would be no numbers.
+
+    Raises
+    ------
+    ModelError
+        A name is not known, or the time of an event varies.
+    """
+    return _Lowering(network, parameters, varying, slack).run(recorded)
+
+
+class _Lowering:
+    def __init__(
+        self,
+        network: Network,
+        parameters: Mapping[str, float],
+        varying: Collection[str],
+        slack: float,
+    ) -> None:
+        self.network, self.values, self.graph = network, parameters, Graph()
+        self.slack = slack
+        everything = [*network.parameters, *network.species]
+        self.inputs = tuple(name for name in everything if name in set(varying))
+        self.input_number = {name: i for i, name in enumerate(self.inputs)}
+        self.varying_parameters = _depending(network, set(self.inputs))
+        assigned = {name for event in network.events for name in event.assignments}
+        changed = {name for r in network.reactions for name in r.net_change()}
+        self.variables = tuple(
+            name
+            for name, species in network.species.items()
+            if name in network.rates or name in assigned or (name in changed and not species.fixed)
+        )
+        self.number = {name: i for i, name in enumerate(self.variables)}
+        # Nodes of names, apart for the start and for later.
+        self.named: dict[tuple[str, bool], int] = {}
+        self.lifted: dict[int, int] = {}
+
+    def run(self, recorded: Collection[str] | None) -> OdeSystem:
+        network = self.network
+        names = [*network.species, *(r.name for r in network.rules.values() if r.recorded)]
+        if recorded is not None:
+            names = [n for n in (*network.species, *network.rules) if n in set(recorded)]
+        rates = self.rates()
+        events = tuple(self.event(i) for i in range(len(network.events)))
+        return OdeSystem(
+            self.graph,
+            self.inputs,
+            self.variables,
+            tuple(self.name(name, start=True) for name in self.variables),
+            tuple(rates),
+            tuple((name, self.with_slack(self.name(name))) for name in names),
+            sum(name in network.species for name in names),
+            tuple(sorted(events, key=lambda event: event.time)),
+            _jumps(self.graph, rates),
+        )
+
+    def rates(self) -> list[int]:
+        """What each variable changes by in a unit of time."""
+        terms: list[list[tuple[float, int]]] = [[] for _ in self.variables]
+        for reaction in self.network.reactions:
+            law = self.tree(reaction.law if reaction.limit is None else reaction.limit)
+            for name, by in reaction.net_change().items():
+                moved_by_reactions = name in self.number and name not in self.network.rates
+                if moved_by_reactions and not self.network.species[name].fixed:
+                    terms[self.number[name]].append((float(by), law))
+        found = [self.graph.sum(own) for own in terms]
+        for name, tree in self.network.rates.items():
+            found[self.number[name]] = self.tree(tree)
+        return [self.with_slack(node) for node in found]
+
+    def with_slack(self, wanted: int) -> int:
+        """The node with amounts that are slightly negative as zero where they would be no numbers.
+
+        That is within the base of a power that is not whole, and under a root.
+        """
+        graph = self.graph
+        for node in graph.reached([wanted]) if self.slack else ():
+            if node not in self.lifted:
+                arguments = [self.lifted.get(a, a) for a in graph.nodes[node].arguments]
+                if _needs_a_base(graph, node):
+                    arguments[0] = self.lift(arguments[0])
+                changed = tuple(arguments) != graph.nodes[node].arguments
+                kind = graph.nodes[node].kind
+                self.lifted[node] = graph.apply(kind, *arguments) if changed else node
+        return self.lifted.get(wanted, wanted)
+
+    def lift(self, base: int) -> int:
+        """The base with every variable in it at zero where it is negative by the slack at most."""
+        graph, zero = self.graph, self.graph.number(0.0)
+        found: dict[int, int] = {}
+        for node in graph.reached([base]):
+            kind, arguments = graph.nodes[node].kind, graph.nodes[node].arguments
+            if kind == "variable":
+                negative = graph.apply("lt", node, zero)
+                little = graph.apply("ge", node, graph.number(-self.slack))
+                test = graph.apply("and", negative, little)
+                found[node] = graph.apply("if", test, zero, node)
+            elif any(found.get(a, a) != a for a in arguments):
+                found[node] = graph.apply(kind, *(found.get(a, a) for a in arguments))
+        return found.get(base, base)
+
+    def event(self, index: int) -> OdeEvent:
+        event = self.network.events[index]
+        used = symbols(event.time)
+        if used & self.varying_parameters:
+            raise ModelError(
+                f"event {event.name}: its time depends on {min(used & self.varying_parameters)}, "
+                "which varies; the time must be the same for all trajectories"
+            )
+        pairs = (
+            (self.number[n], self.with_slack(self.tree(t))) for n, t in event.assignments.items()
+        )
+        return OdeEvent(evaluate(event.time, self.values), tuple(pairs))
+
+    def name(self, name: str, *, start: bool = False) -> int:
+        """Node of a name; with `start`, of what it is when a trajectory starts."""
+        key = (name, start)
+        if key not in self.named:
+            self.named[key] = self.named_node(name, start=start)
+        return self.named[key]
+
+    def named_node(self, name: str, *, start: bool) -> int:
+        network, graph = self.network, self.graph
+        if name in self.number and not start:
+            return graph.variable(self.number[name])
+        if name in self.input_number:
+            return graph.input(self.input_number[name])
+        if name in network.species:
+            return self.tree(network.species[name].initial, start=True)
+        if name in network.rules:
+            return self.tree(network.rules[name].expression, start=start)
+        if name in self.varying_parameters:
+            return self.tree(network.parameters[name], start=True)
+        if name in self.values:
+            return graph.number(self.values[name])
+        if name == "time":
+            return graph.number(0.0) if start else graph.time()
+        raise ModelError(f"{name!r} is not defined in {network.name}")
+
+    def tree(self, tree: Expression, *, start: bool = False) -> int:
+        """Node of an expression; of a part that occurs often, one."""
+        found: dict[int, int] = {}
+        for node in arguments_first(tree):
+            found[id(node)] = self.part(node, found, start=start)
+        return found[id(tree)]
+
+    def part(self, tree: Expression, found: Mapping[int, int], *, start: bool) -> int:
+        """The same of a part, where those of its arguments are known."""
+        if isinstance(tree, Number):
+            return self.graph.number(tree.value)
+        if isinstance(tree, Symbol):
+            return self.name(tree.name, start=start)
+        return self.graph.apply(tree.function, *(found[id(part)] for part in tree.arguments))
+
+
+def _needs_a_base(graph: Graph, node: int) -> bool:
+    """Whether it is no number where its first argument is negative, by however little."""
+    own = graph.nodes[node]
+    if own.kind == "sqrt":
+        return True
+    power = graph.value_of(own.arguments[1]) if own.kind == "pow" else None
+    return own.kind == "pow" and (power is None or power != int(power))
+
+
+def _jumps(graph: Graph, rates: Sequence[int]) -> tuple[float, ...]:
+    """Times at which comparisons of the time with numbers change, in order."""
+    found = set[float]()
+    for node in graph.reached(list(rates)):
+        if graph.nodes[node].kind not in COMPARISONS:
+            continue
+        sides = [_affine(graph, a) for a in graph.nodes[node].arguments]
+        if None in sides:
+            continue
+        (a, b), (c, d) = (side for side in sides if side is not None)
+        if a != c:
+            found.add((d - b) / (a - c))
+    return tuple(sorted(t for t in found if 0 < t < math.inf))
+
+
+def _affine(graph: Graph, node: int, depth: int = 8) -> tuple[float, float] | None:
+    """`a` and `b` where the node is a x time + b, written down in `depth` levels, else None."""
+    own, value = graph.nodes[node], graph.value_of(node)
+    if value is not None:
+        return 0.0, value
+    if own.kind == "time":
+        return 1.0, 0.0
+    if own.kind not in _OF_TIME or not depth:
+        return None
+    sides = [_affine(graph, a, depth - 1) for a in own.arguments]
+    if None in sides:
+        return None
+    parts = [side for side in sides if side is not None]
+    (a, b), (c, d) = parts[0], parts[-1]
+    if own.kind == "neg":
+        return -a, -b
+    if own.kind == "mul":
+        return (a * d + b * c, b * d) if a == 0 or c == 0 else None
+    return (a + c, b + d) if own.kind == "add" else (a - c, b - d)
+
+
+_OF_TIME = ("add", "sub", "mul", "neg")
+
+
+def _depending(network: Network, varying: set[str]) -> set[str]:
+    """Parameters that vary: those named, and those given by expressions of them."""
+    found = varying & network.parameters.keys()
+    while True:
+        more = {n for n, t in network.parameters.items() if n not in found and symbols(t) & found}
+        if not more:
+            return found
+        found |= more
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Times from one thing that happens to the next, for kernels.
+
+    Every span is integrated from `begin` to `end` (not at all where they are equal); then event
+    number `event` happens, and sample number `sample` is taken, where they are not negative. An
+    event of a number that the system does not have changes nothing, but steps begin anew.
+    """
+
+    begin: npt.NDArray[np.float64]
+    end: npt.NDArray[np.float64]
+    event: npt.NDArray[np.int32]
+    sample: npt.NDArray[np.int32]
+
+
+def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()) -> Spans:
+    """Cut the time from 0 to the last sample at samples and events; an event comes before a sample.
+
+    Where rates jump a span ends with the last number before, and the next begins with the first one
+    after: no step has both sides.
+
+    >>> spans([0.0, 2.0], [OdeEvent(1.0, ())]).end.tolist()
+    [0.0, 1.0, 2.0]
+    """
+    last = times[-1]
+    points = [(t, 2, k) for k, t in enumerate(times)]
+    points += [(e.time, 1, i) for i, e in enumerate(events) if 0 < e.time <= last]
+    points += [(t, 0, len(events)) for t in jumps if 0 < t < last]
+    rows: list[tuple[float, float, int, int]] = []
+    now = 0.0
+    for t, kind, number in sorted(points):
+        if kind == 0:
+            before = max(now, math.nextafter(t, -math.inf))
+            rows.append((now, before, number, -1))
+            now = math.nextafter(t, math.inf)
+        else:
+            begin = min(now, t)  # at a jump itself: nothing is integrated
+            rows.append((begin, t, number, -1) if kind == 1 else (begin, t, -1, number))
+            now = max(now, t)
+    columns = list(zip(*rows, strict=True))
+    begins, ends = (np.array(column, np.float64) for column in columns[:2])
+    event, sample = (np.array(column, np.int32) for column in columns[2:])
+    return Spans(begins, ends, event, sample)
