@@ -27,8 +27,8 @@ from typing import Any
 
 from halo_bench import TRANSPORTS, Bench, Row, Shape
 
-from tauslab.decomposition.halo import Halo, Link
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.halo.messages import Halo, Link
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.runner.mpi import Communicator
 

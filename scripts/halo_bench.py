@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.halo_host import mpi_takes_device_memory
+from tauslab.decomposition.halo.mpi import mpi_takes_device_memory
 from tauslab.decomposition.slab import cut_planes
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING

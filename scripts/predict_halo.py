@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predict milliseconds a step of a lattice over 1 to 4096 GPUs; compare with what was measured.
 
-The model is `tauslab.decomposition.halo_depth.step_seconds`, by which runs choose how deep halos
+The model is `tauslab.decomposition.halo.depth.step_seconds`, by which runs choose how deep halos
 are, and the launches of a step (docs/halo.md tells where it comes from)::
 
     compute  c = s (p + e + d - 1) A + o   per step, e = 0 on one GPU
@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.decomposition import halo_depth
-from tauslab.decomposition.halo_depth import EDGE_PLANES, WAYS, Planes, Way
+from tauslab.decomposition.halo import depth as halo_depth
+from tauslab.decomposition.halo.depth import EDGE_PLANES, WAYS, Planes, Way
 
 STRONG_SHAPES = ((512, 512, 512), (2048, 1024, 1024), (8192, 1024, 1024))
 WEAK_SLAB = (128, 256, 256)

@@ -21,7 +21,7 @@ import numpy as np
 from benchmark_rdme import Case, lowered
 
 from tauslab.decomposition.slab import cut_planes
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tauslab.decomposition.halo_shared import HostMemory
+from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.decomposition.slab import cut_planes
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
 from tauslab.kernels.lattice.engine import LatticeEngine

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from tauslab.decomposition import halo_links
+from tauslab.decomposition.halo import links as halo_links
 from tauslab.decomposition.slab import cut_planes
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions, device_count, get_backend
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tauslab.decomposition.halo_depth import WAYS, Planes, Way, choose_depth, step_seconds
+from tauslab.decomposition.halo.depth import WAYS, Planes, Way, choose_depth, step_seconds
 
 PLANE = 8.2e-9 / 132  # seconds of a site on a GPU of 132 processors
 SLAB = Planes(64, 256 * 256 * PLANE, 16 * 256 * 256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tauslab.decomposition.halo_links import open_windows, usual_transports
+from tauslab.decomposition.halo.links import open_windows, usual_transports
 from tauslab.kernels.backends import Backend
 from tauslab.model.errors import TauslabError
 from tauslab.runner.mpi import Communicator

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.decomposition.halo_depth import WAYS, Planes, choose_depth
-from tauslab.decomposition.halo_links import slowest_transport
+from tauslab.decomposition.halo.depth import WAYS, Planes, choose_depth
+from tauslab.decomposition.halo.links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
-from tauslab.decomposition.slab_engine import HaloOptions, SlabEngine
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tauslab.decomposition.halo import ABOVE, BELOW, Ranks
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.model.errors import DeviceError
 

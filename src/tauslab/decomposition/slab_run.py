@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.halo import Halo, Ranks
-from tauslab.decomposition.halo_links import open_halo
+from tauslab.decomposition.halo.links import open_halo
+from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
 from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, LatticeEngine
@@ -44,7 +44,7 @@ class HaloOptions:
     Attributes
     ----------
     transport
-        See `tauslab.decomposition.halo_links.open_halo`.
+        See `tauslab.decomposition.halo.links.open_halo`.
     depth
         Planes that travel at once, for that many steps.
     record

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.halo import ABOVE, BELOW, Ranks
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Event, Stream
 
 # Tags of messages that go to the slab below, and above: two ranks may be both to each other.

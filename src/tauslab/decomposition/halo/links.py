@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tauslab.decomposition.halo import ABOVE, BELOW, Halo, Link, Ranks
-from tauslab.decomposition.halo_host import MpiLink, mpi_takes_device_memory
-from tauslab.decomposition.halo_peer import DeviceMemory, Memory, Peers
-from tauslab.decomposition.halo_shared import HostMemory
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, Ranks
+from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
+from tauslab.decomposition.halo.peer import DeviceMemory, Memory, Peers
+from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.model.errors import DecompositionError
