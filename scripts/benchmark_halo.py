@@ -30,7 +30,7 @@ from halo_bench import TRANSPORTS, Bench, Row, Shape
 from tauslab.decomposition.halo.messages import Halo, Link
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.runner.mpi import Communicator
+from tauslab.runner.ranks.mpi import Communicator
 
 PARTS = ("links", "strong", "weak", "slots8", "depths", "timeline")
 STRONG = ((256, 128, 128), (256, 256, 256), (512, 512, 512))

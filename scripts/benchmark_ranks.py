@@ -32,12 +32,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.runner.merging import merge
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.layout import Chunk, Layout
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.cli.merge import merge
+from tauslab.runner.output.format.layout import Chunk, Layout
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.open import open_result
 
 Row = dict[str, Any]
 SCHLOGL = Path(__file__).parents[1] / "examples" / "schlogl.xml"
@@ -48,7 +48,7 @@ TAKEN = 200
 OPENED = ("openat", "open")
 LOOKED = ("newfstatat", "stat", "lstat", "access", "readlink", "statx", "faccessat2")
 PRIVATE = r"Private_\w+: +(\d+)"
-IMPORTS = ("re", "numpy", "tauslab.runner.cli", "h5py", "libsbml", "mpi4py.MPI")
+IMPORTS = ("re", "numpy", "tauslab.runner.cli.main", "h5py", "libsbml", "mpi4py.MPI")
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def files_of_a_rank(folder: Path) -> list[Row]:
     run = ["-m", "tauslab", "run", str(SCHLOGL), *RUN, "-n", "64", "-o", str(folder / "one.h5")]
     subprocess.run([sys.executable, *run], check=True)  # compiles, and writes bytecode
     cases = {"python": ["-c", "pass"], "and numpy": ["-c", "import numpy"],
-             "and tauslab": ["-c", "import tauslab.runner.cli"], "a run": run}  # fmt: skip
+             "and tauslab": ["-c", "import tauslab.runner.cli.main"], "a run": run}  # fmt: skip
     rows = []
     for name, words in cases.items():
         log = folder / "strace.txt"
@@ -147,9 +147,9 @@ def be_rank(folder: Path) -> None:
     Of memory the least: rank 0, which reads the model, has its own.
     """
     imported = time.time() - float(os.environ["TAUSLAB_LAUNCHED"])
-    from tauslab.runner.api import ranks
-    from tauslab.runner.cli import main as tauslab
-    from tauslab.runner.digest import digest_lines, digest_total
+    from tauslab.runner.api.api import ranks
+    from tauslab.runner.cli.main import main as tauslab
+    from tauslab.runner.results.digest import digest_lines, digest_total
 
     comm = ranks()
     started = time.time() - float(os.environ["TAUSLAB_LAUNCHED"])

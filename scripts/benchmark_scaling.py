@@ -30,8 +30,8 @@ from time import perf_counter
 from typing import Any
 
 import tauslab as ts
-from tauslab.runner.api import ranks
-from tauslab.runner.bench import schlogl
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.bench import schlogl
 
 RECORDS = ("statistics", "trajectories,statistics")
 HEADER = ("recorded", "GPUs", "seconds", "times as fast as one", "longest in kernels", "waited",

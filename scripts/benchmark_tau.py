@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import tauslab as ts
-from tauslab.runner.bench import chain, michaelis_menten, schlogl
+from tauslab.runner.cli.bench import chain, michaelis_menten, schlogl
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "sbml"
 EPSILON = 0.03

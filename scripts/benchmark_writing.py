@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.runner.api import ranks
-from tauslab.runner.output.base import Storage, open_writer
-from tauslab.runner.output.layout import Chunk, Layout
-from tauslab.runner.output.parts import PartsOptions
+from tauslab.runner.api.api import ranks
+from tauslab.runner.output.format.layout import Chunk, Layout
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.output.writers.writer import Storage, open_writer
 
 HEADER = ("what", "ranks", "bytes", "seconds", "megabytes_per_second", "of_dd")
 FULL_BYTES = 4e9

@@ -4,7 +4,8 @@
     python scripts/compare_selectors.py --device cpu --threads 1 -n 4 --updates 100000
 
 For each network and factor that all initial counts are multiplied with: candidates and bounds of an
-event in a pilot, from which `kernels/exact/selectors.py` chooses, and nanoseconds per update by both.
+event in a pilot, from which `kernels/exact/selectors.py` chooses, and nanoseconds per update by
+both.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from tauslab.kernels.exact.selectors import (
     mean_dependents,
     selector_of,
 )
-from tauslab.runner.job import Options
-from tauslab.runner.piloting import piloted
-from tauslab.runner.task import prepare
+from tauslab.runner.ensemble.choices.presimulation import piloted
+from tauslab.runner.ensemble.task import prepare
+from tauslab.runner.options.ensemble import Options
 
 CASES: dict[tuple[str, int], tuple[float, ...]] = {
     ("multisite2", 0): (1, 10),

@@ -14,11 +14,11 @@ import signal
 import sys
 from typing import Any
 
-from tauslab.runner import run as running
-from tauslab.runner.api import ranks
-from tauslab.runner.cli import main as command_line
-from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.mpio import MpioWriter
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.main import main as command_line
+from tauslab.runner.ensemble import run as running
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.writers.mpio import MpioWriter
 
 
 class Fault:

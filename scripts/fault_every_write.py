@@ -36,10 +36,10 @@ from forked_ranks import run_ranks
 
 import tauslab as ts
 from tauslab.kernels.backends.compilers import host_compiler
-from tauslab.runner.cli import main as command_line
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.lattice_digest import lattice_digest_lines
-from tauslab.runner.lattice_result import is_lattice_result
+from tauslab.runner.cli.main import main as command_line
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.runner.results.lattice.result import is_lattice_result
 
 HEADER = ("job", "ranks", "killed_rank", "change", "kind", "moment", "seconds_to_end",
           "on_disk", "wrong_on_disk", "resumed_on", "digest_after_resume", "verdict")  # fmt: skip

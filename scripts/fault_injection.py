@@ -36,8 +36,8 @@ from fault_models import LATTICE, MODEL
 
 import tauslab as ts
 from tauslab.model.errors import InputFileError
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.lattice_digest import lattice_digest_lines
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
 
 HEADER = ("fault", "moment", "job", "writer", "ranks", "resumed_on", "seconds_to_end",
           "on_disk", "wrong_on_disk", "digest_after_resume", "verdict")  # fmt: skip

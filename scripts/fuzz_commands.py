@@ -25,7 +25,7 @@ from pathlib import Path
 import libsbml  # noqa: F401 - loaded once here, not in every child
 from fuzz_damage import SECONDS, Answer, answer_of_child, damaged_bytes, damaged_text, odd_options
 
-from tauslab.runner.cli import main as command_line
+from tauslab.runner.cli.main import main as command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA, EXAMPLES = ROOT / "tests" / "data", ROOT / "examples"

@@ -30,7 +30,7 @@ from fuzz_damage import damaged_bytes, damaged_text, odd_options
 
 import tauslab as ts
 from tauslab.model.errors import TauslabError
-from tauslab.runner.cli import main as command_line
+from tauslab.runner.cli.main import main as command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, DATA = ROOT / "examples", ROOT / "tests" / "data"

@@ -38,7 +38,7 @@ from tauslab.kernels.backends import cpu
 from tauslab.model.errors import TauslabError
 from tauslab.model.readers.bionetgen import generate as bionetgen
 from tauslab.model.readers.bionetgen.lines import BLOCKS
-from tauslab.runner.cli import main as command_line
+from tauslab.runner.cli.main import main as command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA, EXAMPLES = ROOT / "tests" / "data", ROOT / "examples"

@@ -39,8 +39,8 @@ from fuzz_children import Ending, Limits, Tally, dice_of, in_children
 
 import tauslab
 from tauslab.model.errors import ConfigError, TauslabError
-from tauslab.runner.cli import main as command_line
-from tauslab.runner.output.parts import PartsOptions
+from tauslab.runner.cli.main import main as command_line
+from tauslab.runner.output.writers.parts import PartsOptions
 
 WRONG = 3  # exit code of a case that got a wrong answer
 MODEL = """[species]
@@ -154,11 +154,11 @@ def _make(how: Kind, path: Path) -> None:
         if how.view or how.parts:
             parts_of(path).mkdir()
             sizes = PartsOptions(segment_bytes=500, merge_bytes=0 if how.view else 1 << 30)
-            place = "tauslab.runner.output.base.PartsOptions"
+            place = "tauslab.runner.output.writers.writer.PartsOptions"
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
-            place = "tauslab.runner.commands.stop_in_order"
+            place = "tauslab.runner.cli.commands.stop_in_order"
             asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
             changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})

@@ -21,8 +21,8 @@ from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import DecompositionError
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.mpi import Communicator, world
-from tauslab.runner.run import open_backend
+from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.ranks.mpi import Communicator, world
 
 SPACING, STEP = 32e-9, 1e-4
 HOPS = {"A": 0.15, "B": 0.10, "C": 0.05}

@@ -23,11 +23,11 @@ from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.random_words import RandomWords
-from tauslab.runner.dbn_intervals import rounded_range
-from tauslab.runner.model_checking import SequentialTest
-from tauslab.runner.monitor import Monitor
-from tauslab.runner.sampling import Sampling
-from tauslab.runner.sweep import Design, Range
+from tauslab.runner.dbn.intervals import rounded_range
+from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.sweep import Design, Range
+from tauslab.runner.results.dbn.model_checking import SequentialTest
+from tauslab.runner.results.dbn.monitor import Monitor
 
 FloatArray = npt.NDArray[np.float64]
 Found = npt.ArrayLike

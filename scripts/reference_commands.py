@@ -6,8 +6,9 @@ import argparse
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 
-from tauslab.runner import cli, cli_help
-from tauslab.runner.api import run_ensemble, run_on_lattice
+from tauslab.runner.api.api import run_ensemble, run_on_lattice
+from tauslab.runner.cli import help as cli_help
+from tauslab.runner.cli import main as cli
 
 _INTRO = """\
 `tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,

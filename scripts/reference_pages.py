@@ -10,7 +10,9 @@ import tauslab as ts
 from tauslab import dbn, geometry
 from tauslab.model import errors
 from tauslab.model.network import network
-from tauslab.runner import api, dbn_network, modes, result
+from tauslab.runner.api import api
+from tauslab.runner.results import modes, result
+from tauslab.runner.results.dbn import network as dbn_network
 
 
 @dataclass(frozen=True)

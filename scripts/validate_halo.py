@@ -25,8 +25,8 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
-from tauslab.runner.mpi import Communicator, world
-from tauslab.runner.run import open_backend
+from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.ranks.mpi import Communicator, world
 
 SEED = 5
 _BATCH = 1000  # steps that are done again where a list was too short

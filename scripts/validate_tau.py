@@ -26,8 +26,8 @@ from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
 from tauslab.model.readers.read import read_network
-from tauslab.runner.bench import michaelis_menten
-from tauslab.runner.bench import schlogl as schlogl_model
+from tauslab.runner.cli.bench import michaelis_menten
+from tauslab.runner.cli.bench import schlogl as schlogl_model
 
 # A model, its initial amounts, the last of 50 samples.
 MODELS = {

@@ -1,5 +1,5 @@
 """``python -m tauslab``."""
 
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 raise SystemExit(main())

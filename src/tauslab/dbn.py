@@ -16,8 +16,9 @@ True
 
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.properties import parse_property
-from tauslab.runner.dbn_api import build, check_property
-from tauslab.runner.dbn_estimate import (
+from tauslab.runner.api.dbn import build, check_property
+from tauslab.runner.plots.dbn import plot_network
+from tauslab.runner.results.dbn.estimate import (
     Estimate,
     Measurement,
     estimate,
@@ -25,13 +26,12 @@ from tauslab.runner.dbn_estimate import (
     log_likelihood,
     read_measurements,
 )
-from tauslab.runner.dbn_export import to_bif, to_pgmpy
-from tauslab.runner.dbn_file import load, save
-from tauslab.runner.dbn_inference import Beliefs, exact, factored_frontier
-from tauslab.runner.dbn_network import DynamicNetwork, Structure, from_trajectories
-from tauslab.runner.dbn_plot import plot_network
-from tauslab.runner.model_checking import SequentialTest, Verdict, check
-from tauslab.runner.monitor import Monitor
+from tauslab.runner.results.dbn.export import to_bif, to_pgmpy
+from tauslab.runner.results.dbn.file import load, save
+from tauslab.runner.results.dbn.inference import Beliefs, exact, factored_frontier
+from tauslab.runner.results.dbn.model_checking import SequentialTest, Verdict, check
+from tauslab.runner.results.dbn.monitor import Monitor
+from tauslab.runner.results.dbn.network import DynamicNetwork, Structure, from_trajectories
 
 __all__ = [
     "Beliefs",

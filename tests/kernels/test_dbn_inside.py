@@ -35,9 +35,10 @@ from tauslab.kernels.ode.layout_choice import (
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.errors import ConfigError
-from tauslab.runner import dbn_build, dbn_parts
-from tauslab.runner.cli import main
-from tauslab.runner.dbn_file import network_digest_lines
+from tauslab.runner.cli.main import main
+from tauslab.runner.dbn import build as dbn_build
+from tauslab.runner.dbn import parts as dbn_parts
+from tauslab.runner.results.dbn.file import network_digest_lines
 
 ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
 ROWS = 75  # some blocks have lanes without a trajectory

@@ -9,9 +9,9 @@ import pytest
 
 import tauslab as ts
 from tauslab.kernels.ode.engine import OdeSettings
-from tauslab.runner.job import Options, Record
-from tauslab.runner.lane import Lane, Reductions
-from tauslab.runner.run import build_engine, prepare_task
+from tauslab.runner.ensemble.lane import Lane, Reductions
+from tauslab.runner.ensemble.run import build_engine, prepare_task
+from tauslab.runner.options.ensemble import Options, Record
 
 ENDLESS = 1e15  # a time that no trajectory here reaches
 ROWS = 8

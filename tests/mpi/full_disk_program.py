@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from tauslab.runner.cli import main
-from tauslab.runner.output.disk import Disk
+from tauslab.runner.cli.main import main
+from tauslab.runner.output.hdf5.disk import Disk
 
 
 class FullDisk(Disk):

@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 import tauslab as ts
-from tauslab.runner import lattice_group, lattice_loop
-from tauslab.runner.api import ranks
-from tauslab.runner.cli import main
-from tauslab.runner.lattice import run_lattice
-from tauslab.runner.lattice_job import LatticeOptions
-from tauslab.runner.output import lattice_layout
-from tauslab.runner.stopping import stop_on_signals
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.main import main
+from tauslab.runner.lattice import group as lattice_group
+from tauslab.runner.lattice import loop as lattice_loop
+from tauslab.runner.lattice.run import run_lattice
+from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.lattice import layout as lattice_layout
+from tauslab.runner.ranks.stopping import stop_on_signals
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import STEP, coefficient, empty_lattice

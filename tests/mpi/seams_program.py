@@ -21,15 +21,16 @@ from typing import Any
 from lattice_program import STEP, changing, crowded
 
 from tauslab.model.errors import TauslabError
-from tauslab.runner import commands, lattice_loop
-from tauslab.runner.api import ranks
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.lattice import run_lattice
-from tauslab.runner.lattice_digest import lattice_digest_lines
-from tauslab.runner.lattice_job import LatticeOptions
-from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli import commands
+from tauslab.runner.cli.main import main
+from tauslab.runner.lattice import loop as lattice_loop
+from tauslab.runner.lattice.run import run_lattice
+from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.runner.results.open import open_result
 
 SMALL = """
 t_end = 1

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tauslab.kernels.exact.selectors import PILOT_EVENTS, SELECTORS
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 

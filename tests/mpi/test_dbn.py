@@ -6,8 +6,8 @@ import pytest
 from dbn_factory import CHAIN
 
 from tauslab import dbn
-from tauslab.runner.dbn_file import network_digest_lines
-from tauslab.runner.dbn_parts import gathered
+from tauslab.runner.dbn.parts import gathered
+from tauslab.runner.results.dbn.file import network_digest_lines
 
 pytestmark = pytest.mark.mpi
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tauslab.model.readers.lattice_hdf5 import write_lattice
-from tauslab.runner.digest import digest_total
-from tauslab.runner.lattice_digest import lattice_digest_lines
-from tauslab.runner.lattice_result import LatticeResult
+from tauslab.runner.results.digest import digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.runner.results.lattice.result import LatticeResult
 
 sys.path.insert(0, str(Path(__file__).parent))
 import lattice_program

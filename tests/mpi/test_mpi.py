@@ -8,14 +8,14 @@ import time
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.launcher import (
+from tauslab.runner.ranks.launcher import (
     check_launcher,
     check_library,
     check_slurm,
     mpich_settings,
     under_launcher,
 )
-from tauslab.runner.mpi import SerialCommunicator, host_name, world
+from tauslab.runner.ranks.mpi import SerialCommunicator, host_name, world
 
 mpi = pytest.mark.mpi
 RANKS = (1, 2, 3)
@@ -23,7 +23,7 @@ RANKS = (1, 2, 3)
 HEAD = """
 import json, sys, threading, time
 import numpy as np
-from tauslab.runner.mpi import world
+from tauslab.runner.ranks.mpi import world
 
 comm = world()
 
@@ -305,7 +305,7 @@ def test_lone_ranks_of_another_launcher_tell_it_once(mpirun, tmp_path):
 def test_what_fails_on_one_rank_names_its_node(ranks):
     program = """
 from tauslab.model.errors import DeviceError
-from tauslab.runner.together import agree
+from tauslab.runner.ranks.together import agree
 
 def act():
     if comm.rank == 1:

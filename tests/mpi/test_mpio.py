@@ -10,8 +10,8 @@ from pathlib import Path
 import h5py
 import pytest
 
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 

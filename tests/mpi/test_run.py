@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
@@ -162,8 +162,8 @@ def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
     program = tmp_path / "fails.py"
     program.write_text(
         "import sys, tauslab\n"
-        "from tauslab.runner.output.parts import PartsWriter\n"
-        "from tauslab.runner.api import ranks\n"
+        "from tauslab.runner.output.writers.parts import PartsWriter\n"
+        "from tauslab.runner.api.api import ranks\n"
         "def write(self, chunk):\n"
         "    raise tauslab.OutputError('no space left for out.h5')\n"
         "if ranks().rank == 1:\n"
@@ -180,7 +180,7 @@ def test_python_runs_are_sharded_and_every_rank_gets_the_result(mpirun, tmp_path
     program = tmp_path / "everyone.py"
     program.write_text(
         "import numpy as np, tauslab as ts\n"
-        "from tauslab.runner.api import ranks\n"
+        "from tauslab.runner.api.api import ranks\n"
         "net = ts.Network('decay'); net.add_species('X', 50); net.add_reaction('X ->', rate=1.0)\n"
         "x = ts.run(net, n=90, times=[0, 1], seed=2, device='cpu', block=10).counts('X')\n"
         "everyone = ranks().allgather(x.tobytes())\n"
@@ -212,7 +212,7 @@ def test_rank_0_reads_the_model_for_all(mpirun, tmp_path):
     """What reads SBML is half of the memory of a rank: others do without."""
     program = tmp_path / "without.py"
     program.write_text(
-        "import sys\nfrom tauslab.runner import cli\nfrom tauslab.runner.api import ranks\n"
+        "import sys\nfrom tauslab.runner import cli\nfrom tauslab.runner.api.api import ranks\n"
         "if ranks().rank == 1:\n    sys.modules['libsbml'] = None\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tauslab as ts
-from tauslab.runner.digest import digest_lines
+from tauslab.runner.results.digest import digest_lines
 
 _SPEC = importlib.util.spec_from_file_location(
     "slurm_cluster", Path(__file__).with_name("slurm_cluster.py")
@@ -102,7 +102,7 @@ OPENED = """\
 import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
 from tauslab.runner import run
-from tauslab.runner.api import ranks
+from tauslab.runner.api.api import ranks
 run.get_backend = lambda name, options: (name, options.index)
 comm = ranks()
 name, index = run.open_backend("auto", 1, comm)

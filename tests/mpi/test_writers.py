@@ -11,7 +11,7 @@ import pytest
 from output.sample_job import CRASH_JOBS, check_marked_blocks, digest, sample_job
 
 from tauslab.model.errors import InputFileError
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
@@ -26,10 +26,10 @@ import sys
 from pathlib import Path
 
 from output.sample_job import sample_job
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.mpi import world
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.result import Result
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.ranks.mpi import world
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.result import Result
 
 job, comm = sample_job(), world()
 assert comm.size == int(sys.argv[1])
@@ -49,7 +49,7 @@ from pathlib import Path
 
 from output.mortal_disk import MortalDisk, SigKill
 from output.sample_job import CRASH_JOBS
-from tauslab.runner.mpi import world
+from tauslab.runner.ranks.mpi import world
 
 record, victim, lives = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 comm = world()
@@ -62,7 +62,7 @@ from pathlib import Path
 
 from output.sample_job import sample_job
 from tauslab.model.errors import ConfigError
-from tauslab.runner.mpi import world
+from tauslab.runner.ranks.mpi import world
 
 comm, message = world(), ""
 try:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.bench import michaelis_menten, schlogl
+from tauslab.runner.cli.bench import michaelis_menten, schlogl
 
 EPSILON = 0.03
 SCRIPTS = Path(__file__).parents[2] / "scripts"

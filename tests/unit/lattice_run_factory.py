@@ -9,8 +9,8 @@ import numpy as np
 
 import tauslab as ts
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.digest import digest_total
-from tauslab.runner.lattice_digest import lattice_digest_lines
+from tauslab.runner.results.digest import digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import STEP, coefficient, empty_lattice

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.bench import CASES, schlogl, vilar_oscillator
-from tauslab.runner.cli import main
+from tauslab.runner.cli.bench import CASES, schlogl, vilar_oscillator
+from tauslab.runner.cli.main import main
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.runner import piloting
+from tauslab.runner.ensemble.choices import presimulation as piloting
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 benchmark = importlib.import_module("benchmark_large")

@@ -15,8 +15,8 @@ from tauslab.model.errors import ModelError
 from tauslab.model.readers.bionetgen.actions import part
 from tauslab.model.readers.bionetgen.generate import find_bionetgen
 from tauslab.model.readers.read import read_network
-from tauslab.runner.api import run
-from tauslab.runner.cli import main
+from tauslab.runner.api.api import run
+from tauslab.runner.cli.main import main
 
 RULES = """\
 begin model

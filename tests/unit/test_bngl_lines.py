@@ -14,7 +14,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.readers.bionetgen.actions import part
 from tauslab.model.readers.bionetgen.generate import find_bionetgen
 from tauslab.model.readers.read import read_network
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 BLOCKS = """\
 begin parameters

@@ -15,11 +15,11 @@ import h5py
 import numpy as np
 import pytest
 
-from tauslab.runner.api import ranks
-from tauslab.runner.cli import _parser, main
-from tauslab.runner.cli_help import EXAMPLES
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.help import EXAMPLES
+from tauslab.runner.cli.main import _parser, main
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 MODEL = str(next((Path(__file__).parent.parent / "data").rglob("schlogl.xml")))
 

@@ -17,9 +17,9 @@ from result_factory import reseal, samples, write
 
 from tauslab.model.errors import InputFileError, ModelError
 from tauslab.model.files.damaged import reading
-from tauslab.runner.cli import main
-from tauslab.runner.command_tools import code_alone
-from tauslab.runner.lattice_result import LatticeResult
+from tauslab.runner.cli.main import main
+from tauslab.runner.cli.tools import code_alone
+from tauslab.runner.results.lattice.result import LatticeResult
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from fuzz_commands import BOX, ROOT, TEXTS, command_line

@@ -16,12 +16,13 @@ import pytest
 
 import tauslab as ts
 from tauslab.kernels.backends import device_count
-from tauslab.runner import dask_cluster, dask_options
-from tauslab.runner.dask_cluster import Workers
-from tauslab.runner.dask_lanes import result_of
-from tauslab.runner.dask_worker import WorkerError
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.local_rank import local_rank, node_group
+from tauslab.runner.dask import cluster as dask_cluster
+from tauslab.runner.dask.cluster import Workers
+from tauslab.runner.dask.lanes import result_of
+from tauslab.runner.dask.worker import WorkerError
+from tauslab.runner.options import dask as dask_options
+from tauslab.runner.ranks.local_rank import local_rank, node_group
+from tauslab.runner.results.digest import digest_lines
 
 SCHLOGL = Path(__file__).parents[1] / "data" / "sbml" / "schlogl.xml"
 RUN = {"t_end": 1.0, "points": 6, "seed": 5, "method": "ssa", "device": "cpu", "n": 300}
@@ -111,9 +112,9 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 @needs_dask
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
     from tauslab.model.readers.read import read_network
-    from tauslab.runner.dask_executor import run_job
-    from tauslab.runner.job import Options, Record, sample_times
-    from tauslab.runner.mpi import SerialCommunicator
+    from tauslab.runner.dask.executor import run_job
+    from tauslab.runner.options.ensemble import Options, Record, sample_times
+    from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path = tmp_path / "out.h5"
     chosen = {"executor": "dask", "scheduler": client, "output": path}
@@ -164,8 +165,8 @@ def test_workers_take_different_gpus(client):
         import cupy
         from distributed import get_worker
 
-        from tauslab.runner.dask_worker import _Rank
-        from tauslab.runner.run import open_backend
+        from tauslab.runner.dask.worker import _Rank
+        from tauslab.runner.ensemble.run import open_backend
 
         backend = open_backend("cuda", 1, _Rank(get_worker().scheduler.address), share=True)
         try:
@@ -182,7 +183,7 @@ def test_workers_take_different_gpus(client):
 
 
 def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_path):
-    from tauslab.runner.cli import main
+    from tauslab.runner.cli.main import main
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -306,7 +307,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
 
 def test_processes_of_a_machine_take_the_lowest_free_number():
     group = f"test-{os.getpid()}"
-    hold = "import sys; from tauslab.runner.local_rank import local_rank\n"
+    hold = "import sys; from tauslab.runner.ranks.local_rank import local_rank\n"
     hold += "print(local_rank(sys.argv[1]), flush=True); sys.stdin.read()"
 
     def start():

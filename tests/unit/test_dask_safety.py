@@ -14,12 +14,12 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner import dask_cluster
-from tauslab.runner.cli import main
-from tauslab.runner.dask_cluster import open_workers
-from tauslab.runner.dask_options import DaskOptions, dask_options
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.job import Options, sample_times
+from tauslab.runner.cli.main import main
+from tauslab.runner.dask import cluster as dask_cluster
+from tauslab.runner.dask.cluster import open_workers
+from tauslab.runner.options.dask import DaskOptions, dask_options
+from tauslab.runner.options.ensemble import Options, sample_times
+from tauslab.runner.results.digest import digest_lines
 
 ROOT = Path(__file__).parents[2]
 SCHLOGL = ROOT / "tests" / "data" / "sbml" / "schlogl.xml"

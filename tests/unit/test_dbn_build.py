@@ -11,18 +11,18 @@ from dbn_factory import CHAIN
 import tauslab as ts
 from tauslab import dbn
 from tauslab.model.errors import ConfigError, ModelError, StoppedEarly
-from tauslab.runner.cli import main
-from tauslab.runner.dbn_build import build_network
-from tauslab.runner.dbn_file import counted_blocks, network_digest_lines
-from tauslab.runner.dbn_intervals import edges_of
-from tauslab.runner.dbn_job import (
+from tauslab.runner.cli.main import main
+from tauslab.runner.dbn.build import build_network
+from tauslab.runner.dbn.intervals import edges_of
+from tauslab.runner.options.dbn import (
     SPACINGS,
     DbnOptions,
     parse_edges,
     parse_intervals,
     parse_samples,
 )
-from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.dbn.file import counted_blocks, network_digest_lines
 
 RANGES = {"a": (0.2, 1.2)}
 
@@ -295,7 +295,7 @@ def test_an_existing_file_is_not_replaced_unasked(model, tmp_path):
 
 def test_memory_does_not_change_the_intervals(model, monkeypatch):
     expected = {spacing: built(model, samples=10, spacing=spacing).edges for spacing in SPACINGS}
-    monkeypatch.setattr("tauslab.runner.dbn_lane.lane_room", lambda *_: 999)
+    monkeypatch.setattr("tauslab.runner.dbn.lane.lane_room", lambda *_: 999)
     for spacing in SPACINGS:
         found = built(model, samples=10, spacing=spacing).edges
         for name, edges in expected[spacing].items():

@@ -10,7 +10,7 @@ from dbn_factory import known_network
 
 from tauslab import dbn
 from tauslab.model.errors import ConfigError
-from tauslab.runner.dbn_network import Structure, from_trajectories
+from tauslab.runner.results.dbn.network import Structure, from_trajectories
 
 TIMES = np.linspace(0.0, 4.0, 9)
 RATES = {"a": (0.2, 1.2), "b": (0.1, 0.6)}

@@ -8,7 +8,7 @@ from dbn_factory import brute_force, known_network
 
 from tauslab import dbn
 from tauslab.model.errors import ConfigError
-from tauslab.runner.dbn_network import Structure, from_trajectories
+from tauslab.runner.results.dbn.network import Structure, from_trajectories
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +91,14 @@ def test_what_cannot_be_is_refused(network):
 
 
 def test_a_joint_distribution_that_is_too_large_is_refused(network, monkeypatch):
-    monkeypatch.setattr("tauslab.runner.dbn_inference._MOST_STATES", 71)
+    monkeypatch.setattr("tauslab.runner.results.dbn.inference._MOST_STATES", 71)
     with pytest.raises(ConfigError, match="exact inference takes 72 pairs of states, at most 71"):
         dbn.exact(network)
 
 
 def test_large_tables_are_taken_in_pieces(network, monkeypatch):
     expected = dbn.factored_frontier(network, soft(3))
-    monkeypatch.setattr("tauslab.runner.dbn_inference._PIECE", 2)
+    monkeypatch.setattr("tauslab.runner.results.dbn.inference._PIECE", 2)
     found = dbn.factored_frontier(network, soft(3))
     for name in ("A", "B"):
         np.testing.assert_allclose(found.probabilities[name], expected.probabilities[name])

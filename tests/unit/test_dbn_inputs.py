@@ -9,7 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 ENZYME = Path(__file__).parents[2] / "examples" / "enzyme.toml"
 NAME = "wash_out_km"

@@ -10,9 +10,9 @@ from dbn_factory import A_NEXT, B_NEXT, STRUCTURE, known_network
 from tauslab import dbn
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.seals import seal
-from tauslab.runner.dbn_export import export_network, time_points, unrolled
-from tauslab.runner.dbn_file import network_digest_lines
-from tauslab.runner.dbn_network import from_trajectories
+from tauslab.runner.results.dbn.export import export_network, time_points, unrolled
+from tauslab.runner.results.dbn.file import network_digest_lines
+from tauslab.runner.results.dbn.network import from_trajectories
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_exports_that_cannot_be_are_refused(network, tmp_path, monkeypatch):
         export_network(network, tmp_path / "x.bif", 1, 3)
     with pytest.raises(ConfigError, match="--steps 3: write A:B"):
         time_points("3")
-    monkeypatch.setattr("tauslab.runner.dbn_export.MOST_PROBABILITIES", 20)
+    monkeypatch.setattr("tauslab.runner.results.dbn.export.MOST_PROBABILITIES", 20)
     with pytest.raises(ConfigError, match="2 steps written out have 52 probabilities, those of B"):
         export_network(network, tmp_path / "x.bif")
     assert list(tmp_path.iterdir()) == []

@@ -15,9 +15,9 @@ from dbn_factory import CHAIN
 import tauslab
 from tauslab import dbn
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.dbn_file import counted_blocks, network_digest_lines
-from tauslab.runner.dbn_parts import gathered, next_attempt, parts_of
+from tauslab.runner.cli.main import main
+from tauslab.runner.dbn.parts import gathered, next_attempt, parts_of
+from tauslab.runner.results.dbn.file import counted_blocks, network_digest_lines
 
 BUILD = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "3000", "--t-end", "4", "--points",
          "5", "--substeps", "10", "--threads", "1", "--block", "50", "--quiet"]  # fmt: skip
@@ -26,7 +26,7 @@ BUILD = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "3000", "--t-end"
 PROGRAM = """
 import os, signal, sys
 from tauslab.runner import cli, dbn_build, dbn_parts
-from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.hdf5.disk import Disk
 dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0
 left, when, replace = [int(sys.argv[1])], sys.argv[2], Disk.replace
 sent = getattr(signal, sys.argv[3])

@@ -10,15 +10,15 @@ import pytest
 import result_factory as make
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner import columns
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.layout import Chunk, HistogramSpec, Layout
-from tauslab.runner.output.memory import MemoryWriter
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.statistics import accumulate
-from tauslab.runner.result import Result
+from tauslab.runner.output.format.layout import Chunk, HistogramSpec, Layout
+from tauslab.runner.output.format.statistics import accumulate
+from tauslab.runner.output.writers.memory import MemoryWriter
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results import columns
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
 
 N = 100
 EDGES = np.array([60.0, 90.0, 300.0])

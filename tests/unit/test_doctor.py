@@ -11,9 +11,10 @@ import pytest
 
 from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.runner import doctor, doctor_cluster
-from tauslab.runner.doctor import doctor_json, doctor_report, gpu_of_rank
-from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.cli.doctor import cluster as doctor_cluster
+from tauslab.runner.cli.doctor import report as doctor
+from tauslab.runner.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 class TwoRanks(SerialCommunicator):

@@ -22,11 +22,11 @@ from test_growth import run as run_pairs
 import tauslab as ts
 from tauslab import dbn
 from tauslab.model.errors import OutputError
-from tauslab.runner.dbn_file import network_digest_lines
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.lattice_digest import lattice_digest_lines
-from tauslab.runner.output.buffers import PAGE, Hdf5OnDisk
-from tauslab.runner.output.disk import Disk
+from tauslab.runner.output.hdf5.buffers import PAGE, Hdf5OnDisk
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.results.dbn.file import network_digest_lines
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
 
 
 @dataclass

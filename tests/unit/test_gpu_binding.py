@@ -8,8 +8,9 @@ import os
 import pytest
 
 from tauslab.kernels.backends import BackendOptions
-from tauslab.runner import local_rank, run
-from tauslab.runner.mpi import SerialCommunicator, gpu_index
+from tauslab.runner.ensemble import run
+from tauslab.runner.ranks import local_rank
+from tauslab.runner.ranks.mpi import SerialCommunicator, gpu_index
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.runner import growth
-from tauslab.runner.api import ranks
-from tauslab.runner.cli import main
-from tauslab.runner.convergence import Convergence, Until
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.job import Options, Record
-from tauslab.runner.output import join
-from tauslab.runner.run import run_network, run_portion
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble import growth
+from tauslab.runner.ensemble.convergence import Convergence, Until
+from tauslab.runner.ensemble.run import run_network, run_portion
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.output.writers import join
+from tauslab.runner.results.digest import digest_lines
 
 ALL = "trajectories,statistics,final,histogram:X:0:40:10,summary:mean:X"
 SWEEP = {"k": [3.0, 5.0, 8.0]}

@@ -7,9 +7,9 @@ import pytest
 import result_factory as make
 
 from tauslab.model.network.network import Network
-from tauslab.runner.info import describe, describe_model
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.result import Result
+from tauslab.runner.cli.info import describe, describe_model
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
 
 N = 100
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tauslab import ConfigError
-from tauslab.runner.job import Options, Record, sample_times
-from tauslab.runner.output.layout import HistogramSpec
-from tauslab.runner.texts import assignments, read_times
+from tauslab.runner.options.ensemble import Options, Record, sample_times
+from tauslab.runner.options.texts import assignments, read_times
+from tauslab.runner.output.format.layout import HistogramSpec
 
 TIMES = np.array([0.0, 1.0])
 

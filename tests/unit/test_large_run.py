@@ -19,8 +19,8 @@ from tauslab.kernels.network.codegen import Style
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines
+from tauslab.runner.cli.main import main
+from tauslab.runner.results.digest import digest_lines
 
 NET = Path(__file__).parent.parent / "data" / "net" / "multisite2.net"
 
@@ -90,9 +90,9 @@ def test_selectors_agree_in_the_mean():
 
 @pytest.mark.parametrize("selector", ["tree", "cr", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
-    from tauslab.runner.job import Options
-    from tauslab.runner.mpi import SerialCommunicator
-    from tauslab.runner.run import run_network
+    from tauslab.runner.ensemble.run import run_network
+    from tauslab.runner.options.ensemble import Options
+    from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path, times = tmp_path / "run.h5", np.array([0.0, 0.1])
     whole = run(t_end=None, points=None, times=times, selector=selector, presimulation=0)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.runner.cli import main
-from tauslab.runner.last_word import last_word
+from tauslab.runner.cli.main import main
+from tauslab.runner.ranks.last_word import last_word
 
 BOX = """t_end = {t_end}
 [lattice]

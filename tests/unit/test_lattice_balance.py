@@ -10,7 +10,7 @@ import pytest
 
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Slab
-from tauslab.runner.lattice_balance import balanced, plane_costs, traced_seconds
+from tauslab.runner.lattice.balance import balanced, plane_costs, traced_seconds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import empty_lattice, lowered

@@ -20,7 +20,7 @@ from tauslab.model.lattice.diagnosis.check import (
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step, lost_fraction
 from tauslab.model.lattice.values import lattice_values
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 
 def box(**more):

@@ -14,13 +14,14 @@ from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes
-from tauslab.runner import lattice, lattice_loop
-from tauslab.runner.api import ranks
-from tauslab.runner.lattice_job import LatticeOptions, prepare_lattice
-from tauslab.runner.lattice_result import LatticeResult
-from tauslab.runner.output import lattice_layout
-from tauslab.runner.output.lattice_parts import HookState, Piece
-from tauslab.runner.output.lattice_writer import LatticeWriter
+from tauslab.runner.api.api import ranks
+from tauslab.runner.lattice import loop as lattice_loop
+from tauslab.runner.lattice import run as lattice
+from tauslab.runner.options.lattice import LatticeOptions, prepare_lattice
+from tauslab.runner.output.lattice import layout as lattice_layout
+from tauslab.runner.output.lattice.parts import HookState, Piece
+from tauslab.runner.output.lattice.writer import LatticeWriter
+from tauslab.runner.results.lattice.result import LatticeResult
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import itertools

@@ -8,11 +8,11 @@ import pytest
 from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner import lattice_result
-from tauslab.runner.cli import main
-from tauslab.runner.lattice_export import export_lattice
-from tauslab.runner.lattice_plot import _borders, plot_lattice
-from tauslab.runner.lattice_result import LatticeResult, is_lattice_result
+from tauslab.runner.cli.main import main
+from tauslab.runner.plots.lattice import _borders, plot_lattice
+from tauslab.runner.results.lattice import result as lattice_result
+from tauslab.runner.results.lattice.export import export_lattice
+from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result
 
 
 @pytest.fixture(params=[0, 2], ids=["alone", "replicas"])

@@ -16,12 +16,12 @@ from lattice_run_factory import T_END, digest, meddling, model, run
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
 from tauslab.model.readers.lattice_hdf5 import write_lattice
-from tauslab.runner import lattice as driver
-from tauslab.runner import lattice_loop
-from tauslab.runner.api import ranks
-from tauslab.runner.lattice_job import LatticeOptions
-from tauslab.runner.output import lattice_writer
-from tauslab.runner.output.disk import Disk
+from tauslab.runner.api.api import ranks
+from tauslab.runner.lattice import loop as lattice_loop
+from tauslab.runner.lattice import run as driver
+from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.lattice import writer as lattice_writer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import STEP, empty_lattice
@@ -113,7 +113,8 @@ def test_a_failure_at_any_write_leaves_what_can_be_completed(whole, tmp_path, mo
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
 def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
     """At the end nothing is left to join, and all is as if it had been."""
-    from tauslab.runner.output import lattice_early, lattice_frames
+    from tauslab.runner.output.lattice import early as lattice_early
+    from tauslab.runner.output.lattice import frames as lattice_frames
 
     path, late = tmp_path / "run.h5", tmp_path / "late.h5"
     with monkeypatch.context() as patch:
@@ -137,7 +138,7 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     run(whole, lattice, frame_every=5).close()
     program = (
         "import resource, signal, sys\n"
-        "from tauslab.runner.cli import main\n"
+        "from tauslab.runner.cli.main import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
         "print(main(sys.argv[2:]))\n"

@@ -15,9 +15,9 @@ import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.errors import ConfigError
 from tauslab.model.readers.lattice_hdf5 import write_lattice
-from tauslab.runner import lattice as driver
-from tauslab.runner.cli import main
-from tauslab.runner.lattice_job import LatticeOptions
+from tauslab.runner.cli.main import main
+from tauslab.runner.lattice import run as driver
+from tauslab.runner.options.lattice import LatticeOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import STEP

@@ -73,7 +73,7 @@ def test_arrows_point_down_only(path):
 
 
 def test_the_rule_sees_an_arrow_that_points_up():
-    wrong = ast.parse("def f():\n    from tauslab.runner.mpi import world\n")
+    wrong = ast.parse("def f():\n    from tauslab.runner.ranks.mpi import world\n")
     assert [layer_of(dotted) for dotted in imports(wrong)] == ["runner"]
 
 
@@ -88,7 +88,7 @@ def test_heavy_packages_are_imported_where_they_are_used(path):
 
 def test_only_one_module_touches_the_world_communicator():
     users = {name_of(p) for p in MODULES if re.search(r"\bCOMM_(WORLD|SELF)\b", p.read_text())}
-    assert users == {"runner/mpi.py"}
+    assert users == {"runner/ranks/mpi.py"}
 
 
 def test_only_two_modules_import_mpi4py():
@@ -96,7 +96,11 @@ def test_only_two_modules_import_mpi4py():
         name_of(p) for p in MODULES if any(d.startswith("mpi4py") for d in imports(tree_of(p)))
     }
     # The writer that uses MPI-IO hands its communicator to HDF5, which knows mpi4py's only.
-    assert users <= {"runner/mpi.py", "runner/doctor.py", "runner/output/collective.py"}
+    assert users <= {
+        "runner/ranks/mpi.py",
+        "runner/cli/doctor/report.py",
+        "runner/ranks/on_root.py",
+    }
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -140,7 +144,9 @@ def test_links_at_the_root_lead_into_the_package(layer):
 SLOW = ("h5py", "libsbml", "rich", "xarray", "pandas", "scipy", "torch", "asyncio")
 
 
-@pytest.mark.parametrize("module", ["tauslab", "tauslab.runner.cli", "tauslab.kernels.backends"])
+@pytest.mark.parametrize(
+    "module", ["tauslab", "tauslab.runner.cli.main", "tauslab.kernels.backends"]
+)
 def test_importing_starts_neither_mpi_nor_cuda(module):
     program = f"import {module}, sys; print(*sys.modules, sep='\\n')"
     done = subprocess.run(

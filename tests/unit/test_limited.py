@@ -91,7 +91,8 @@ def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
 def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     inner = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     outer = (
-        "import sys; from pathlib import Path; from tauslab.model.readers.bionetgen.limited import *\n"
+        "import sys; from pathlib import Path\n"
+        "from tauslab.model.readers.bionetgen.limited import *\n"
         f"run_limited([sys.executable, '-S', '-c', {inner!r}], Path({str(tmp_path)!r}),"
         " Limits(600, 8 << 30))"
     )

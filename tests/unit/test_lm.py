@@ -13,7 +13,7 @@ from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.readers.read import read
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 D, R = "Model/Diffusion", "Model/Reaction"
 

@@ -11,7 +11,7 @@ import pytest
 import tauslab as ts
 from tauslab.model.errors import ModelError
 from tauslab.model.portable.host_math import evaluate
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 R = "Model/Reaction"
 

@@ -15,8 +15,8 @@ from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.network.properties import parse_property
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.host_math import value_of
-from tauslab.runner.method_choice import _in_turn
-from tauslab.runner.monitor import Monitor
+from tauslab.runner.ensemble.choices.method_choice import _in_turn
+from tauslab.runner.results.dbn.monitor import Monitor
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import host_bits

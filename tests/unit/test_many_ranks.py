@@ -13,12 +13,12 @@ from output.sample_job import Shared, ThreadComm
 import tauslab as ts
 from tauslab.kernels.backends import cache
 from tauslab.kernels.dbn.entries import Entries
-from tauslab.runner.dbn_merge import merged
-from tauslab.runner.job import Options, Record
-from tauslab.runner.launcher import launched_rank
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.run import layout_of, prepare_task
-from tauslab.runner.sweep import Sweep
+from tauslab.runner.dbn.merge import merged
+from tauslab.runner.ensemble.run import layout_of, prepare_task
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.sweep import Sweep
+from tauslab.runner.ranks.launcher import launched_rank
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 class Exchanging(ThreadComm):

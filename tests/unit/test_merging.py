@@ -7,11 +7,11 @@ import pytest
 from output.sample_job import sample_job
 
 from tauslab.model.errors import InputFileError
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.merging import merge
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.cli.main import main
+from tauslab.runner.cli.merge import merge
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 VIEW = PartsOptions(segment_bytes=500, merge_bytes=0)
 

@@ -13,11 +13,11 @@ import pytest
 import tauslab as ts
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
-from tauslab.runner import method_choice
-from tauslab.runner.bench import chain, michaelis_menten, schlogl
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.method_choice import outlook
+from tauslab.runner.cli.bench import chain, michaelis_menten, schlogl
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.choices import method_choice
+from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.results.digest import digest_lines
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 

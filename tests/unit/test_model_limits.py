@@ -17,7 +17,7 @@ from tauslab.model.network.equations import MOST_MOLECULES, parse_equation
 from tauslab.model.network.network import Network, Reaction
 from tauslab.model.readers.bionetgen.net import parse_net
 from tauslab.model.readers.read import read
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 LARGEST = 2147483647

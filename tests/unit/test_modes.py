@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize
 
 import tauslab as ts
-from tauslab.runner.columns import whole_edges
-from tauslab.runner.modes import ALPHA, _peaks, modes_of, taut_string
-from tauslab.runner.result import Result
+from tauslab.runner.results.columns import whole_edges
+from tauslab.runner.results.modes import ALPHA, _peaks, modes_of, taut_string
+from tauslab.runner.results.result import Result
 
 
 def found(values, alpha=ALPHA):

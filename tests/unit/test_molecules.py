@@ -9,7 +9,7 @@ import tauslab as ts
 from tauslab.model.errors import ModelError
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.molecules import AVOGADRO
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 _UNIT = """<unitDefinition id="substance"><listOfUnits>
 <unit kind="{kind}" scale="{scale}" multiplier="{multiplier}"/></listOfUnits></unitDefinition>"""

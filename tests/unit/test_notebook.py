@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.ensemble import Ensemble
+from tauslab.runner.ensemble.driver import Ensemble
 
 
 def turnover() -> ts.Network:

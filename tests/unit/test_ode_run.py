@@ -7,11 +7,11 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.ode_layout import with_measured
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.sampling import Sampling
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.ode_report import with_measured
+from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.open import open_result
 
 TIMES = [0.0, 0.5, 2.0]
 

@@ -7,11 +7,11 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.job import Options
-from tauslab.runner.ode_task import integration
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.solver_choice import stored_solver
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.choices.solver_choice import stored_solver
+from tauslab.runner.ensemble.ode_task import integration
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.results.open import open_result
 
 
 def van_der_pol() -> ts.Network:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import result_factory as make
 
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.open import open_result
 
 pytest.importorskip("dask.array")
 
@@ -33,7 +33,7 @@ def test_a_chunk_of_several_storage_blocks(path):
 
 
 def test_a_file_of_very_many_blocks_gets_fewer_chunks(path, monkeypatch):
-    monkeypatch.setattr("tauslab.runner.export._MOST_CHUNKS", 3)
+    monkeypatch.setattr("tauslab.runner.results.export._MOST_CHUNKS", 3)
     with open_result(path) as result:
         assert result.to_dask().numblocks[0] == 3
 

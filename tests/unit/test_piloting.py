@@ -23,14 +23,14 @@ from tauslab.kernels.exact.selectors import (
 )
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
-from tauslab.runner import piloting
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.job import Options
-from tauslab.runner.method_choice import outlook
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.run import run_network
-from tauslab.runner.task import prepare
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.choices import presimulation as piloting
+from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.task import prepare
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.digest import digest_lines
 
 NET = Path(__file__).parent.parent / "data" / "net" / "multisite2.net"
 BASE = "pdm"  # of this network

@@ -9,8 +9,8 @@ import pytest
 import result_factory as make
 
 from tauslab.model.errors import ConfigError, OutputError
-from tauslab.runner.plot import plot_result
-from tauslab.runner.result import Result
+from tauslab.runner.plots.ensemble import plot_result
+from tauslab.runner.results.result import Result
 
 pytest.importorskip("matplotlib")
 
@@ -118,7 +118,7 @@ def test_automatic_kind_without_samples(monkeypatch, sums):
 
 def _kinds(monkeypatch, result, **options):
     """Kinds that are drawn for X."""
-    from tauslab.runner import plot
+    from tauslab.runner.plots import ensemble as plot
 
     kinds = []
     lines = {name: lambda *_, name=name: kinds.append(name) for name in ("trajectories", "mean")}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli import main
-from tauslab.runner.plot import plot_result
-from tauslab.runner.plot_sweep import logarithmic
+from tauslab.runner.cli.main import main
+from tauslab.runner.plots.ensemble import plot_result
+from tauslab.runner.plots.sweep import logarithmic
 
 
 def decay():

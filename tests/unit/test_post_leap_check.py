@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner import method_choice
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.choices import method_choice
+from tauslab.runner.results.digest import digest_lines
 
 from .test_tau import chain, work
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tauslab.runner.progress import Progress
+from tauslab.runner.ranks.progress import Progress
 
 
 class Clock:

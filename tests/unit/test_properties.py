@@ -20,7 +20,7 @@ from tauslab.model.network.properties import (
     parse_property,
     quantities,
 )
-from tauslab.runner.monitor import Monitor
+from tauslab.runner.results.dbn.monitor import Monitor
 
 TIMES = np.array([0.0, 1.0, 2.0, 3.5, 5.0, 6.0, 8.0])
 

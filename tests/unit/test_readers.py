@@ -15,7 +15,7 @@ from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.network import Network
 from tauslab.model.readers.read import READERS, read
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 
 def _result(path: Path, network: Network, name: str = "source.xml", **attributes: str) -> Path:

@@ -15,11 +15,11 @@ import result_factory as make
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes
-from tauslab.runner import columns
-from tauslab.runner.output.layout import HistogramSpec, Layout
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.schema import file_specs, root_attributes
-from tauslab.runner.result import Result
+from tauslab.runner.output.format.layout import HistogramSpec, Layout
+from tauslab.runner.output.format.schema import file_specs, root_attributes
+from tauslab.runner.results import columns
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
 
 N = 100
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.job import Options, Record
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.run import run_network
+from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.digest import digest_lines
 
 DATA = Path(__file__).parent.parent / "data"
 TIMES = [0.0, 0.5, 1.0, 2.0]
@@ -156,7 +156,7 @@ def test_amounts_that_are_not_whole_are_rounded_with_one_warning(run):
 
 def test_default_record_keeps_small_samples(run, monkeypatch):
     assert "counts" in run(n=10).data
-    monkeypatch.setattr("tauslab.runner.task.DEFAULT_TRAJECTORY_BYTES", 100)
+    monkeypatch.setattr("tauslab.runner.ensemble.task.DEFAULT_TRAJECTORY_BYTES", 100)
     large = run(n=10)
     assert "counts" not in large.data
     assert {"statistics/sum", "final"} <= set(large.data)
@@ -255,7 +255,7 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
 
 def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp_path, monkeypatch):
     """Also in a large file, whose rows are not filled beforehand."""
-    monkeypatch.setattr("tauslab.runner.output.schema.PREFILL_BYTES", 0)
+    monkeypatch.setattr("tauslab.runner.output.format.schema.PREFILL_BYTES", 0)
     path = tmp_path / "run.h5"
     options = Options(
         times=np.array(TIMES), n=100, seed=3, device="cpu", block=10, output=path, quiet=True

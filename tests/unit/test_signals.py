@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tauslab as ts
-from tauslab.runner.digest import digest_lines
+from tauslab.runner.results.digest import digest_lines
 
 WITHIN = 5.0  # seconds from the signal to the end
 START = [sys.executable, "-m", "tauslab", "run"]
@@ -106,7 +106,7 @@ def test_while_the_model_is_read(tmp_path):
     program = (
         "import sys, time\n"
         "from tauslab.runner import commands\n"
-        "from tauslab.runner.cli import main\n"
+        "from tauslab.runner.cli.main import main\n"
         "def read(*_):\n"
         "    print('reading', flush=True)\n"
         "    time.sleep(60)\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.slurm import WRITTEN, BatchJob, batch_script
+from tauslab.runner.cli.main import main
+from tauslab.runner.cli.slurm import WRITTEN, BatchJob, batch_script
 
 FOLDER = Path(__file__).parents[2] / "slurm"
 SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")

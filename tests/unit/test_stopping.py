@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.stopping import stop_in_order
+from tauslab.runner.cli.main import main
+from tauslab.runner.ranks.stopping import stop_in_order
 
 MODEL = Path(__file__).parent.parent / "data" / "sbml" / "schlogl.xml"
 

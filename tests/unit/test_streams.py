@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tauslab.runner.streams import printable
+from tauslab.runner.cli.streams import printable
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
 TAUSLAB = f"{sys.executable} -m tauslab"

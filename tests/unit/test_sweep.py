@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tauslab import ConfigError
-from tauslab.runner.job import Options
-from tauslab.runner.sweep import (
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.sweep import (
     Design,
     Range,
     Sweep,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli import main
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.info import describe
-from tauslab.runner.job import Options, Record
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.run import run_network
-from tauslab.runner.sweep import choose_points
-from tauslab.runner.task import prepare
+from tauslab.runner.cli.info import describe
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.task import prepare
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.sweep import choose_points
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.digest import digest_lines, digest_total
 
 TIMES = [0.0, 0.5, 1.0, 2.0]
 ALL = "trajectories,statistics,final,histogram:X:0:20:10"
@@ -384,7 +384,7 @@ def test_points_read_together_are_those_read_one_by_one(monkeypatch, name):
     result.data["progress/blocks"][[0, 7, 8, 20]] = 0
     result.data["progress/complete"] = np.uint8(0)
     together = result.quantile(name, [0, 0.3, 1]), result.mean(name), result.variance(name)
-    monkeypatch.setattr("tauslab.runner.columns.READ_BYTES", 1)
+    monkeypatch.setattr("tauslab.runner.results.columns.READ_BYTES", 1)
     one_by_one = result.quantile(name, [0, 0.3, 1]), result.mean(name), result.variance(name)
     assert np.isnan(together[0]).any()
     assert np.isfinite(together[1]).any()

@@ -10,9 +10,9 @@ import result_factory as make
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.tables import table_of, write_table
+from tauslab.runner.cli.main import main
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.tables import table_of, write_table
 
 N = 40
 

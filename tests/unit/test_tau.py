@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.digest import digest_lines
+from tauslab.runner.results.digest import digest_lines
 
 SBML = Path(__file__).parent.parent / "data" / "sbml"
 

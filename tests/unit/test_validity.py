@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli import main
+from tauslab.runner.cli.main import main
 
 COMMON = {"n": 6, "times": [0.0, 1.0], "seed": 1, "device": "cpu", "threads": 1}
 

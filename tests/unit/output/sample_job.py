@@ -11,16 +11,16 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.layout import BoolArray, Chunk, HistogramSpec, Layout
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.statistics import (
+from tauslab.runner.output.format.layout import BoolArray, Chunk, HistogramSpec, Layout
+from tauslab.runner.output.format.statistics import (
     accumulate,
     add_accumulators,
     sum_over_ranks,
     zero_accumulators,
 )
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.open import open_result
 
 # What may differ between two files of the same run; `trajectory` is an axis without coordinates.
 VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "progress/seal", "trajectory")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import OutputError
-from tauslab.runner.output.blockfile import Location, RawFile
-from tauslab.runner.output.disk import Disk, publish
-from tauslab.runner.output.schema import DatasetSpec
-from tauslab.runner.output.skeleton import build_file
+from tauslab.runner.output.format.schema import DatasetSpec
+from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.output.hdf5.in_place import Location, RawFile
+from tauslab.runner.output.hdf5.skeleton import build_file
 
 
 class NoSpace(Disk):

@@ -14,8 +14,8 @@ from output.sample_job import digest, sample_job
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.seals import SEALED, SEALS, require_sound_heaps, seal
 from tauslab.model.files.text import put_attributes, text_array
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.open import open_result
 
 VIEW = PartsOptions(segment_bytes=500, merge_bytes=0)
 
@@ -169,7 +169,7 @@ def test_sums_are_compared(path, name):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_whatever_writes_leaves_checksums(tmp_path, ranks):
     """Merged, shown as one, compressed."""
-    from tauslab.runner.output.base import Storage
+    from tauslab.runner.output.writers.writer import Storage
 
     job = sample_job()
     for index, options in enumerate(({}, {"parts": VIEW}, {"how": Storage(compress=3)})):
@@ -214,7 +214,7 @@ def test_a_signal_ends_what_hdf5_does_not(tmp_path):
     """While a file is opened SIGTERM ends the process, though a run would stop in order."""
     program = """if True:
         import os, signal, time
-        from tauslab.runner.stopping import stop_on_signals
+        from tauslab.runner.ranks.stopping import stop_on_signals
         from tauslab.runner.output.checking.opening import ended_by_signals
         stop_on_signals()
         with ended_by_signals():

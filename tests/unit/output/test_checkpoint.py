@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from output.sample_job import contents
 
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.checkpoint import Checkpoint, decode, encode
+from tauslab.runner.output.writers.checkpoint import Checkpoint, decode, encode
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from output.mortal_disk import Killed, MortalDisk, PowerLoss
 from output.sample_job import CRASH_JOBS, check_marked_blocks, contents, digest
 
 from tauslab.model.errors import InputFileError
-from tauslab.runner.digest import digest_lines
-from tauslab.runner.output import schema
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.format import schema
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
 
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)  # parts of two blocks, and a view of them
 

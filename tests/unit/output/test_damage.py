@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from output.sample_job import CRASH_JOBS, digest
 
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.results.open import open_result
 
 
 def change_byte(path, name, row):

@@ -9,12 +9,12 @@ from dataclasses import replace
 import h5py
 import numpy as np
 
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.layout import Chunk
-from tauslab.runner.output.parts import PartsOptions, PartsWriter
-from tauslab.runner.output.schema import PREFILL_BYTES
+from tauslab.runner.output.format.layout import Chunk
+from tauslab.runner.output.format.schema import PREFILL_BYTES
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.writers.parts import PartsOptions, PartsWriter
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 class CountingDisk(Disk):

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import InputFileError
-from tauslab.runner.output import parts, reader
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
+from tauslab.runner.output.writers import parts
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results import open as reader
+from tauslab.runner.results.open import open_result
 
 RANKS = 8
 VIEW = PartsOptions(merge_bytes=0)

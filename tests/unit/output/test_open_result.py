@@ -10,10 +10,10 @@ import pytest
 from output.sample_job import digest
 
 from tauslab.model.errors import InputFileError
-from tauslab.runner.digest import digest_lines, digest_total
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.result import Result
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
 
 VIEW = PartsOptions(segment_bytes=500, merge_bytes=0)
 

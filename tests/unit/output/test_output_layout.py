@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.join import stored_accumulators
-from tauslab.runner.output.layout import Chunk, HistogramSpec, Layout, RowArray, chunk_blocks
-from tauslab.runner.output.schema import MOST_CHUNK_BYTES, chunk_shape, file_specs
-from tauslab.runner.output.statistics import (
+from tauslab.runner.output.format.layout import Chunk, HistogramSpec, Layout, RowArray, chunk_blocks
+from tauslab.runner.output.format.schema import MOST_CHUNK_BYTES, chunk_shape, file_specs
+from tauslab.runner.output.format.statistics import (
     accumulate,
     add_accumulators,
     statistics_contents,
     zero_accumulators,
 )
-from tauslab.runner.result import Result
+from tauslab.runner.output.writers.join import stored_accumulators
+from tauslab.runner.results.result import Result
 
 
 def layout_of(**changes):

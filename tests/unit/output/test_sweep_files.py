@@ -10,10 +10,10 @@ import pytest
 from output.sample_job import Job, digest, sample_job
 
 from tauslab import ConfigError
-from tauslab.runner.output.flat import FlatRows
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.schema import chunk_shape
+from tauslab.runner.output.format.flat import FlatRows
+from tauslab.runner.output.format.schema import chunk_shape
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.open import open_result
 
 POINTS, N = 4, 6
 BLOCKS = [2, 6, 12, 4, 24]  # a fraction of a point, one, two, neither, all

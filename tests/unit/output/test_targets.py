@@ -11,11 +11,11 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli import main
-from tauslab.runner.mpi import SerialCommunicator
+from tauslab.runner.cli.main import main
 from tauslab.runner.output import locks
-from tauslab.runner.output.disk import Disk, publish
+from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.locks import lock_path, written_by_us
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
 RUN = ("run", "m.toml", "-n", "3", "--t-end", "1", "--quiet", "--device", "cpu", "--threads", "1")
@@ -114,7 +114,7 @@ def test_inputs_are_not_replaced(folder, capsys):
 HOLD = """if True:
     import sys, time
     from pathlib import Path
-    from tauslab.runner.mpi import SerialCommunicator
+    from tauslab.runner.ranks.mpi import SerialCommunicator
     from tauslab.runner.output.locks import written_by_us
     with written_by_us(Path("a.h5"), SerialCommunicator()):
         print("held", flush=True)
@@ -152,7 +152,7 @@ def test_many_take_turns(folder):
     program = """if True:
         from pathlib import Path
         from tauslab.model.errors import ConfigError
-        from tauslab.runner.mpi import SerialCommunicator
+        from tauslab.runner.ranks.mpi import SerialCommunicator
         from tauslab.runner.output.locks import written_by_us
         done = 0
         while done < 200:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from output.sample_job import Shared, ThreadComm
 
-from tauslab.runner.output import windows
-from tauslab.runner.output.statistics import add_accumulators, add_groups, sum_over_ranks
+from tauslab.runner.output.format import windows
+from tauslab.runner.output.format.statistics import add_accumulators, add_groups, sum_over_ranks
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 HARD = [0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, 2.0**-1022 - 5e-324, 1.0, -1.0, 1 - 2.0**-53, 1e-9,

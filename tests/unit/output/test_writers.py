@@ -15,13 +15,13 @@ from output.mortal_disk import FullDisk
 from output.sample_job import contents, digest
 
 from tauslab.model.errors import ConfigError, InputFileError, OutputError
-from tauslab.runner.mpi import SerialCommunicator
-from tauslab.runner.output.base import open_writer
-from tauslab.runner.output.disk import Disk
-from tauslab.runner.output.parts import PartsOptions
-from tauslab.runner.output.reader import open_result
-from tauslab.runner.output.resume import existing_attribute
-from tauslab.runner.output.schema import PROFILE_COLUMNS
+from tauslab.runner.output.format.schema import PROFILE_COLUMNS
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.output.writers.resume import existing_attribute
+from tauslab.runner.output.writers.writer import open_writer
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.open import open_result
 
 # Parts of two blocks or so, and no merging: a view of many parts.
 VIEW = PartsOptions(segment_bytes=500, merge_bytes=0)

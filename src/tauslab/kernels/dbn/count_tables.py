@@ -125,7 +125,7 @@ class CountTables:
         return len(self.bins) + self._variables
 
     def arguments(self, planes: Any | None) -> list[Any]:
-        """What a kernel that integrates needs to count (COUNT_ARGUMENTS in csrc/ode/blocks/count_samples.h).
+        """What a kernel that integrates needs to count: COUNT_ARGUMENTS of count_samples.h.
 
         It bins, and counts the small tables; `planes` u8 ``[parameters + times * variables, rows]``
         take the bins for `add_binned`, where tables grow.

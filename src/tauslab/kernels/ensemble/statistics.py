@@ -10,7 +10,8 @@ import numpy as np
 from tauslab.kernels.backends.base import Array, Backend, KernelSource, Stream
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
-# Digits that are kept of a sum of real numbers and of one of their squares: see csrc/ensemble/statistics.cc.
+# Digits that are kept of a sum of real numbers and of one of their squares, as in
+# csrc/ensemble/statistics.cc.
 _REAL_SUMS = {"n": (), "infinite": (), "top": (), "low": (), "sum": (4,), "sq": (7,)}
 REAL_WORDS = 15  # of 8 bytes, for a quantity and time
 _ROWS_PER_ITEM = 256  # as in csrc/ensemble/statistics.cc

@@ -1,4 +1,4 @@
-"""The groups of the selector `cr`, as places in a trajectory's arrays for csrc/tables/composition.h."""
+"""The groups of the selector `cr`, as places in a trajectory's arrays for tables/composition.h."""
 
 from __future__ import annotations
 

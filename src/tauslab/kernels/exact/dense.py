@@ -1,4 +1,4 @@
-"""Which strongly coupled networks look at every owner after an event, and tables for csrc/tables/dense.h.
+"""Which strongly coupled networks look at every owner after an event; tables for tables/dense.h.
 
 Where an event changes the partial propensities of many owners, a list of them costs more than a
 look at all: no result depends on which is done, so it may be chosen by anything.

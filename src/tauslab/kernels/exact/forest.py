@@ -1,4 +1,4 @@
-"""The forest of sum trees that a large network is simulated with, as tables for csrc/tables/forest.h.
+"""The forest of sum trees that a large network is simulated with, as tables for tables/forest.h.
 
 Every sum has a *place* in a trajectory's array of values: the levels of the top tree (leaves
 first, the total last), the chunks of terms, sums of chunks where an owner has more than one, and
@@ -23,7 +23,7 @@ from tauslab.kernels.exact.owners import (
 from tauslab.kernels.exact.tables import LANES, IntArray, TableBook, padded
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-# Of whole numbers that are no sums of counts, in place of their first run: as in csrc/tables/forest.h.
+# Of whole numbers that are no sums of counts, in place of their first run: as in tables/forest.h.
 NO_PARTNERS = -2
 OCTET = 8  # whole numbers that a CPU loads at once
 

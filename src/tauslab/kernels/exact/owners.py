@@ -1,7 +1,7 @@
 """Which species owns a reaction, and the terms its owners sum: the selectors `pdm` and `cr`.
 
 A mass-action reaction of one or two molecules is owned by one of its species; owner, rate constant
-and kind make a *term*, see ``csrc/tables/forest.h``. Of two species the one that changes more often owns,
+and kind make a *term*, see tables/forest.h. Of two species the one that changes more often owns,
 because a change of the owner costs nothing: the terms hold the counts of the others.
 """
 

@@ -1,4 +1,4 @@
-"""Tables of the selector `rssa`, rejection with bounds that seldom change: csrc/tables/rejection/rejection.h."""
+"""Tables of the selector `rssa` for csrc/tables/rejection/rejection.h."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_items(
     Parameters
     ----------
     forms
-        Species and kind of every reaction's propensity, as its record of csrc/tables/propensities.h has
+        Species and kind of every reaction's propensity, as its record of tables/propensities.h has
         them, ``[reaction, 3]``.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.

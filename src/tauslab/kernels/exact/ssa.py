@@ -22,8 +22,8 @@ MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 # that were halved because a count would have fallen below zero, and those that a check rejected.
 WORK = ("events", "leaps", "exact_events", "halved", "rejected")
 
-# Words of a launch's `row_counter`, ControlWord of csrc/ensemble/control.h: the next row, whether to stop,
-# trajectories that were left for that reason, events so far, bits of the time reached.
+# Words of a launch's `row_counter`, ControlWord of ensemble/control.h: the next row, whether to
+# stop, trajectories that were left for that reason, events so far, bits of the time reached.
 CONTROL_WORDS = 8
 STOP, LEFT, RUN_EVENTS, REACHED_TIME = 1, 2, 3, 4
 
@@ -216,7 +216,7 @@ def file_of(selector: str) -> str:
 
 
 def philox_keys(seed: int) -> npt.NDArray[np.uint32]:
-    """`PhiloxKeys` of csrc/random/philox.h, uint32 ``[2, 10]``: low and high word of every round's key."""
+    """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: low and high word of each round's key."""
     rounds = np.arange(10, dtype=np.uint32)
     low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])

@@ -59,7 +59,7 @@ def tile_of(lattice: LoweredLattice, *, small: bool = False) -> Tile:
 
 
 def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
-    """Whether lanes keep sites in registers (csrc/lattice/warp_plane.h), which pays where few are fuller.
+    """Whether lanes keep sites in registers (lattice/warp_plane.h), which pays if few are fuller.
 
     Two words of a site are kept there. What has more goes another way, and a warp waits for it.
     A small lattice has too few rows of sites to give each processor enough warps.
@@ -192,7 +192,7 @@ def hop_thresholds(lattice: LoweredLattice) -> WordArray:
 
 @dataclass(frozen=True)
 class GhostTables:
-    """Rows ``[face, site type, species]`` into `words`, -1 for none; see csrc/lattice/site/hop.h."""
+    """Rows ``[face, site type, species]`` into `words`, -1 for none; see lattice/site/hop.h."""
 
     rows: IntArray
     words: WordArray

@@ -255,7 +255,7 @@ class LatticeEngine:
     # ---------------------------------------------------------------- steps
 
     def arguments(self) -> list[Any]:
-        """The start of every kernel's arguments: LATTICE_ARGUMENTS in csrc/lattice/site/lattice.h."""
+        """The start of every kernel's arguments: LATTICE_ARGUMENTS in lattice/site/lattice.h."""
         slab = self.slab
         nz, ny, nx = self.lattice.shape
         own = (slab.below, slab.below + slab.end - slab.begin)

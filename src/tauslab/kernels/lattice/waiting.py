@@ -1,4 +1,4 @@
-"""Particles that wait for a slot, on the host: their list as csrc/lattice/site/waiting.h keeps it."""
+"""Particles that wait for a slot, on the host: their list as lattice/site/waiting.h keeps it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""PURPOSE."""
+"""Tau-leaping: one trajectory a thread (`tau_leap`) or many threads a trajectory (`fine_tau`).
+
+`choice` picks the engine; the step limit is `bound` of csrc/leaping/leaps.h.
+"""

@@ -1,9 +1,9 @@
 """How far leaps would reach from given states, computed on the host.
 
 The quantities are those of `tauslab.kernels.leaping.codegen`: propensities, critical reactions and
-the step limit, whose formula is `bound` of csrc/leaping/leaps.h. Every operation is one that IEEE 754
-fixes, in a fixed order, or portable (`tauslab.model.portable.array_math`): the numbers are the same on every
-machine.
+the step limit, whose formula is `bound` of leaping/leaps.h. Every operation is one that IEEE 754
+fixes, in a fixed order, or portable (`tauslab.model.portable.array_math`): the numbers are the same
+on every machine.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def leap_reach(
 
 
 def tolerances(epsilon: float) -> tuple[float, float, float]:
-    """By what part a species may change: drift, noise and loss, as `tolerance_of` of leaping/leaps.h."""
+    """By what part a species may change: drift, noise, loss: `tolerance_of` of leaping/leaps.h."""
     loss = min(math.sqrt(4.0 / 3.0 * epsilon), 0.8)
     return epsilon, max(epsilon, 0.5 * loss), max(epsilon, loss)
 

@@ -1,4 +1,4 @@
-"""Tables of a network for leaps that many threads take together, see ``csrc/leaping/fine/network.h``."""
+"""Tables of a network for leaps that many threads take together, see ``leaping/fine/network.h``."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ _CONTROL_WORDS = 32  # room for Control of csrc/leaping/fine/fine_tau.cc
 class FineTau(ExactSsa):
     """Tau-leaping of second order, one trajectory over as much of a GPU as its network fills.
 
-    The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold 2006), but
-    the network is read from tables, and the threads of several blocks share out its reactions and
-    species (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012). On a CPU a thread is such a crew.
+    The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold
+    2006), but the network is read from tables, and the threads of several blocks share out its
+    reactions and species (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012). On a CPU a thread is such a crew.
 
     Parameters
     ----------

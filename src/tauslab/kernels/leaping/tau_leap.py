@@ -13,7 +13,7 @@ from tauslab.kernels.leaping.codegen import channels, leap_header, parked_words,
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 # A leap is straight-line code over all reactions, which takes g++ 37 s for 300 of them: larger
-# networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method, as results differ.
+# networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method: bits differ.
 LARGEST_LEAPING = 160
 
 # Trajectories that take turns on a lane of a GPU: with more to choose from, a warp finds more that

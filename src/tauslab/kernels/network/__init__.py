@@ -1,1 +1,4 @@
-"""PURPOSE."""
+"""A checked network as C++ (`codegen`), after its laws are sorted into kinds (`lowering`).
+
+The text is csrc's model.h, which every ensemble kernel includes.
+"""

@@ -1,8 +1,8 @@
 """Writes `model.h`: the only generated text.  Sizes, propensities, state change, records.
 
 Two forms share the expressions.  *Unrolled*: every reaction is straight-line code on local arrays.
-*Tables*: mass action is read from arrays (see `tauslab.kernels.exact.tables`), and only laws that are
-not mass action become code, in one switch.
+*Tables*: mass action is read from arrays (see `tauslab.kernels.exact.tables`), and only laws
+that are not mass action become code, in one switch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, parts_first
 
 _HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"
-_INCLUDES = '#pragma once\n#include "ensemble/rate_laws.h"\n#include "math/math.h"\n#include "device/prelude.h"\n'
+_INCLUDES = (
+    '#pragma once\n#include "ensemble/rate_laws.h"\n'
+    '#include "math/math.h"\n#include "device/prelude.h"\n'
+)
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}

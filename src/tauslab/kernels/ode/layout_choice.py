@@ -294,7 +294,7 @@ def group_bytes(system: OdeSystem, words: int) -> int:
 
 
 def handover_bytes(system: OdeSystem, words: int, width: int) -> int:
-    """Shared memory in which samples of `width` trajectories are handed over (ode/blocks/memory.h)."""
+    """Shared memory that hands over samples of `width` trajectories (ode/blocks/memory.h)."""
     return 2 * (len(system.quantities) + 1) * (width | 1) * 4 * words
 
 

@@ -1,8 +1,8 @@
 """Rate laws: trees, and infix text to trees and back.
 
 A law is a `Number`, a `Symbol` (a species count, a parameter or a rule) or a `Call` of one of
-`FUNCTIONS`.  Readers build trees, `parse` reads infix text, `tauslab.model.portable.host_math` evaluates
-trees on the host, and the code generator turns them into C++.  Sums and products are binary and
+`FUNCTIONS`.  Readers build trees, `parse` reads infix text, `host_math` evaluates trees on
+the host, and the code generator turns them into C++.  Sums and products are binary and
 associate as written, so every device adds in the same order.
 """
 

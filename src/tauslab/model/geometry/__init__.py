@@ -1,1 +1,4 @@
-"""PURPOSE."""
+"""Masks of lattice sites: shapes, obstacles and volumes of labels.
+
+`tauslab.geometry` is the face that users see.
+"""

@@ -1,1 +1,4 @@
-"""PURPOSE."""
+"""Lattice models (RDME): the builder `Lattice`, its values as numbers, its canonical text.
+
+What is asked of a lattice model before it runs is in `diagnosis`.
+"""

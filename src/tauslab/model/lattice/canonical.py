@@ -1,7 +1,7 @@
 """The normal form of a lattice model: one text that is stored in files and hashed.
 
-It is TOML that `tauslab.model.readers.lattice_toml` reads back, except that digests stand for the sites and
-for positions of particles: these lie beside it in the file.
+It is TOML that `tauslab.model.readers.lattice_toml` reads back, except that digests stand for
+the sites and for positions of particles: these lie beside it in the file.
 """
 
 from __future__ import annotations

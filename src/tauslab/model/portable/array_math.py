@@ -2,7 +2,7 @@
 
 NumPy picks an implementation by the processor it finds, and those of `exp`, `log`, `power` and the
 like round differently; which zero its `minimum` gives, it leaves open. Taken from NumPy is only
-what IEEE 754 fixes; the rest is what `tauslab.model.portable.host_math` says, once for equal arguments.
+what IEEE 754 fixes; the rest is what `host_math` says, once for equal arguments.
 """
 
 from __future__ import annotations

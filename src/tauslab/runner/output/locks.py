@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.collective import on_root
 from tauslab.runner.output.targets import require_place
+from tauslab.runner.ranks.on_root import on_root
 
 if TYPE_CHECKING:
-    from tauslab.runner.mpi import Communicator
+    from tauslab.runner.ranks.mpi import Communicator
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _MOST_TEXT = 500

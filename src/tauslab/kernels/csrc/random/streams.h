@@ -29,7 +29,7 @@ enum Stream : u32 {
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose
     // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
-    // streams of the run with another key: `pilot_seed` of runner/pilots.py.
+    // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };

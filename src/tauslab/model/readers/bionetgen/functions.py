@@ -1,4 +1,4 @@
-"""Functions and constants of BioNetGen's expressions beyond those of `tauslab.model.expressions.expression`.
+"""Functions and constants of BioNetGen's expressions beyond those of our expressions.
 
 Meanings are those of BioNetGen 2 (its Perl module ``Expression``): ``rint(x)`` is floor(x + 1/2).
 """

@@ -1,1 +1,4 @@
-"""PURPOSE."""
+"""Files of Lattice Microbes (.lm): lattices and networks.
+
+The fields of the format are in `fields`.
+"""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
-from tauslab.runner.output.flat import FlatRows
-from tauslab.runner.output.rows import checksum
+from tauslab.runner.output.format.flat import FlatRows
+from tauslab.runner.output.writers.rows import checksum
 
 _READ_BYTES = 32 << 20
 Span = tuple[int, int]  # flat rows, start and stop

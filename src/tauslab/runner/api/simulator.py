@@ -1,0 +1,250 @@
+"""A model as a function for inference: many parameter sets in, many summaries out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
+from tauslab.runner.api.api import run_ensemble
+from tauslab.runner.options.ensemble import DEFAULT_EPSILON, seed_of
+from tauslab.runner.options.python_values import known, names_of
+from tauslab.runner.options.summary import PREFIX, SummarySpec
+from tauslab.runner.results.result import Result
+
+FloatArray = npt.NDArray[np.float64]
+Summary = Callable[[Result], npt.ArrayLike]
+Summaries = Summary | str | Sequence[str]
+
+# Set by every call, or of no use to one trajectory for each parameter set.
+_OWN = (
+    "n", "set", "output", "resume", "overwrite", "append", "until", "sweep", "table", "design",
+)  # fmt: skip
+
+
+class Simulator:
+    """Maps parameter sets ``[n, p]`` to summaries ``[n, k]``, one trajectory for each set.
+
+    Made by `simulator`.  Every call draws anew: call number i uses a seed made from `seed` and i,
+    so that a program that makes the same calls gets the same numbers.  A copy, as worker processes
+    get one, draws other numbers than the one it was made from and than every other copy: what it
+    draws depends on its number among the copies and on the parameter sets that it is given.  Under
+    ``mpirun`` all ranks call it together, with the same parameter sets, and all get all summaries.
+    """
+
+    def __init__(
+        self,
+        model: Network,
+        parameters: Sequence[str],
+        summary: Summary | tuple[str, ...] | None,
+        seed: int,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._model, self._summary = model, summary
+        self.parameters = tuple(parameters)
+        self._seed, self._options = seed, options
+        self._calls = self._copies = 0
+        self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
+        self._process = os.getpid()
+
+    def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> Any:
+        """Simulate one trajectory for each row of `theta` ``[n, p]``, or one for ``[p]``.
+
+        Parameters
+        ----------
+        theta
+            Numbers, or a tensor of PyTorch.
+        seed
+            Of this call alone, which then does not count.
+
+        Returns
+        -------
+        Summaries ``[n, k]``, or ``[k]`` for a single parameter set: float64, or where `theta` is a
+        tensor, one of the same type on the same device.
+
+        Raises
+        ------
+        ConfigError
+            `theta` has another number of columns than there are parameters, or the summary another
+            number of rows than there are trajectories.
+        """
+        values = _numbers(theta)
+        table = np.atleast_2d(values)
+        if table.ndim != 2 or table.shape[1] != len(self.parameters):
+            raise ConfigError(
+                f"theta has shape {values.shape}; it must be [n, {len(self.parameters)}], "
+                f"with the columns {', '.join(self.parameters)}"
+            )
+        seed = self._next_seed(table) if seed is None else seed_of(seed)
+        columns = {name: table[:, i] for i, name in enumerate(self.parameters)}
+        if not len(table):  # the model's own values tell how many summaries there are
+            columns = {}
+        n = max(1, len(table))
+        summaries = self._summarise(
+            run_ensemble(self._model, n=n, set=columns, seed=seed, **self._options)
+        )
+        if len(summaries) != n:
+            raise ConfigError(f"the summary gave {len(summaries)} rows for {n} trajectories")
+        return _like(theta, summaries[0] if values.ndim < 2 else summaries[: len(table)])
+
+    def __repr__(self) -> str:
+        """One line: from what to what."""
+        names = "a function" if callable(self._summary) else ", ".join(self._summary or ("final",))
+        return (
+            f"<Simulator of {self._model.name}: theta [n, {len(self.parameters)}] "
+            f"({', '.join(self.parameters)}) to {names}, {self._method_told()}seed {self._seed}>"
+        )
+
+    def _method_told(self) -> str:
+        """The method where its numbers are, or may be, approximate."""
+        method = self._options.get("method")
+        if method not in ("tau", "auto"):
+            return ""
+        epsilon = self._options.get("epsilon", DEFAULT_EPSILON)
+        how = "approximate" if method == "tau" else "approximate where it leaps"
+        return f"{method} ({how}, epsilon {epsilon:g}), "
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy begins with."""
+        self._copies += 1
+        place = (*self._place, self._copies)
+        return self.__dict__ | {"_place": place, "_calls": 0, "_copies": 0}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._process = os.getpid()
+
+    def _next_seed(self, table: FloatArray) -> int:
+        """The seed of the next call."""
+        if os.getpid() != self._process:  # a fork is a copy that nobody has counted
+            self._process = os.getpid()
+            self._place = (*self._place, self._process)
+        numbers = [self._seed, self._calls]
+        if self._place:  # some executors give one copy to several workers
+            digest = hashlib.sha256(table.tobytes()).digest()
+            numbers.append(int.from_bytes(digest[:8], "little"))
+        state = np.random.SeedSequence(numbers, spawn_key=self._place)
+        self._calls += 1
+        return int(state.generate_state(1, np.uint64)[0])
+
+    def _summarise(self, result: Result) -> FloatArray:
+        if self._summary is None:
+            columns = [np.asarray(result.final(name), np.float64) for name in result.species]
+            final = np.stack(columns, axis=1)
+            return final if result.continuous else np.where(final < 0, np.nan, final)
+        if isinstance(self._summary, tuple):
+            return np.stack([result.summary(name) for name in self._summary], axis=1)
+        given = _numbers(self._summary(result))
+        return given[:, None] if given.ndim == 1 else given
+
+
+def _numbers(values: npt.ArrayLike) -> FloatArray:
+    """Numbers as doubles; a tensor leaves its gradient and its device behind."""
+    tensor = _tensor_type()
+    given: Any = values
+    if tensor is not None and isinstance(values, tensor):
+        given = given.detach().cpu()
+    try:
+        return np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"theta and summaries must be numbers, not {values!r:.80}") from None
+
+
+def _like(theta: npt.ArrayLike, summaries: FloatArray) -> Any:
+    """A tensor where `theta` is one."""
+    tensor = _tensor_type()
+    if tensor is None or not isinstance(theta, tensor):
+        return summaries
+    import torch
+
+    given: Any = theta
+    kind = given.dtype if given.is_floating_point() else torch.get_default_dtype()
+    return torch.as_tensor(summaries, dtype=kind, device=given.device)
+
+
+def _tensor_type() -> Any:
+    """PyTorch's, if the program uses it."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
+
+
+def simulator(
+    model: Network | str | os.PathLike[str],
+    parameters: Sequence[str],
+    summary: Summaries | None = None,
+    *,
+    seed: int | None = 0,
+    **options: Any,
+) -> Simulator:
+    """Make a batch simulator for inference, for instance with sbi or pyABC.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file.
+    parameters
+        Names of parameters, or of species for their initial amounts: the columns of theta.
+    summary
+        What a trajectory is reduced to: a name such as ``first-passage:X:100`` (as ``--record
+        summary:...`` takes it) or a list of k names, which are computed on the device and keep no
+        samples; or a function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``.
+        By default the recorded species at the last sample time, NaN where a trajectory ended
+        early.
+    seed
+        Where the seeds of the calls come from, 64 bits; None draws one.
+    options
+        As for `tauslab.run`: times or t_end and points, method, species, device, ... The method is
+        ``ssa`` unless given, so that all parameter sets are simulated alike.
+
+    Returns
+    -------
+    A `Simulator`, to be called with theta ``[n, p]``.
+
+    Raises
+    ------
+    ConfigError
+        A name that the model does not have, an option that is not known or that a simulator sets
+        itself.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> simulate = ts.simulator(net, ["k"], times=[1.0], device="cpu")
+    >>> simulate([[0.0], [100.0]])
+    array([[100.],
+           [  0.]])
+    """
+    if not isinstance(model, Network | str | os.PathLike):
+        raise ConfigError(f"a simulator takes a network or its file, not {model!r:.80}")
+    network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    names = names_of(parameters) or ()
+    for name in names:
+        if name not in network.parameters and name not in network.species:
+            raise ConfigError(f"{name!r} is neither a parameter nor a species of {network.name}")
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"parameters= names one column of theta or more, each once, not {names}")
+    for name in _OWN:
+        if name in options:
+            raise ConfigError(f"{name}= is set by the simulator itself, or has no use in one")
+    known(options, run_ensemble, "a simulator")
+    seed = secrets.randbits(64) if seed is None else seed_of(seed)
+    if summary is None or callable(summary):
+        return Simulator(network, names, summary, seed, options)
+    specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]
+    if not specs or "record" in options:
+        raise ConfigError("summary= names one summary or more, and then stands for record=")
+    options["record"] = [PREFIX + spec.name for spec in specs]
+    return Simulator(network, names, tuple(spec.name for spec in specs), seed, options)

@@ -1,0 +1,405 @@
+"""What each sub-command does: calls the library and prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
+from tauslab.runner.api.api import ranks, ranks_for
+from tauslab.runner.api.model_reading import read_telling
+from tauslab.runner.cli.bench import CASES, run_case, table
+from tauslab.runner.cli.dbn_commands import build_and_tell, export_file, plot_file, told_file
+from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
+from tauslab.runner.cli.info import describe, facts
+from tauslab.runner.cli.lattice_info import lattice_result_facts, lattice_summary, told_lines
+from tauslab.runner.cli.merge import merge
+from tauslab.runner.cli.rerun import own_output, take_from_result, times_to_append
+from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
+from tauslab.runner.cli.tools import (
+    ignored,
+    mpi_hint,
+    require_new,
+    warn_on_rank_0,
+)
+from tauslab.runner.dask.executor import run_job
+from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.ode_task import told_integration
+from tauslab.runner.lattice.run import run_lattice
+from tauslab.runner.options.dask import dask_options
+from tauslab.runner.options.ensemble import NO_LEAPS, FloatArray, Options, Record, sample_times
+from tauslab.runner.options.lattice import LatticeOptions, set_parameters
+from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
+from tauslab.runner.options.texts import assignments, names, read_times
+from tauslab.runner.plots.ensemble import plot_result
+from tauslab.runner.plots.lattice import plot_lattice
+from tauslab.runner.ranks.last_word import PATIENCE
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.ranks.together import agree
+from tauslab.runner.results.dbn.file import is_network, network_digest_lines
+from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.runner.results.lattice.export import export_lattice
+from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
+from tauslab.runner.results.tables import SEPARATORS, lattice_table, table_of, write_table
+from tauslab.runner.results.validity import warning_of
+
+_DASK = ("executor", "scheduler", "workers", "sbatch")
+_READ_AGAIN = 64 << 20  # bytes of samples
+_READ_POINTS = 256
+_OWN = (
+    "n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team", "presimulation",
+)  # fmt: skip
+_STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
+_OF_THE_MACHINE = (
+    "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
+    "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
+)  # fmt: skip
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+
+
+def version_line() -> str:
+    """Name and version."""
+    from tauslab import __version__
+
+    return f"tauslab {__version__}"
+
+
+def process_run(arguments: argparse.Namespace) -> None:
+    """``tauslab run``: read, simulate, write, say what came out."""
+    comm = ranks_for(arguments.executor)
+    stop = stop_in_order(arguments.max_time, comm)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        # What reads models takes more memory than all else: rank 0 reads for all.
+        network, options = on_root(comm, lambda: _job(arguments))
+        result = run_job(network, options, comm, stop)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(summary(result)))
+    with result:
+        if (found := warning_of(result)) and comm.rank == 0:
+            warn_on_rank_0(found)
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    network = in_molecules(network) if arguments.molecules else network
+    return network, _options(arguments, network)
+
+
+def process_rdme(arguments: argparse.Namespace) -> None:
+    """``tauslab rdme``: read, simulate, write, say what came out."""
+    comm = ranks()
+    stop = stop_in_order(arguments.max_time, comm)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        model, options = agree(comm, lambda: _lattice_job(arguments))
+        tell = ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop, tell, PATIENCE)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
+    result.close()
+
+
+def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
+    model = readers.read(arguments.model)
+    if not isinstance(model, Lattice):
+        raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
+    # A result file reruns from itself: what the command does not say is as in the file.
+    chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    given = {name: getattr(arguments, name) for name in _STORED}
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    chosen["set"] = chosen.get("set", {}) | assignments(arguments.set)
+    return model, LatticeOptions(
+        **chosen,
+        **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
+        output=arguments.output or Path(arguments.model.stem + ".h5"),
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+    )
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    build_and_tell(arguments)
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    if arguments.append is not None and arguments.n is not None:
+        raise ConfigError("-n and --append exclude each other: --append says how many to add")
+    stored_sweep = take_from_result(arguments)
+    of_a_file = arguments.append is not None or arguments.resume
+    without_leaps = ("ssa", "ode") if of_a_file else (None, "ssa", "ode")
+    if arguments.epsilon is not None and arguments.method in without_leaps:
+        raise ConfigError(NO_LEAPS)
+    own = {k: getattr(arguments, k) for k in _OWN}
+    given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
+    output = arguments.output or own_output(arguments)
+    stored = times_to_append(output, arguments.append, given, arguments.t_end, arguments.points)
+    given = given if stored is None else stored
+    times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
+    return Options(
+        times=times,
+        method_left_open=arguments.method is None,
+        seed=arguments.seed,
+        set=assignments(arguments.set),
+        sweep=stored_sweep
+        or choose_points(
+            parse_sweep(arguments.sweep),
+            arguments.table,
+            None if arguments.design is None else parse_design(arguments.design),
+        ),
+        species=None if arguments.species is None else names(arguments.species),
+        record=None if arguments.record is None else Record.parse(arguments.record),
+        device=arguments.device,
+        threads=arguments.threads,
+        block=arguments.block,
+        dask=dask_options(
+            **{name: getattr(arguments, name) for name in _DASK},
+            tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
+        ),
+        output=output,
+        overwrite=arguments.overwrite,
+        resume=arguments.resume,
+        **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},
+        hints=dict(mpi_hint(text) for text in arguments.mpi_hint),
+        quiet=arguments.quiet,
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+        integration=told_integration(vars(arguments)),
+        sample=Sampling.parse(arguments.sample),
+        **{k: v for k, v in own.items() if v is not None},
+    )
+
+
+def summary(result: Result) -> list[str]:
+    """Lines for the user after a run: what was done, how fast, what came out."""
+    profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
+    events, wall = int(profile["events"].sum()), float(profile["wall"].max())
+    devices = sorted({d.decode() for d in profile["device"]})
+    n_ranks = len(profile["device"])
+    on = f"{n_ranks} ranks, {', '.join(devices)}" if n_ranks > 1 else devices[0]
+    rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
+    ready = f"kernels ready after {profile['compile'].max():.2f} s"
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
+    lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
+    if result.continuous:
+        lines = [lines[0].replace("events", "steps")]
+        # A file of an earlier version, which --resume finds complete, has none.
+        told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
+        lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
+    if result.method == "tau":
+        lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
+    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
+    for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
+        if count:
+            early = f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
+            lines.append(early + _why(name, result))
+    return lines + _last_values(result) + _summaries(result)
+
+
+def _why(status: str, result: Result) -> str:
+    """What may have ended trajectories, where the selector has a limit of its own."""
+    if status != "nan" or result.attributes.get("selector") != "cr":
+        return ""
+    return " (or a propensity larger than cr has groups for, which --selector tree and pdm take)"
+
+
+def _summaries(result: Result, most: int = 8) -> list[str]:
+    """Means of the recorded summaries, and for how many trajectories they are numbers."""
+    lines = []
+    for name in result.summaries[:most]:
+        if result.data[f"summary/{name}"].nbytes > _READ_AGAIN:
+            return []
+        n, mean, std = result.summary_moments(name)
+        shares = np.atleast_1d(100.0 * n / result.n)
+        lines.append(
+            f"  {name}: mean {_span(np.atleast_1d(mean))}, sd {_span(np.atleast_1d(std))}, "
+            f"a number for {_span(shares)} % of trajectories"
+        )
+    more = len(result.summaries) - most
+    return lines + ([f"  and {more} more summaries"] if more > 0 else [])
+
+
+def _leaps(result: Result) -> str:
+    """How the steps of tau-leaping divide, so that a model for which it is useless shows."""
+    checked = "post_leap_check" in result.attributes
+    names = ("leaps", "exact_events", "rejected" if checked else "halved")
+    leaps, exact, again = (int(result.data[f"profile/{name}"][()].sum()) for name in names)
+    share = 100 * exact / max(1, leaps + exact)
+    exactly = f"{exact:.4g} exact events ({share:.1f} % of steps)"
+    return f"{leaps:.4g} leaps ({again:.3g} {names[2]}), {exactly}"
+
+
+def _last_values(result: Result, most: int = 8) -> list[str]:
+    """Means at the end, where they cost nothing: a large file is not read again for them."""
+    samples = "amounts" if result.continuous else "counts"
+    small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
+    small = small and result.n_points <= _READ_POINTS
+    if "statistics/sum" not in result.data and not small:
+        return []
+    lines = []
+    for name in result.foremost[:most]:
+        means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
+        found = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
+        lines.append(f"  {name} at t = {result.times[-1]:g}: {found}")
+    more = len(result.foremost) - most
+    return lines + ([f"  and {more} more"] if more > 0 else [])
+
+
+def _span(values: FloatArray) -> str:
+    """A number, or the smallest and largest over the points of a sweep."""
+    known = values[~np.isnan(values)]
+    if len(values) == 1 or not len(known):
+        return f"{values[0]:.6g}"
+    return f"{known.min():.6g} to {known.max():.6g}"
+
+
+def process_info(arguments: argparse.Namespace) -> None:
+    """``tauslab info``: what a result file holds."""
+    if is_network(arguments.file):
+        print(told_file(arguments.file, as_json=arguments.json))
+        return
+    if is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file) as lattice:
+            found = lattice_result_facts(lattice)
+            told = json.dumps(found, indent=2) if arguments.json else "\n".join(told_lines(found))
+        print(told)
+        return
+    with open_result(arguments.file) as result:
+        if arguments.json:
+            print(json.dumps(facts(result), indent=2))
+        else:
+            print("\n".join(describe(result)))
+
+
+def process_digest(arguments: argparse.Namespace) -> None:
+    """``tauslab digest``: SHA-256 per dataset, the total last."""
+    chosen = list(names(arguments.species)) if arguments.species else None
+    if is_network(arguments.file):
+        lines = network_digest_lines(arguments.file)
+    elif is_lattice_result(arguments.file):
+        lines = lattice_digest_lines(arguments.file, chosen)
+    else:
+        with open_result(arguments.file) as result:
+            lines = digest_lines(result, chosen)
+    total = digest_total(lines)
+    if arguments.json:
+        print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
+    else:
+        print("\n".join(f"{digest} {name}" for name, digest in [*lines, ("total", total)]))
+
+
+def process_merge(arguments: argparse.Namespace) -> None:
+    """``tauslab merge``: one file in place of a view of parts."""
+    print(merge(arguments.file, arguments.compress))
+
+
+def process_plot(arguments: argparse.Namespace) -> None:
+    """``tauslab plot``: a picture of a result file."""
+    path = arguments.output or arguments.file.with_suffix(".png")
+    require_new(path, overwrite=arguments.overwrite)
+    chosen = list(names(arguments.species)) if arguments.species else []
+    if is_network(arguments.file):
+        plot_file(path, arguments)
+    elif is_lattice_result(arguments.file):
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            plot_lattice(frames, arguments.kind, chosen or None, arguments.t, arguments.axis, path)
+    else:
+        chosen += [arguments.summary] if arguments.summary else []
+        with open_result(arguments.file) as result:
+            plot_result(result, arguments.kind, chosen, arguments.t, path)
+    print(path)
+
+
+def process_export(arguments: argparse.Namespace) -> None:
+    """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
+    if is_network(arguments.file):
+        print(export_file(arguments))
+        return
+    lattice = is_lattice_result(arguments.file)
+    if lattice and arguments.what is not None:
+        raise ConfigError(
+            f"--what {arguments.what}: {arguments.file} is of a lattice: leave it out"
+        )
+    path = arguments.output or arguments.file.with_suffix(".vtkhdf" if lattice else ".csv")
+    require_new(path, overwrite=arguments.overwrite)
+    chosen = names(arguments.species) if arguments.species else ()
+    if lattice:
+        with LatticeResult(arguments.file, arguments.replica) as frames:
+            if path.suffix.lower() in SEPARATORS:
+                write_table(lattice_table(frames, chosen), path)
+            else:
+                export_lattice(frames, path, chosen or None)
+    else:
+        with open_result(arguments.file) as result:
+            write_table(table_of(result, arguments.what, chosen), path)
+    print(path)
+
+
+def process_check(arguments: argparse.Namespace) -> None:
+    """``tauslab check``: what the model holds, and which methods can run it."""
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0
+        model = readers.read(arguments.model)
+    if isinstance(model, Lattice):
+        given = assignments(arguments.set)
+        max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
+        chosen = (model, max_hop, set_parameters(model, given))
+        found, lines = lattice_facts(*chosen), lattice_report(*chosen)
+    elif arguments.set or arguments.max_hop is not None:
+        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
+    else:
+        model = in_molecules(model) if arguments.molecules else model
+        found, lines = check_facts(model), _network(model)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
+
+
+def _network(network: Network) -> list[str]:
+    return report(network) + outlook(network)
+
+
+def process_doctor(arguments: argparse.Namespace) -> None:
+    """``tauslab doctor``: what this machine offers."""
+    comm = ranks()
+    tell = doctor_json if arguments.json else doctor_report
+    found = tell(comm, arguments.folder)
+    if comm.rank == 0:
+        print(json.dumps(found, indent=2) if isinstance(found, dict) else "\n".join(found))
+
+
+def process_bench(arguments: argparse.Namespace) -> None:
+    """``tauslab bench``: known models, timed."""
+    comm = ranks()
+    for name in arguments.case or ():
+        if name not in CASES:
+            raise ConfigError(f"--case {name} is not known; cases: {', '.join(CASES)}")
+    measured = [
+        run_case(
+            CASES[name],
+            comm,
+            device=arguments.device,
+            threads=arguments.threads,
+            scale=arguments.scale,
+            repeat=arguments.repeat,
+        )
+        for name in arguments.case or CASES
+    ]
+    if comm.rank == 0:
+        print(json.dumps(measured, indent=2) if arguments.json else "\n".join(table(measured)))

@@ -1,0 +1,4 @@
+"""`tauslab doctor`: what this machine or cluster offers, and whether it works.
+
+`report` is the entry.
+"""

@@ -1,0 +1,95 @@
+"""How the command line tells its help, and what is wrong with what was typed."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.runner.api.api import ranks
+from tauslab.runner.ranks.launcher import launched_rank
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+EPILOG = """\
+tauslab COMMAND --help has the options and examples of a command.
+exit codes: 0 done, 1 failure, 2 bad input, 75 stopped early and can be resumed"""
+
+EXAMPLES: Mapping[str, str] = {
+    "run": """\
+  tauslab run model.xml --t-end 100 --points 201 -n 1e4 --seed 1 -o out.h5
+  tauslab run model.net --t-end 100 --set k1=0.5 --set A=200 --species A,B
+  tauslab run model.toml --t-end 100 --sweep k1=log:0.1:10:20 --record statistics
+  tauslab run model.xml --t-end 100 --record statistics,histogram:A:0:500:50
+  tauslab run model.xml --t-end 100 --method ode --sample "k1=lognormal(1,0.3)"
+  tauslab run out.h5 -n 1e5 -o more.h5     # the same job again, larger
+  mpirun -n 8 tauslab run model.xml --t-end 100 -n 1e8 --record statistics""",
+    "rdme": """\
+  tauslab rdme cell.toml --t-end 10 --count-every 100 --frame-every 10000 -o cell.h5
+  tauslab rdme cell.lm --t-end 10 --replicas 4
+  mpirun -n 4 tauslab rdme cell.toml --t-end 10 --slabs 4""",
+    "dbn": """\
+  tauslab dbn model.xml --unknown k1,k2 --range k1=0.1:2 --samples 3e6 --t-end 10""",
+    "plot": """\
+  tauslab plot out.h5 --species A,B
+  tauslab plot out.h5 --species A --kind histogram --t 10 -o a.png
+  tauslab plot cell.h5 --kind kymograph --species minDm""",
+    "export": """\
+  tauslab export out.h5 -o out.csv                          # a row per trajectory and time
+  tauslab export out.h5 --what statistics --species A,B -o mean.tsv
+  tauslab export cell.h5 -o cell.csv                        # particles over time
+  tauslab export cell.h5 -o cell.vtkhdf                     # frames for ParaView
+  tauslab export network.h5 --steps 0:5 -o network.bif""",
+    "check": """\
+  tauslab check model.xml
+  tauslab check cell.toml --set D=1e-12
+  tauslab check model.xml --json""",
+    "slurm": """\
+  tauslab slurm --nodes 4 --gpus-per-node 8 -o job.sbatch -- run model.xml -n 1e8 --t-end 10""",
+}
+
+
+def examples(command: str) -> str | None:
+    """What follows the options of a command."""
+    return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
+
+
+# Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
+_AFTER = 1.0
+
+
+def speaks() -> bool:
+    """Whether this rank tells the error: those that reach the end are the same on all ranks."""
+    try:
+        return ranks().rank == 0
+    except TauslabError as error:  # the ranks did not find each other
+        if error.raised_by == 1 or launched_rank() == 0:
+            return True
+        time.sleep(_AFTER)
+        return False
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it: one sentence, on one rank."""
+        raise ConfigError(f"{message}; {self.prog} --help tells what there is")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what is not known in the words of the command that it was given to."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            known = [name for action in self._actions for name in action.option_strings]
+            near = difflib.get_close_matches(left[0].partition("=")[0], known, n=1)
+            meant = f" (is {near[0]} meant?)" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
+        return found, left
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if speaks():
+            super()._print_message(message, file)

@@ -1,0 +1,187 @@
+"""What a file or a model holds, in lines for a reader: ``tauslab info``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.files.text import plain
+from tauslab.model.network.check import report
+from tauslab.model.network.network import Network
+from tauslab.runner.output.format.schema import PROFILE_COLUMNS, STATUS_VALUES
+from tauslab.runner.output.writers.resume import parts_folder
+from tauslab.runner.results.columns import texts
+from tauslab.runner.results.result import Result
+
+# Root attributes that a line of their own tells, or that only programs need.
+_TOLD = {
+    "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
+    "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
+}  # fmt: skip
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_MOST_RUNS = 8
+
+
+def describe(result: Result) -> list[str]:
+    """Lines about a result: what was run and how, what was recorded, how it went."""
+    attributes = result.attributes
+    lines = [_file_line(result)]
+    lines.append(_model_line(result))
+    lines.append(f"method: {result.method}, seed {result.seed}")
+    lines += [f"approximate: {result.approximate}"] if result.approximate else []
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    lines.append(f"trajectories: {result.n}{where} in blocks of {result.block}")
+    lines += [_sweep_line(result)] if result.swept else []
+    lines.append(_times_line(result))
+    lines += _name_lines(result)
+    lines.append(f"recorded: {', '.join(_recorded(result)) or 'nothing'}")
+    if result.complete:
+        lines.append(f"status: {_statuses(result)}")
+    choices = [f"{k} = {v}" for k, v in sorted(attributes.items()) if k not in _TOLD]
+    if choices:
+        lines.append(f"choices: {', '.join(choices)}")
+    if "command" in attributes:
+        lines.append(f"command: {attributes['command']}")
+    lines.append(_completeness(result))
+    return lines + _profile(result)
+
+
+def facts(result: Result) -> dict[str, Any]:
+    """What `describe` says, for programs."""
+    return {
+        "approximate": result.approximate or None,
+        "path": None if result.path is None else str(result.path),
+        "complete": result.complete,
+        "trajectories": result.n,
+        "times": result.times.tolist(),
+        "species": list(result.species),
+        "observables": list(result.observables),
+        "summaries": list(result.summaries),
+        "points": {name: values.tolist() for name, values in result.points.items()},
+        "blocks": {"size": result.block, "complete": int(result.completed_blocks.sum())},
+        "attributes": result.attributes,
+        "datasets": sorted(result.data),
+    }
+
+
+def describe_model(network: Network) -> list[str]:
+    """Lines about a model, as ``tauslab check`` gives them."""
+    return report(network)
+
+
+def _file_line(result: Result) -> str:
+    if result.path is None:
+        return "result in memory"
+    version = result.attributes.get("tauslab_version", "?")
+    created = result.attributes.get("created", "an unknown time")
+    size = _size(result.path.stat().st_size)
+    folder = parts_folder(result.path)
+    parts = [part.stat().st_size for part in folder.glob("*.h5")]
+    if parts:
+        size += f" and {len(parts)} parts of {_size(sum(parts))} in {folder.name}"
+    return f"{result.path}: {size}, written by tauslab {version}, {created}"
+
+
+def _model_line(result: Result) -> str:
+    sha256 = str(result.attributes.get("model_sha256", "unknown"))[:16]
+    source = result.data.get("model/source")
+    name = plain(getattr(source, "attrs", {}).get("name", ""))  # arrays in memory have none
+    return f"model: {name or 'unnamed'} (sha256 {sha256})"
+
+
+def _times_line(result: Result) -> str:
+    times = result.times
+    if len(times) == 1:
+        return f"times: 1, at {times[0]:g}"
+    steps = np.diff(times)
+    even = np.allclose(steps, steps[0], rtol=1e-6)
+    spacing = f"every {steps[0]:g}" if even else "unevenly spaced"
+    return f"times: {len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
+
+
+def _sweep_line(result: Result) -> str:
+    ranges = []
+    for name, values in result.points.items():
+        distinct = len(np.unique(values))
+        ranges.append(f"{name} {distinct} values from {values.min():g} to {values.max():g}")
+    grid = str(result.attributes.get("grid", "")).replace(",", " x ")
+    return f"sweep: {f'grid {grid}, ' if grid else ''}{_listed(ranges)}"
+
+
+def _name_lines(result: Result) -> list[str]:
+    lines = [f"species: {len(result.species)} ({_listed(result.species)})"]
+    if result.observables:
+        lines.append(f"observables: {len(result.observables)} ({_listed(result.observables)})")
+    return lines
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _recorded(result: Result) -> list[str]:
+    known = (
+        ("counts", "trajectories"),
+        ("amounts", "trajectories"),
+        ("final", "final"),
+        ("statistics/n", "statistics"),
+    )
+    found = [option for name, option in known if name in result.data]
+    prefix = "statistics/histogram/"
+    names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
+    found += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    return found + [f"summary {name}" for name in result.summaries]
+
+
+def _statuses(result: Result) -> str:
+    numbers = np.bincount(result.status.ravel(), minlength=256).tolist()
+    return ", ".join(f"{numbers[v]} {name}" for name, v in STATUS_VALUES.items() if numbers[v])
+
+
+def _completeness(result: Result) -> str:
+    done = result.completed_blocks
+    if result.complete:
+        return "complete"
+    missing = np.flatnonzero(~done)
+    if not missing.size:
+        return "unfinished: all blocks are there, the end of the run is not; --resume completes it"
+    cuts = np.flatnonzero(np.diff(missing) > 1) + 1
+    runs = [
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(missing, cuts)
+    ]
+    return (
+        f"unfinished: {int(done.sum())} of {len(done)} blocks are there, "
+        f"missing {_listed(runs, _MOST_RUNS)}; --resume completes it"
+    )
+
+
+def _profile(result: Result) -> list[str]:
+    """Where the time went, a line per rank."""
+    names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
+    columns = {name: result.data[f"profile/{name}"] for name in names}
+    devices = texts(columns.pop("device")) if "device" in columns else ()
+    layouts = texts(columns.pop("layout")) if "layout" in columns else ("",) * len(devices)
+    values = {name: np.atleast_1d(column[()]) for name, column in columns.items()}
+    if {len(layouts), *(len(column) for column in values.values())} != {len(devices)}:
+        return []  # of an unfinished run, whose profile nobody vouches for
+    return [
+        f"rank {rank} on {device}: {', '.join(_spent(name, v[rank]) for name, v in values.items())}"
+        f"{layouts[rank] and f'; layout {layouts[rank]}'}"
+        for rank, device in enumerate(devices)
+        if device
+    ]
+
+
+def _spent(name: str, value: np.number[Any]) -> str:
+    """A number of the profile: seconds are floating-point, what is counted is whole."""
+    return f"{name} {value:.3g} s" if value.dtype.kind == "f" else f"{value:,} {name}"
+
+
+def _size(size: float) -> str:
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.3g} {unit}"

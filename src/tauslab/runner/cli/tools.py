@@ -1,0 +1,131 @@
+"""What the functions of several commands share: settings, signals, warnings."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
+from tauslab.runner.cli.streams import discard, printable
+from tauslab.runner.output.targets import inputs_of, require_no_input, require_place
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
+_LONG = 60  # letters of a file's name
+_LONG_MESSAGE = 2000  # characters
+
+
+def require_text(words: Sequence[str]) -> None:
+    """Refuse names that are not UTF-8: a result, which keeps them, could not be written.
+
+    Raises
+    ------
+    ConfigError
+        Names the first of them.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = ascii(os.fsencode(word))[1:]
+            raise ConfigError(
+                f"{shown} is not UTF-8: give the file another name, or set LC_ALL=C.UTF-8"
+            ) from None
+
+
+def reading_result(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """For a command that reads a result: wherever the file is damaged, one sentence says so."""
+    file = getattr(arguments, "file", None)
+    return nullcontext() if file is None else reading(file, InputFileError)
+
+
+def require_safe_output(arguments: argparse.Namespace) -> None:
+    """Refuse an output that this command reads, unless it goes on with that result.
+
+    Raises
+    ------
+    ConfigError
+        Names both.
+    """
+    told = vars(arguments)
+    model, output = told.get("model"), told.get("output")
+    if told.get("resume") or told.get("append") is not None:
+        return
+    if output is None and told.get("overwrite") and isinstance(model, Path):
+        output = Path(f"{model.stem}.dbn.h5" if told.get("unknown") else f"{model.stem}.h5")
+    require_no_input(output, inputs_of(told))
+
+
+def code_alone(error: BaseException) -> int | None:
+    """Tell what ended a command of one process; its exit code, or None for a fault of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        print("tauslab: interrupted", file=sys.stderr)
+        return 130
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _OF_THE_NAME and error.filename is not None:
+        name = str(error.filename)
+        shown = name if len(name) <= _LONG else name[:_LONG] + "..."
+        print(f"tauslab: {printable(shown, one_line=True)}: {error.strerror}", file=sys.stderr)
+        return 2
+    if error.errno not in _FULL or error.filename is not None:
+        return None
+    # What is left in the buffer would fail once more when Python ends.
+    discard(sys.stdout)
+    print(f"tauslab: the answer cannot be printed: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+def shortened(message: str) -> str:
+    """The message; of one that repeats a very long piece of a file the beginning and the end."""
+    if len(message) <= _LONG_MESSAGE:
+        return message
+    half = _LONG_MESSAGE // 2
+    left_out = len(message) - 2 * half
+    return f"{message[:half]} ... ({left_out} characters) ... {message[-half:]}"
+
+
+def assignment(text: str) -> tuple[str, float]:
+    """Read ``NAME=VALUE``."""
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
+
+
+def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A line for the user, in place of Python's."""
+    print(f"tauslab: warning: {printable(shortened(str(message)))}", file=sys.stderr)
+
+
+def require_new(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be made, or that is there and must be kept.
+
+    Raises
+    ------
+    ConfigError
+        Says which.
+    """
+    require_place(path)
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+
+
+def ignored(*_: Any, **__: Any) -> None:
+    """Rank 0 speaks for all, or nobody."""
+
+
+def mpi_hint(text: str) -> tuple[str, str]:
+    """``NAME=VALUE`` of ``--mpi-hint``."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
+    return name, value

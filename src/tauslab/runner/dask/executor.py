@@ -1,0 +1,106 @@
+"""``--executor dask``: an ensemble on Dask workers, with the numbers that ranks would give.
+
+The client makes the task, cuts it and writes; workers only run launches. So files, digests,
+statistics and resume are those of any other run. The client needs neither a GPU nor a compiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.network import Network
+from tauslab.runner.dask import worker as dask_worker
+from tauslab.runner.dask.cluster import Workers, open_workers
+from tauslab.runner.dask.lanes import DaskLanes, call
+from tauslab.runner.dask.worker import Job, Plan
+from tauslab.runner.ensemble.choices.method_choice import stored_choice, with_choice
+from tauslab.runner.ensemble.choices.presimulation import with_pilot
+from tauslab.runner.ensemble.choices.solver_choice import (
+    stored_solver,
+    wants_solver,
+    with_chosen_solver,
+)
+from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_network, run_task
+from tauslab.runner.ensemble.settling import require_output, settled
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.output.format.layout import Layout
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.runner.results.result import Result
+
+
+def run_job(
+    network: Network,
+    options: Options,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run an ensemble as its executor says; arguments and errors as for `run_network`."""
+    if options.dask is None:
+        return run_network(network, options, comm, stop)
+    if options.append is not None or options.until is not None:
+        raise ConfigError("--executor dask excludes --append and --until: leave it out")
+    if comm.size > 1:
+        raise ConfigError(
+            f"--executor dask has its own workers, but mpirun or srun started {comm.size} ranks: "
+            "start one process"
+        )
+    with written_by_us(options.output, comm):
+        return _run_on_workers(network, options, stop)
+
+
+def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
+    from tauslab import __version__
+
+    comm = SerialCommunicator()
+    require_output(options, comm)
+    options = settled(options, comm)
+    task = prepare_task(network, options)
+    choice = stored_choice(options) if options.method == "auto" else None
+    if choice is not None:
+        task = with_choice(task, choice, tell=True)
+    solver = stored_solver(options) if wants_solver(task) else None
+    if solver is not None:
+        task = with_chosen_solver(task, solver, tell=True)
+    with open_workers(options, stop) as workers:
+        task, plan = _planned(task, workers)
+        name = secrets.token_hex(8)
+        job = Job(name, __version__, _for_workers(task), plan)
+        # A task, unlike data that are scattered, is done again if the only worker with it dies.
+        future = workers.client.submit(dask_worker.keep, job, key=f"tauslab-job-{name}")
+        opened: list[DaskLanes] = []
+
+        def open_lanes(layout: Layout, blocks: int) -> DaskLanes:
+            opened.append(DaskLanes(workers, future, name, layout, blocks))
+            return opened[0]
+
+        def describe() -> ProfileRow:
+            return opened[0].describe()
+
+        try:
+            return run_task(task, comm, open_lanes, describe, stop)
+        finally:
+            with contextlib.suppress(Exception):  # the result is there; workers may be gone
+                workers.client.run(dask_worker.close_station, name)
+
+
+def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
+    """The task with method and selector, and what else pilots on one worker decided for all."""
+    from tauslab import __version__
+
+    plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
+    if plan.choice is not None and wants_solver(task):
+        task = with_chosen_solver(task, plan.choice, tell=True)
+    elif plan.choice is not None:
+        task = with_choice(task, plan.choice, tell=True)
+    return with_pilot(task, plan.pilot, tell=True), plan
+
+
+def _for_workers(task: Task) -> Task:
+    """The task without what only the client can use."""
+    return replace(task, options=replace(task.options, dask=None, output=None, resume=False))

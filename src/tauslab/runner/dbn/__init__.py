@@ -1,0 +1,4 @@
+"""Building a dynamic Bayesian network: plan, launches, counts in parts, their merging.
+
+`build` is the entry.
+"""

@@ -1,0 +1,361 @@
+"""Builds a dynamic Bayesian network: all ranks integrate and count, rank 0 adds and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab.decomposition.blocks import Blocks, next_share, runs
+from tauslab.kernels.dbn.count_tables import CountTables
+from tauslab.kernels.dbn.entries import CountArray, Entries
+from tauslab.kernels.ode.engine import Ode
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.network.network import Network
+from tauslab.runner.dbn.lane import (
+    LANES,
+    DbnLane,
+    count_lane,
+    engine_of,
+    lane_room,
+)
+from tauslab.runner.dbn.merge import added, merged
+from tauslab.runner.dbn.parts import PartWriter, remove_parts
+from tauslab.runner.dbn.plan import (
+    BlockArray,
+    Plan,
+    begin_attempt,
+    counted_before,
+    plan_of,
+    with_seed,
+)
+from tauslab.runner.dbn.task import DbnTask, prepare_dbn
+from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
+from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.options.dbn import PILOT, DbnOptions
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.output.targets import require_no_input
+from tauslab.runner.ranks.last_word import last_word
+from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.progress import Progress
+from tauslab.runner.ranks.stopping import in_order
+from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.results.dbn.file import save
+from tauslab.runner.results.dbn.network import DynamicNetwork, network_of
+
+_LAUNCH_SECONDS = 1.0
+_POLL_SECONDS = 0.002
+_FULL = 2  # launches in which every thread of a device has a trajectory
+
+
+def build_network(
+    network: Network,
+    options: DbnOptions,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+    patience: float | None = None,
+) -> DynamicNetwork | None:
+    """Build a network on all ranks of `comm`; rank 0 gets it. Collective.
+
+    Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
+    the same whatever ranks and blocks there are. A build whose launches do not end within
+    `patience` seconds of a `stop` is ended with its process; None: never.
+
+    Raises
+    ------
+    TauslabError
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
+    StoppedEarly
+        The build was stopped on request with what was counted in the file; ``--resume`` goes on.
+    """
+    with written_by_us(options.output, comm):
+        return _build(network, options, comm, stop, patience)
+
+
+def _build(
+    network: Network,
+    options: DbnOptions,
+    comm: Communicator,
+    stop: Callable[[], bool],
+    patience: float | None,
+) -> DynamicNetwork | None:
+    if not options.resume and network.source_path is not None:
+        require_no_input(options.output, [network.source_path])
+    resumed = options.output if options.resume else None
+    options = replace(options, seed=with_seed(options.seed, resumed, comm))
+    task = agree(comm, lambda: prepare_dbn(network, options))
+    if len(set(comm.allgather(task.sha256))) > 1:
+        raise ConfigError("ranks have different models: every rank must run the same")
+    held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
+    on_root(comm, lambda: held.append(counted_before(task)))
+    began = time.perf_counter()
+    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
+    try:
+        each = -(-options.samples // comm.size)
+        engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
+        agree(comm, lambda: _require_counting(options, engine))
+        if comm.rank == 0 and not options.quiet:
+            tell_choice(engine)
+        plan = on_root(comm, lambda: plan_of(task, engine, held[0], comm.size))
+        tables = agree(comm, lambda: _tables(task, plan, engine))
+        parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
+        ready = time.perf_counter()
+        counting = _Counting(task, plan, engine, tables, comm, stop, parts)
+        before = held[0][0] if held and held[0] is not None else None
+        try:
+            with in_order(stop):
+                with last_word(stop, comm, options.output, patience, by_asking=False):
+                    done = counting.run()
+                told = counting.told() | {"seconds_ready": ready - began}
+                told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
+                built, everywhere = _finish(task, plan, counting, (done, before), told)
+        except BaseException as error:
+            end_all_ranks(comm, error)
+            raise
+    finally:
+        backend.close()
+    _require_all(everywhere, options.output)
+    return built
+
+
+def _require_counting(options: DbnOptions, engine: Ode) -> None:
+    if options.counting == "inside" and not engine.counts:
+        raise ConfigError(
+            "--counting inside needs a GPU and --ode-solver rk4; here "
+            f"{engine.backend.describe()} runs {engine.settings.solver}"
+        )
+
+
+def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
+    families = task.structure.families()
+    rows = _largest(task, plan, engine)
+    times = len(task.options.times)
+    return CountTables(engine.backend, plan.edges, len(families), families, times, rows)
+
+
+def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
+    """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
+    # Of what is counted where it is integrated, bins are left.
+    itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
+    room = lane_room(task, engine.backend, itemsize)
+    wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
+    most = min(room, max(wanted, PILOT), task.options.samples)
+    return min(max(1, most // plan.block) * plan.block, task.options.samples)
+
+
+class _Counting:
+    """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
+
+    While the trajectories of one launch are counted, those of the next are integrated, unless they
+    are counted by what integrates them.
+    """
+
+    def __init__(
+        self,
+        task: DbnTask,
+        plan: Plan,
+        engine: Ode,
+        tables: CountTables,
+        comm: Communicator,
+        stop: Callable[[], bool],
+        parts: PartWriter,
+    ) -> None:
+        self._task, self._plan, self.comm, self._stop = task, plan, comm, stop
+        self._parts, self._done = parts, np.zeros(plan.blocks, bool)
+        self.tables, self.backend = tables, engine.backend
+        self._rows = _largest(task, plan, engine)
+        own = tables if engine.counts else None
+        self._lanes = [DbnLane(task, engine, self._rows, own) for _ in range(LANES)]
+        self.stream = self.backend.stream()
+        self._todo = np.flatnonzero(~plan.counted)
+        fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
+        self._room = max(1, self._rows // plan.block)
+        self._smallest = min(fill, self._room)
+        self._most = self._smallest
+        self.counted, self._position, self._seconds = 0, 0, 0.0
+
+    def run(self) -> BlockArray:
+        """Count until no block is left; returns which blocks this rank has counted."""
+        self.tables.clear(self.stream)
+        self._wait(self.stream.record().done)  # lanes may count in streams of their own
+        counter = self.comm.counter()
+        waiting: tuple[DbnLane, int, int] | None = None
+        turn, began = 0, time.perf_counter()
+        with self._progress() as progress:
+            while (blocks := self._take(counter.next)) is not None:
+                for first, end in runs(blocks):
+                    lane = self._lanes[turn % LANES]
+                    turn += 1
+                    self._wait(lane.freed)
+                    lane.start(*self._trajectories(first, end))
+                    started: tuple[DbnLane, int, int] | None = (lane, first, end)
+                    if waiting is not None:
+                        self._count(*waiting)
+                        progress.update(self._shown(), 0)
+                        self._adapt(time.perf_counter() - began)
+                        started = self._write_part(lane, first, end)
+                    waiting = started
+            if waiting is not None:
+                self._count(*waiting)
+            self._wait(self.stream.record().done)
+            progress.update(self._shown(), 0)
+        counter.free()
+        self._seconds = time.perf_counter() - began
+        return self._done
+
+    def _write_part(self, *started: *tuple[DbnLane, int, int]) -> tuple[DbnLane, int, int] | None:
+        """Write what is counted, if it is time to; returns what is `started` if it is not in it."""
+        if not self._parts.due:
+            return started
+        if inside := started[0].counts:  # what a lane counts itself is in the tables half done
+            self._count(*started)
+        self._parts.offer(self._network, self._done)
+        return None if inside else started
+
+    def told(self) -> dict[str, str | int | float]:
+        """What the file tells of the work of all ranks. Collective."""
+        return {
+            "device": self.backend.describe(),
+            "ranks": self.comm.size,
+            "seconds": self._seconds,
+            "counted": sum(self.comm.allgather(self.counted)),
+        }
+
+    def _take(self, take: Callable[[int], int]) -> list[int] | None:
+        left = len(self._todo) - self._position
+        if left <= 0:
+            return None
+        if self._stop():
+            take(len(self._todo))  # what nobody has taken stays for a resumed build
+            return None
+        count = next_share(left, self.comm.size, LANES, self._smallest, self._most)
+        count = min(count, self._room)
+        position = take(count)
+        self._position = position + count
+        chosen = self._todo[position : position + count]
+        return [int(b) for b in chosen] if len(chosen) else None
+
+    def _trajectories(self, first: int, end: int) -> tuple[int, int]:
+        return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
+
+    def _network(self) -> DynamicNetwork:
+        """What this rank has counted; waits for the stream."""
+        cells = self.tables.cells(self.stream)
+        return _network(self._task, self._plan, self.tables, self.tables.tables(self.stream), cells)
+
+    def _count(self, lane: DbnLane, first: int, end: int) -> None:
+        """Give the stream blocks to count; with tables that grow, time point by time point."""
+        for point in range(len(self._task.options.times)):
+            count_lane(lane, self.tables, point, self.stream)
+            if self.tables.grows:
+                self._wait(self.tables.counted)
+                self.tables.make_room(self.stream)
+        lane.release(self.stream)
+        self.counted += lane.rows
+        self._done[first:end] = True
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until it is; rank 0 serves the counter meanwhile."""
+        while not ready():
+            self.comm.poll()
+            time.sleep(_POLL_SECONDS)
+        self.comm.poll()
+
+    def _adapt(self, seconds: float) -> None:
+        """Size launches by the rate so far."""
+        blocks = int(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
+        self._most = min(self._room, max(self._smallest, blocks))
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self._task.options.samples,
+            self.comm.rank,
+            quiet=self._task.options.quiet,
+            description=self._task.network.name,
+            unit="samples",
+            started_at=self._shown(),
+        )
+
+    def _shown(self) -> int:
+        """Trajectories that are counted; other ranks are taken to be as far as this one."""
+        before = int(self._plan.counted.sum()) * self._plan.block
+        return min(before + self.counted * self.comm.size, self._task.options.samples)
+
+
+def _finish(
+    task: DbnTask,
+    plan: Plan,
+    counting: _Counting,
+    parts: tuple[BlockArray, DynamicNetwork | None],
+    told: Mapping[str, str | int | float],
+) -> tuple[DynamicNetwork | None, BlockArray]:
+    """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
+
+    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` is what the
+    file tells too.
+    """
+    comm, (done, before) = counting.comm, parts
+    everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
+    tables = counting.tables
+    entries = [merged(entries, comm) for entries in tables.tables(counting.stream)]
+    cells = tables.cells(counting.stream)
+    cells = (comm.sum_uint64(cells[0]), comm.sum_uint64(cells[1]))
+    built: DynamicNetwork | None = None
+    if comm.rank == 0:
+        built = _network(task, plan, tables, entries, cells)
+        built = replace(built, attributes={**built.attributes, **told})
+        if before is not None:
+            built = added(before, built)
+    output = task.options.output
+    if output is not None:
+        on_root(comm, lambda: _save(built, output, everywhere))
+    return built, everywhere
+
+
+def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) -> None:
+    """Write the file; what parts hold is in it."""
+    assert built is not None
+    save(built, output, everywhere)
+    remove_parts(output)
+
+
+def _network(
+    task: DbnTask,
+    plan: Plan,
+    tables: CountTables,
+    entries: list[Entries],
+    cells: tuple[CountArray, CountArray],
+) -> DynamicNetwork:
+    """Put together what was counted, with all that a file tells."""
+    keyed = list(zip(entries, tables.keys, strict=True))
+    built = network_of(task.structure, task.options.times, plan.edges, keyed, cells)
+    return replace(
+        built, nominal=plan.nominal, attributes=_attributes(task, plan), model=_model(task)
+    )
+
+
+def _require_all(everywhere: BlockArray, output: Path | None) -> None:
+    if not everywhere.all():
+        left = f": --resume completes {output}" if output is not None else ""
+        raise StoppedEarly(
+            f"stopped on request with {int(everywhere.sum())} of {len(everywhere)} blocks "
+            f"counted{left}"
+        )
+
+
+def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:
+    network, options = task.network, task.options
+    name = network.source_path.name if network.source_path else network.name
+    return {**task.settings, "model": name, "block": plan.block, "command": options.command}
+
+
+def _model(task: DbnTask) -> dict[str, str]:
+    from tauslab.model.network.canonical import canonical_text
+
+    canonical = canonical_text(task.network)
+    return {"source": task.network.source_text or canonical, "canonical": canonical}

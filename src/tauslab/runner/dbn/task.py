@@ -1,0 +1,169 @@
+"""A model and the settings of ``tauslab dbn`` made into a structure and equations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.ode.counting import Counting
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Prior
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import require_support
+from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.ode_task import SLACK
+from tauslab.runner.ensemble.task import with_settings
+from tauslab.runner.options.dbn import DbnOptions
+from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.texts import some
+from tauslab.runner.results.dbn.network import FloatArray, Structure
+
+
+@dataclass(frozen=True)
+class DbnTask:
+    """What every rank counts its share of.
+
+    `inputs` f64 ``[1, input]`` are the model's own values of what is drawn; of the drawn numbers
+    the unknown parameters come first, then initial amounts of variables.
+    """
+
+    network: Network
+    options: DbnOptions
+    structure: Structure
+    system: OdeSystem
+    inputs: FloatArray
+    sampling: Sampling
+    sha256: str
+
+    @property
+    def counting(self) -> Counting:
+        """What is counted of each sample, and where."""
+        variables, parameters = len(self.structure.variables), len(self.structure.parameters)
+        digits = sum(len(family.parents) + 1 for family in self.structure.families())
+        given = self.options
+        return Counting(
+            given.counting, 2 * variables + parameters, variables + digits,
+            given.integration.substeps,
+        )  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Attributes of the file that must be equal to resume: all that decides the counts."""
+        options = self.options
+        assert options.seed is not None
+        return {
+            "seed": options.seed,
+            "samples": options.samples,
+            **_integration(options.integration),
+            "unknown": ",".join(options.unknown),
+            "sample": "; ".join(self.sampling.texts),
+            "intervals": _interval_settings(options),
+            "model_sha256": self.sha256,
+        }
+
+
+def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
+    """Check a model against the settings and lower it.
+
+    Raises
+    ------
+    ModelError
+        A feature that equations cannot honour, or a law that is not known.
+    ConfigError
+        A name that the model does not have, or a model without variables.
+    """
+    require_support(network, "ode")
+    network = with_settings(network, options.set)
+    network.validate()
+    values = network.parameter_values()
+    sides = right_sides(network)
+    if not sides:
+        raise ConfigError(f"{network.name} has nothing that changes: no variables, no network")
+    parameters = tuple(name for name in options.unknown if name not in sides)
+    _check_names(network, options, [*sides, *parameters])
+    structure = Structure(tuple(sides), parameters, parents(sides, parameters))
+    nominal = {**network.initial_amounts(values), **values}
+    sampling = _sampling(options, nominal, parameters)
+    system = lower_ode(
+        network, parameters=values, varying=options.unknown, recorded=tuple(sides),
+        slack=SLACK * options.integration.atol,
+    )  # fmt: skip
+    inputs = np.array([[nominal[name] for name in system.inputs] or [0.0]])
+    digest = hashlib.sha256(canonical_text(network).encode())
+    digest.update(sampling.digest())
+    return DbnTask(network, options, structure, system, inputs, sampling, digest.hexdigest())
+
+
+def _integration(chosen: OdeSettings) -> dict[str, str | int | float]:
+    """How equations are integrated, by the names of the command's options."""
+    own = ("substeps",) if chosen.solver == "rk4" else ("rtol", "atol")
+    numbers = {name: getattr(chosen, name) for name in ("precision", *own)}
+    return {"ode_solver": chosen.solver, **numbers}
+
+
+def _interval_settings(options: DbnOptions) -> str:
+    """What was asked for about intervals, in one line."""
+    words = [f"{options.intervals} {options.spacing}"]
+    words += [f"{name}={count}" for name, count in sorted(options.own_intervals.items())]
+    words += [f"{name}={low!r}:{high!r}" for name, (low, high) in sorted(options.ranges.items())]
+    words += [f"{name}={own.tolist()}" for name, own in sorted(options.edges.items())]
+    return "; ".join(words)
+
+
+def _check_names(network: Network, options: DbnOptions, nodes: list[str]) -> None:
+    known = [*network.parameters, *network.species]
+    for name in options.unknown:
+        if name not in known:
+            raise ConfigError(
+                f"--unknown {name}: neither a parameter nor a species of {network.name}; "
+                f"parameters: {some(network.parameters)}; species: {some(network.species)}"
+            )
+    drawn = {name for text in options.sample for name in Sampling.parse([text]).names}
+    for option, names in (
+        ("--range", [*options.ranges]),
+        ("--intervals", [*options.own_intervals]),
+        ("--edges", [*options.edges]),
+    ):
+        for name in names:
+            if name not in nodes and not (option == "--range" and name in options.unknown):
+                raise ConfigError(
+                    f"{option} {name}: no variable of {network.name} and not --unknown; "
+                    f"variables and unknown parameters: {', '.join(nodes[:12])}"
+                )
+    for name in sorted(drawn - set(options.unknown)):
+        raise ConfigError(f"--sample {name}: only what is --unknown is drawn")
+
+
+def _sampling(
+    options: DbnOptions, nominal: Mapping[str, float], parameters: tuple[str, ...]
+) -> Sampling:
+    """Distributions of what is unknown, parameters first: uniform where nothing else is said."""
+    given = Sampling.parse(options.sample)
+    texts = list(options.sample)
+    for name in options.unknown:
+        if name in given.names:
+            continue
+        low, high = options.ranges.get(name) or _around(name, nominal[name])
+        texts.append(f"{name}=uniform({low!r},{high!r})")
+    whole = Sampling.parse(texts)
+    order: list[Prior] = sorted(whole.priors.priors, key=lambda p: p.name not in parameters)
+    first = {name: i for i, name in enumerate(parameters)}
+    order.sort(key=lambda prior: first.get(prior.name, len(first)))
+    return replace(whole, priors=replace(whole.priors, priors=tuple(order)))
+
+
+def _around(name: str, value: float) -> tuple[float, float]:
+    """Half to twice the model's own value."""
+    if not value > 0:
+        raise ConfigError(
+            f"--unknown {name}: its value in the model is {value:g}, so it needs a range: "
+            f"--range {name}=LO:HI"
+        )
+    return value / 2, value * 2

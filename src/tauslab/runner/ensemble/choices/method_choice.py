@@ -1,0 +1,364 @@
+"""``--method auto``: exact events or leaps, from a pilot that counts work and never times it.
+
+A few trajectories are simulated with a limit on their steps; where leaps seem to pay, they are
+repeated by leaping, and both are compared as numbers of events. Where they do, many more are
+simulated to judge the error of leaps (`leap_error`), and what that costs counts too. The choice is
+a function of model, options, n and seed: the pilot's numbers are the same on every device. Rank 0
+makes it for all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.exact.selectors import (
+    FEWEST_PILOTED,
+    LARGEST_UNROLLED,
+    mean_dependents,
+    pilot_events,
+    pilot_selector,
+    selector_of,
+)
+from tauslab.kernels.exact.ssa import WORK, ExactSsa
+from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.leaping.estimate import leap_reach
+from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.errors import TauslabError
+from tauslab.model.network.check import refusing
+from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
+from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
+from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.output.writers.resume import existing_text
+from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+GAIN = 2.0  # by how much leaps must be cheaper than exact events: exact wins ties
+_GAIN_TO_TRY = 1.5  # by how much they must seem to be, for a pilot of their own
+_COMPILING = 1e4  # compiling a kernel for leaps takes as long as this many events x reactions^2,
+_COMPILING_LEAST = 1e7  # and at least as this many, a second or less;
+_COMPILING_TABLES = 1e6  # and one that reads tables as this many
+_PILOT_PART = 0.1  # of what leaps would save, that a larger or an exact pilot may cost
+_FEWEST_LEAPS = 16  # that a leaping trajectory of a pilot may take
+_TRAJECTORIES = 4
+_TRAJECTORIES_OF_MANY = 8  # where inputs vary from trajectory to trajectory or point to point
+_EVENTS = 2**16  # most of an exact pilot trajectory; of the table kernel a part of them
+_EVENTS_OF_TABLES = 2**13
+_LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
+_WORTH_EVENTS = 10.0  # as in csrc/leaping/tau_leap.cc: a leap that spans fewer is not taken,
+_EXACT_EVENTS = 100  # but this many exact events
+ABSORBED = 1  # the last good status
+_PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in range(1, 17))])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, and why, for people."""
+
+    method: str
+    reason: str
+
+
+def leap_cost(reactions: int) -> float:
+    """What a leap costs, in exact events of the same network.
+
+    Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
+    whichever device is slower; an event of the table kernel costs as much as three of others. From
+    tables a leap takes less for each reaction, and an event more the larger the network is.
+    """
+    if reactions > LARGEST_LEAPING:
+        return 20.0 + reactions / 3.0
+    cost = 20.0 + 2.0 * reactions
+    return cost if reactions <= LARGEST_UNROLLED else cost / 3.0
+
+
+def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
+    """The task with ``ssa`` or ``tau`` in place of ``auto``; rank 0 chooses. Collective."""
+    options = task.options
+    if options.method != "auto":
+        return task
+    choice = on_root(comm, lambda: stored_choice(options) or choose_method(task, backend))
+    return with_choice(task, choice, tell=comm.rank == 0)
+
+
+def with_choice(task: Task, choice: Choice, *, tell: bool) -> Task:
+    """The task with the chosen method in place of ``auto``; says so with `tell`."""
+    options = task.options
+    if tell and not options.quiet:
+        print(f"method: {choice.method} ({choice.reason})", flush=True)
+    checked = options.post_leap_check and choice.method == "tau"
+    chosen = replace(options, method=choice.method, post_leap_check=checked)
+    return replace(task, options=chosen, method_choice=choice.reason)
+
+
+def stored_choice(options: Options) -> Choice | None:
+    """The choice in the file of the run to go on with."""
+    if not options.resume or options.output is None:
+        return None
+    method = existing_text(options.output, "method")
+    if method is None:
+        return None
+    reason = existing_text(options.output, "method_choice")
+    return Choice(method, reason or f"as in {options.output.name}")
+
+
+def choose_method(task: Task, backend: Backend) -> Choice:
+    """Choose by a pilot on this device; ``ssa`` unless leaps clearly cost less."""
+    refused = _refusal(task)
+    if refused is not None:
+        return Choice("ssa", refused)
+    exact = _exact_pilot(task, backend)
+    if exact.leaping is not None:
+        if exact.events <= _GAIN_TO_TRY * exact.leaping:
+            return Choice("ssa", exact.text())
+        expected = exact.events / exact.covered / exact.trajectories * task.options.total
+        if expected < _compiling(task):
+            reason = f"the run has about {expected:.2g} events, too few to compile leaps for"
+            return Choice("ssa", reason)
+    leaped = _leaping_pilot(task, backend)
+    assert leaped.leaping is not None
+    if leaped.events <= GAIN * leaped.leaping:
+        return Choice("ssa", leaped.text())
+    return _judged(task, backend, leaped)
+
+
+def _judged(task: Task, backend: Backend, leaped: Counted) -> Choice:
+    """Leaps, if a pilot that the run is long enough for finds their error within tolerance."""
+    if not task.species:
+        return Choice("ssa", "no species is recorded by which the error of leaps could be judged")
+    total = task.options.total
+    # Of one trajectory, in events. Where none got to its end it takes twice as much, or more.
+    ended = max(leaped.covered, 0.5) * leaped.trajectories
+    exact, leaps = leaped.events / ended, (leaped.leaping or 0.0) / ended
+    spare = total * (exact / GAIN - leaps)  # what the pilot may cost
+    # Half of epsilon, and twice the samples, make about twice the leaps.
+    n = next((n for n in (MANY, FEW) if 3 * n * leaps <= _PILOT_PART * spare), 0)
+    if not n and 3 * FEW * leaps <= spare:
+        n = FEW
+    if not n:
+        short = f"a run of {total} trajectories is too short for a pilot"
+        return Choice("ssa", f"{short} that judges the error of leaps")
+    few = min(n, int(_PILOT_PART * spare / exact)) if exact else 0
+    few = few if few >= FEWEST_EXACT else 0
+    found = judge(task, backend, n, few)
+    by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
+    if found.refused:
+        return Choice("ssa", f"by leaps {found.refused}, as {by} shows")
+    told = f"{leaped.text()}; {by} found no mean off by {100 * MEAN_TOLERANCE:g} %"
+    return Choice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
+
+
+def expected_gain(task: Task, backend: Backend) -> float | None:
+    """How many times as fast leaps may be; None where that is little or nobody knows."""
+    if _refusal(task) is not None:
+        return None
+    pilot = _exact_pilot(task, backend)
+    if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
+        return None
+    return pilot.events / max(pilot.leaping, 1.0)
+
+
+def outlook(network: Network) -> list[str]:
+    """How exact simulation would find reactions, and what a leap would do, for people."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task = prepare(network, Options(np.ones(1), method="tau"))
+    except TauslabError:
+        return []
+    if not task.lowered.reactions:
+        return []
+    read = mean_dependents(task.lowered)
+    told = f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+    leap = _first_leap(task)
+    return [told] + ([] if leap is None else [leap])
+
+
+def _selectors(network: LoweredNetwork) -> str:
+    """The selectors that a run may have, which does not say which."""
+    base = selector_of(network)
+    told = f"selector of ssa: {base}"
+    if not pilot_events(network, base, FEWEST_PILOTED) or pilot_selector(network) == base:
+        return told
+    least = f"of {FEWEST_PILOTED} trajectories or more"
+    return f"{told}, or {pilot_selector(network)} where the pilot of a run {least} favours it"
+
+
+def _first_leap(task: Task) -> str | None:
+    """What a leap from the initial state would do; None where there is none."""
+    if _refusal(task) is not None:
+        return None
+    epsilon = task.options.epsilon
+    reach = leap_reach(task.lowered, task.initial, task.constants, epsilon)
+    total, limit = float(reach.total[0]), float(reach.limit[0])
+    if total == 0:
+        return None
+    cost = leap_cost(len(task.lowered.reactions))
+    span = f"{total * limit:.4g} events" if limit < np.inf else "any number of events"
+    return (
+        f"the first leap of tau could span {span} (epsilon {epsilon:g}), "
+        f"and costs as much as {cost:.3g} exact events"
+    )
+
+
+def _compiling(task: Task) -> float:
+    """Compiling a kernel for leaps, in exact events."""
+    if leaper_of(task.lowered) == "tables":
+        return _COMPILING_TABLES
+    return max(_COMPILING_LEAST, _COMPILING * len(task.lowered.reactions) ** 2)
+
+
+def _refusal(task: Task) -> str | None:
+    """Why leaps are out of the question."""
+    reactions = len(task.lowered.reactions)
+    if reactions == 0:
+        return "the model has no reactions"
+    for feature in task.network.features:
+        if refusing(feature, ["tau"]):
+            return f"{feature.element}: tau cannot honour {feature.kind}"
+    return None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Work of a pilot: exact events, and what leaps cost for the same, in events.
+
+    Parameters
+    ----------
+    leaping
+        None if no state was seen from which it could be told.
+    covered
+        Part of the trajectories' time that the limit on steps let them reach.
+    """
+
+    events: float
+    leaping: float | None
+    trajectories: int
+    covered: float
+
+    def text(self) -> str:
+        """One line for people."""
+        events, cost = (round((v or 0) / self.trajectories) for v in (self.events, self.leaping))
+        where = "a trajectory" if self.covered == 1 else "a trajectory's first part"
+        return f"by leaping, {events} events of {where} would cost as much as {cost}"
+
+
+def _exact_pilot(task: Task, backend: Backend) -> Counted:
+    """Exact trajectories, and what leaps from the states on their way would cost."""
+    tabled = len(task.lowered.reactions) > LARGEST_UNROLLED
+    times = task.options.times[-1] * _PILOT_TIMES
+    if times[-1] == 0:
+        return Counted(0.0, 0.0, 1, 1.0)
+    # All species, also those that the run does not record.
+    lowered = replace(task.lowered, recorded=tuple(range(len(task.lowered.species))))
+    steps = _EVENTS_OF_TABLES if tabled else _EVENTS
+    pilot = _pilot(replace(task, lowered=lowered), Record(trajectories=True), steps, times)
+    engine = ExactSsa(backend, lowered, times.tolist())
+    flat = _trajectories(task)
+    deliveries = _simulated(pilot, engine, flat)
+    counts = np.concatenate([d.chunk.arrays["counts"] for d in deliveries])
+    initial, constants = _inputs(task, flat)
+    states = np.concatenate([initial[:, None, :], counts], axis=1)  # [trajectory, time, species]
+    seen: BoolArray = np.all(counts >= 0, axis=2)
+    events, leaping = _cost_between(task, states, constants, np.concatenate([[0.0], times]), seen)
+    covered = _in_turn(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen])
+    covered = 1.0 if seen.all() else covered / (float(times[-1]) * len(flat))
+    return Counted(events, leaping if seen.any() else None, len(flat), covered)
+
+
+def _cost_between(
+    task: Task, states: npt.NDArray[np.int32], constants: FloatArray, times: FloatArray,
+    seen: BoolArray,
+) -> tuple[float, float]:  # fmt: skip
+    """Events expected from each state to the next time, and the cost of leaps in their place.
+
+    Intervals count where their end was `seen` ``[trajectory, time]``: a trajectory that used up its
+    steps has none after.
+    """
+    n, intervals, species = len(states), len(times) - 1, states.shape[2]
+    flat = states[:, :-1].reshape(n * intervals, species)
+    rows = np.repeat(constants, intervals, axis=0)
+    reach = leap_reach(task.lowered, flat, rows, task.options.epsilon)
+    duration = np.tile(np.diff(times), n)
+    samples = np.tile(np.diff(np.searchsorted(task.options.times, times, side="right")), n)
+    cost = leap_cost(len(task.lowered.reactions))
+    with np.errstate(invalid="ignore"):  # nothing happens, for ever
+        pays = reach.total * reach.limit >= _WORTH_EVENTS
+    # A leap ends at its limit, at a critical event, and at a sample.
+    leaps = np.maximum(samples, duration / reach.limit + samples / 2) + reach.critical * duration
+    events = reach.total * duration
+    leaping = np.where(pays, leaps * cost, events * (1 + cost / _EXACT_EVENTS))
+    known = seen.ravel() & np.isfinite(events)
+    return _in_turn(events[known]), _in_turn(leaping[known])
+
+
+def _in_turn(terms: FloatArray) -> float:
+    """Sum of one term after the other: `sum` of NumPy pairs them, that of Python 3.12 corrects."""
+    return float(np.cumsum(terms)[-1]) if len(terms) else 0.0
+
+
+def _leaping_pilot(task: Task, backend: Backend) -> Counted:
+    """The same trajectories by leaping, with all sample times, at which leaps are cut."""
+    reactions = len(task.lowered.reactions)
+    times, epsilon = task.options.times, task.options.epsilon
+    pilot = _pilot(task, Record(), max(_FEWEST_LEAPS, _LEAPED_REACTIONS // reactions), times)
+    checked = task.options.post_leap_check
+    engine = leaping_engine(backend, task.lowered, times.tolist(), epsilon, checked=checked)
+    flat = _trajectories(task)
+    deliveries = _simulated(pilot, engine, flat)
+    work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}
+    cost = leap_cost(reactions)
+    leaping = (work["leaps"] + work["halved"] + work["rejected"]) * cost
+    leaping += work["exact_events"] * (1 + cost / _EXACT_EVENTS)
+    done = sum(int(d.chunk.arrays["status"][0] <= ABSORBED) for d in deliveries)
+    return Counted(float(work["events"]), leaping, len(flat), done / len(flat))
+
+
+def _pilot(task: Task, record: Record, steps: int, times: FloatArray) -> Task:
+    options = task.options
+    assert options.seed is not None
+    limited = replace(
+        options,
+        times=times,
+        max_steps=min(steps, options.max_steps),
+        seed=pilot_seed(options.seed),
+    )
+    return replace(task, options=limited, record=record)
+
+
+def _trajectories(task: Task) -> list[int]:
+    """Numbers of the pilot's trajectories; where inputs vary, spread over all."""
+    total = task.options.total
+    if len(task.initial) == len(task.constants) == 1:
+        return list(range(min(_TRAJECTORIES, total)))
+    last = max(1, _TRAJECTORIES_OF_MANY - 1)
+    return sorted({i * (total - 1) // last for i in range(_TRAJECTORIES_OF_MANY)})
+
+
+def _inputs(task: Task, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    """Initial counts ``[pilot, species]`` and constants ``[pilot, constants]``."""
+    rows = [i // task.per_point if task.per_point else i for i in flat]
+    shared = [0] * len(flat)
+    initial = task.initial[rows if len(task.initial) > 1 else shared]
+    return initial, task.constants[rows if len(task.constants) > 1 else shared]
+
+
+def _simulated(pilot: Task, engine: ExactSsa, flat: list[int]) -> list[Delivery]:
+    """Run the trajectories beside each other, one a lane."""
+    copies = engine.backend.stream()
+    lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in flat]
+    for lane, number in zip(lanes, flat, strict=True):
+        lane.start(number, number + 1)
+    return [lane.wait() for lane in lanes]

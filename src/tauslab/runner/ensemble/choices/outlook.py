@@ -1,0 +1,174 @@
+"""What a long exact run will take, told before it begins.
+
+A few trajectories are begun with the kernel of the run and random numbers of their own: at first so
+few events that a short run does not notice, more where the run seems to be long. Events are counted
+and seconds measured for this message alone; the run is the same whatever they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.ssa import WORK
+from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
+from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.lane import Lane, Reductions
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.options.ensemble import DEFAULT_EPSILON, Record
+from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+
+LONG_SECONDS = 30.0  # of a run that is told of before it begins
+_FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
+_LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
+_MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
+_PATIENCE = 2.0  # seconds after which a trial is broken off
+_LOOK_SECONDS = 0.0005
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Events and seconds that a run may take, and those of leaps; None where nobody knows."""
+
+    events: float
+    seconds: float | None = None
+    by_leaps: float | None = None
+
+    @property
+    def long(self) -> bool:
+        """Whether the user is to be told."""
+        return self.seconds is not None and self.seconds > LONG_SECONDS
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Trajectories that were begun: events in all, seconds, and the part of their time reached."""
+
+    first: int
+    rows: int
+    events: float
+    seconds: float
+    reached: float
+
+    @property
+    def each(self) -> float:
+        """Events of one trajectory to its end, at the rate at which it began."""
+        return self.events / self.rows / self.reached if self.events > 0 else 0.0
+
+
+def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
+    """How long the task may take on so many devices like that of `engine`.
+
+    Trajectories from which nobody can tell more than how they begin count as if they went on so.
+    """
+    total = task.options.total
+    few = _few_tried(task, engine)
+    expected = float(np.mean([trial.each for trial in few])) * total
+    if expected < _LONG_EVENTS:
+        return Outlook(expected)
+    share = -(-total // devices)
+    rows = max(1, min(share, engine.trajectories_in_flight()))
+    most = max(few, key=lambda trial: trial.each).first
+    lane = _lane(task, engine, rows, min(_ROW_EVENTS, max(_FEW_EVENTS, _MOST_EVENTS // rows)))
+    more = _tried(task, lane, min(most, total - rows), rows)
+    if more.events == 0:
+        return Outlook(expected)
+    events = expected if task.options.sweep is not None else more.each * total
+    seconds = events / devices * more.seconds / more.events
+    return Outlook(events, max(seconds, more.each * rows * more.seconds / more.events))
+
+
+def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:
+    """Say what a long exact run will take, before it begins; returns what that is. Of one rank."""
+    options = task.options
+    if options.method != "ssa" or not task.lowered.reactions:
+        return Outlook(0.0)
+    found = outlook_of(task, engine, comm.size)
+    if found.long:
+        assert found.seconds is not None
+        gain = expected_gain(task, engine.backend)
+        found = replace(found, by_leaps=None if gain is None else found.seconds / gain)
+        _tell(task, sentence(task, found))
+    return found
+
+
+def sentence(task: Task, found: Outlook) -> str:
+    """What a user wants to know before a long run."""
+    options = task.options
+    assert found.seconds is not None
+    begun = (
+        f"{task.network.name}: about {found.events:.2g} events in {options.total} exact "
+        f"trajectories, about {_span(found.seconds)} on this device"
+    )
+    if found.by_leaps is None:
+        return f"{begun}; leaps (--method tau) would hardly be faster"
+    return (
+        f"{begun}; --method tau might take {_span(found.by_leaps)} and is approximate: means "
+        f"within {100 * MEAN_TOLERANCE:g} %, standard deviations within {100 * SD_TOLERANCE:g} % "
+        f"on the models of docs/tau-leaping.md (epsilon {DEFAULT_EPSILON:g})"
+    )
+
+
+def _tell(task: Task, text: str) -> None:
+    """As progress, or to a program that asked for none but did not say that it knows."""
+    if not task.options.quiet:
+        sys.stderr.write(f"tauslab: {text}\n")
+        sys.stderr.flush()
+    elif task.options.from_python:
+        warnings.warn(text, stacklevel=2)
+
+
+def _few_tried(task: Task, engine: Engine) -> list[_Trial]:
+    """A few trajectories, spread over all, since those of a sweep differ: one trial for each."""
+    total = task.options.total
+    rows = min(_FEW_ROWS, -(-total // 50))
+    places = [i * (total - 1) // max(1, rows - 1) for i in range(rows)]
+    lane = _lane(task, engine, 1, _FEW_EVENTS)
+    return [_tried(task, lane, place, 1) for place in places]
+
+
+def _lane(task: Task, engine: Engine, rows: int, steps: int) -> Lane:
+    """For trajectories of at most so many events, of which nothing is recorded."""
+    options = task.options
+    assert options.seed is not None
+    steps, seed = min(steps, options.max_steps), pilot_seed(options.seed)
+    trial = replace(task, options=replace(options, max_steps=steps, seed=seed), record=Record())
+    return Lane(trial, engine, Reductions(), rows, engine.backend.stream())
+
+
+def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
+    """Begin so many trajectories; break them off after seconds, with what they have told by then.
+
+    Where they have told nothing, of a very large network or on a busy machine, nobody knows.
+    """
+    began = time.perf_counter()
+    lane.start(first, first + rows)
+    while not lane.ended:
+        time.sleep(_LOOK_SECONDS)
+        if time.perf_counter() > began + _PATIENCE:
+            lane.halt()
+    delivery = lane.wait()
+    (begun, computed), _ = lane.intervals(lane.begun)
+    events = max(int(delivery.work[WORK.index("events")]), delivery.told.events)
+    end = float(task.options.times[-1])
+    whole = not delivery.stopped and end > 0
+    status = np.asarray(delivery.chunk.arrays["status"], np.uint8)
+    done = int(np.count_nonzero(status <= ABSORBED)) if whole else 0
+    reached = (done + (rows - done) * min(1.0, delivery.told.time / end)) / rows if end else 1.0
+    if reached <= 0:
+        events = 0
+    return _Trial(first, rows, float(events), max(computed - begun, 1e-9), reached)
+
+
+def _span(seconds: float) -> str:
+    """A time for people: 40 s, 12 min, 3.5 h, 20 days."""
+    for size, unit in ((365 * 86400, "years"), (86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.{2 if seconds < 100 * size else 3}g} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,46 @@
+"""The pilot of a large network: it orders its tables, and may choose how reactions are found.
+
+One rank or worker runs it for all. It counts work and never times it, so the choice is a function
+of model, options and seed; a selector that is given, or that a file holds, stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.exact.presimulation import presimulate
+from tauslab.kernels.exact.selectors import Pilot, selector_after
+from tauslab.runner.ensemble.task import Task
+
+
+def piloted(task: Task, backend: Backend) -> Pilot | None:
+    """What happens in the task's pilot on this device; None where it has none."""
+    if not task.presimulation or task.options.method != "ssa":
+        return None
+    assert task.options.seed is not None
+    return presimulate(
+        backend,
+        task.lowered,
+        (task.initial[:1], task.constants[:1]),
+        seed=task.options.seed,
+        events=task.presimulation,
+    )
+
+
+def with_pilot(task: Task, pilot: Pilot | None, *, tell: bool) -> Task:
+    """The task with the selector that its pilot shows to be faster; says so with `tell`.
+
+    From here on the choice stands in the options, as if it had been given.
+    """
+    options = task.options
+    if pilot is None or options.selector is not None:
+        return task
+    selector = selector_after(task.lowered, task.selector, pilot)
+    if selector == task.selector:
+        return task
+    if tell and not options.quiet:
+        candidates, bounds = pilot.work
+        counted = f"{candidates:.3g} candidates and {bounds:.2g} bounds an event in the pilot"
+        print(f"selector: {selector} ({counted})", flush=True)
+    return replace(task, options=replace(options, selector=selector))

@@ -1,0 +1,346 @@
+"""The ensemble driver: blocks from a shared counter, lanes that overlap, one collector that writes.
+
+The main thread takes blocks and starts launches, and serves MPI while it waits; the collector's
+thread waits for each launch, adds its sums and writes its samples.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tauslab.decomposition.blocks import next_share, runs
+from tauslab.kernels.exact.ssa import WORK
+from tauslab.model.errors import DeviceFailed, TauslabError
+from tauslab.runner.ensemble.lane import Delivery
+from tauslab.runner.ensemble.lanes import LaneLike, Lanes
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.output.format.layout import Accumulators, Layout
+from tauslab.runner.output.format.statistics import add_accumulators
+from tauslab.runner.output.writers.writer import Writer
+from tauslab.runner.ranks.mpi import Communicator, Counter, host_name
+from tauslab.runner.ranks.pace import next_due
+from tauslab.runner.ranks.progress import Progress
+
+_LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
+_CHECKPOINT_SECONDS = 30.0
+_POLL_SECONDS = 0.002
+_PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
+# Of a run that is stopped: seconds in which launches may still end and be kept, as most do; between
+# two requests to end unfinished; and between two looks at what other ranks and launches tell.
+_GRACE_SECONDS = 2.0
+_HALT_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
+_STOPPED = 1 << 48  # added to the counter of blocks by a rank that was asked to stop
+
+
+@contextmanager
+def device_work() -> Iterator[None]:
+    """Tell what a device reports, whatever its library raises, in one sentence."""
+    try:
+        yield
+    except (TauslabError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DeviceFailed(
+            f"the device of {host_name()} failed: {first}; --resume completes the run"
+        ) from error
+
+
+@dataclass
+class Tally:
+    """What a rank did: sums for the file, numbers and seconds for its profile."""
+
+    sums: Accumulators = field(default_factory=dict)
+    rows: int = 0
+    blocks: int = 0
+    launches: int = 0
+    work: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WORK, 0))
+    computing: list[tuple[float, float]] = field(default_factory=list)
+    copying: list[tuple[float, float]] = field(default_factory=list)
+    write: float = 0.0
+    wall: float = 0.0
+
+    def seconds(self) -> dict[str, float | str]:
+        """Columns of /profile; `wait` is the time in which the device had nothing to compute."""
+        compute, copy = covered(self.computing), covered(self.copying)
+        wait = max(0.0, self.wall - compute)
+        times = {"compute": compute, "copy": copy, "write": self.write, "wait": wait}
+        return {**times, "wall": self.wall, "launches": self.launches, **self.work}
+
+
+def covered(intervals: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals.
+
+    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+class Ensemble:
+    """One rank's part of a run.
+
+    Parameters
+    ----------
+    lanes
+        Where launches run.
+    stop
+        Asked again and again: True ends the run early, on all ranks, with what is complete on
+        disk. Launches that do not end soon are left unfinished.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        layout: Layout,
+        lanes: Lanes,
+        comm: Communicator,
+        writer: Writer,
+        *,
+        progress: Progress,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._task, self._layout, self._comm, self._writer = task, layout, comm, writer
+        self._progress, self._stop = progress, stop
+        self._todo = np.flatnonzero(~writer.completed)
+        self._taken = 0
+        self._lanes = lanes
+        self._largest = min(lanes.room, lanes.smallest * 3 // 2 + 1)
+        # Not a SimpleQueue: a signal that comes as its timeout ends has it wait for ever.
+        self._free: queue.Queue[LaneLike | BaseException] = queue.Queue()
+        self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
+        self._launched = self._n_lanes = 0
+        self._delivering, self._given_up = threading.Lock(), False
+        self._counter: Counter | None = None
+        self._asked_at: float | None = None  # when the run was asked to stop
+        self._looked_at = self._halted_at = self._shown_at = 0.0
+        self._consistent = True  # sums are those of the blocks that are done
+        # What was restored is in rank 0's sums.
+        self._done = writer.completed & (comm.rank == 0)
+        shapes = layout.accumulator_shapes()
+        self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
+
+    def run(self) -> Tally:
+        """Run until no block is left; raises what went wrong on the device or in the writer."""
+        began = time.perf_counter()
+        self._began, self._due = began, began + _CHECKPOINT_SECONDS
+        collector = threading.Thread(target=self._collect, name="tauslab-collector", daemon=True)
+        collector.start()
+        self._counter = counter = self._comm.counter()
+        awaited = 0  # after a failure the collector waits for nothing more
+        try:
+            while (blocks := self._take(counter.next)) is not None:
+                for first, end in runs(blocks):
+                    if (lane := self._next_lane()) is None:
+                        break
+                    with device_work():
+                        self._lanes.launch(
+                            lane, *self._layout.block_rows(first, end), self._started.put
+                        )
+                    self._launched += 1
+            awaited = self._launched
+        finally:
+            self._started.put(awaited)
+        self._wait_for(collector)
+        self._raise_failure()
+        self.tally.wall = time.perf_counter() - began
+        counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
+        return self.tally
+
+    def leave(self, error: BaseException) -> None:
+        """Deliver nothing more after `error`; a delivery is waited for, launches are broken off.
+
+        Sums are saved where somebody interrupted the program, say in a notebook, and may resume.
+        """
+        self._given_up = True
+        self._halt_all()
+        if not self._delivering.acquire(timeout=_PATIENCE):
+            return  # it waits for ranks that may be waiting for this one: all must end
+        alone = self._comm.size == 1
+        if isinstance(error, KeyboardInterrupt) and alone and self._consistent:
+            with suppress(TauslabError):
+                self.checkpoint()
+        self._delivering.release()
+
+    def _wait_for(self, collector: threading.Thread) -> None:
+        """Serve the lanes until the collector has ended."""
+        try:
+            while collector.is_alive():
+                collector.join(_POLL_SECONDS)
+                self._look()
+        except BaseException:
+            self._started.put(0)
+            raise
+
+    def _take(self, take: Callable[[int], int]) -> list[int] | None:
+        """Numbers of the blocks of the next launches; None when there are no more."""
+        left = len(self._todo) - self._taken
+        if left <= 0:
+            return None
+        if self._stopping():
+            return None  # what nobody has taken stays for a resumed run
+        lanes = self._lanes
+        count = next_share(left, lanes.sharers, lanes.each, lanes.smallest, self._largest)
+        position = take(count)
+        self._taken = position + count
+        chosen = self._todo[position : position + count]
+        return [int(b) for b in chosen] if len(chosen) else None
+
+    def _stopping(self) -> bool:
+        """Whether this rank or another was asked to stop; tells the others."""
+        if self._asked_at is not None:
+            return True
+        assert self._counter is not None
+        if self._stop():
+            self._counter.next(_STOPPED)
+        else:
+            now = time.perf_counter()
+            if self._comm.size == 1 or now < self._looked_at + _LOOK_SECONDS:
+                return False
+            self._looked_at = now
+            if self._counter.next(0) < _STOPPED:
+                return False
+        self._asked_at = time.perf_counter()
+        return True
+
+    def _look(self) -> None:
+        """While this thread waits: serve MPI, show what happens, end launches of a stopped run."""
+        self._lanes.poll()
+        now = time.perf_counter()
+        if not self._stopping():
+            self._show_launches(now)
+            return
+        assert self._asked_at is not None
+        if now > self._asked_at + _GRACE_SECONDS and now > self._halted_at + _HALT_SECONDS:
+            self._halted_at = now
+            with device_work():
+                self._lanes.halt()
+
+    def _halt_all(self) -> None:
+        """End launches in flight, unfinished, and wait until they have; after a failure."""
+        end = time.perf_counter() + _PATIENCE
+        with suppress(Exception):  # a device that failed may refuse
+            while self._lanes.halt() and time.perf_counter() < end:
+                time.sleep(_POLL_SECONDS)
+
+    def _next_lane(self) -> LaneLike | None:
+        """Wait for a free lane, serving the lanes meanwhile; None where the run is to stop."""
+        while True:
+            for fresh in self._lanes.fresh():
+                self._n_lanes += 1
+                self._free.put(fresh)
+            try:
+                lane = self._free.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                self._look()
+                if self._asked_at is not None:
+                    return None
+                continue
+            if isinstance(lane, BaseException):
+                self._free.put(lane)
+                raise lane
+            return lane
+
+    def _raise_failure(self) -> None:
+        while not self._free.empty():
+            lane = self._free.get()
+            if isinstance(lane, BaseException):
+                raise lane
+
+    def _collect(self) -> None:
+        """Body of the collector's thread."""
+        try:
+            self._lanes.use()
+            finished, awaited = 0, math.inf
+            while finished < awaited:
+                lane = self._started.get()
+                if isinstance(lane, int):
+                    awaited = lane
+                    continue
+                self._finish(lane)
+                finished += 1
+                self._free.put(lane)
+        except BaseException as error:  # noqa: BLE001 - raised again by the main thread
+            self._free.put(error)
+
+    def _finish(self, lane: LaneLike) -> None:
+        with device_work():
+            delivery = lane.wait()
+        with self._delivering:
+            if not self._given_up and not delivery.stopped:
+                self._deliver(lane, delivery)
+
+    def _deliver(self, lane: LaneLike, delivery: Delivery) -> None:
+        """Add sums, write samples."""
+        tally, begun = self.tally, time.perf_counter()
+        self._consistent = False
+        add_accumulators(tally.sums, delivery.sums, delivery.points)
+        self._writer.write(delivery.chunk)
+        first = delivery.chunk.start // self._layout.block
+        blocks = -(-delivery.chunk.rows // self._layout.block)
+        self._done[first : first + blocks] = True
+        self._consistent = True
+        if (saving := time.perf_counter()) >= self._due and self._layout.needs_checkpoint:
+            self.checkpoint()
+            self._due = next_due(saving, time.perf_counter(), _CHECKPOINT_SECONDS)
+        tally.write += time.perf_counter() - begun
+        compute, copy = self._lanes.intervals(lane)
+        tally.computing.append(compute)
+        tally.copying.append(copy)
+        tally.rows += delivery.chunk.rows
+        tally.blocks += blocks
+        for name, count in zip(WORK, delivery.work.tolist(), strict=True):
+            tally.work[name] += count
+        tally.launches += 1
+        self._adapt()
+        self._show()
+
+    def totals(self) -> Accumulators:
+        """Sums of this rank so far; those of an earlier attempt are rank 0's."""
+        totals = {name: values.copy() for name, values in self.tally.sums.items()}
+        add_accumulators(totals, self._writer.restored or {})
+        return totals
+
+    def checkpoint(self) -> None:
+        """Save the sums so far; not while the collector writes."""
+        self._writer.checkpoint(self.totals(), self._done)
+
+    def _adapt(self) -> None:
+        """Size launches by the rate so far; results do not depend on how blocks are cut."""
+        rate = self.tally.rows / (time.perf_counter() - self._began)
+        blocks = int(rate * _LAUNCH_SECONDS / self._n_lanes / self._layout.block)
+        self._largest = min(self._lanes.room, max(self._lanes.smallest, blocks))
+
+    def _show(self) -> None:
+        """Tell the progress bar; other ranks are taken to be as far as this one."""
+        taken = min(self._taken, len(self._todo)) * self._layout.block
+        own = self.tally.rows
+        done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
+        before = int(self._writer.completed.sum()) * self._layout.block
+        done = min(done + before, self._layout.total)
+        events = self.tally.work["events"]
+        self._progress.update(done, max(events, events * (done - before) // max(1, own)))
+
+    def _show_launches(self, now: float) -> None:
+        """Tell the progress bar what launches in flight do, on whose end it else would wait."""
+        if self._comm.rank != 0 or now < self._shown_at + _LOOK_SECONDS:
+            return
+        self._shown_at = now
+        with device_work():
+            running = self._lanes.in_flight()
+        if running:
+            events = self._comm.size * sum(one.events for one in running)
+            self._progress.running(events, max(one.time for one in running))

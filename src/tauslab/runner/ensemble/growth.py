@@ -1,0 +1,393 @@
+"""Runs that grow: trajectories added to a finished result, or until statistics converge.
+
+Each portion is a run of its own in a file beside the result, written and resumed as any other; its
+trajectories have the numbers that follow. In the end all are joined, by a rename.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.exact.ssa import MAX_STEPS
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.network.network import Network
+from tauslab.runner.cli.rerun import sweep_of
+from tauslab.runner.ensemble.convergence import GROUP, Convergence, Until
+from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.options.ensemble import DEFAULT_EPSILON, Options, Portion, Record
+from tauslab.runner.output.format.layout import Accumulators, Layout
+from tauslab.runner.output.format.schema import root_attributes
+from tauslab.runner.output.format.statistics import (
+    add_accumulators,
+    add_groups,
+    zero_accumulators,
+)
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.writers.join import Piece, join_files, join_memory, stored_accumulators
+from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_same_run
+from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
+from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.together import agree
+from tauslab.runner.results.approximation import OF_SAMPLING
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
+
+Stop = Callable[[], bool]
+
+
+def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    """Run ``--append`` or ``--until`` on all ranks; as `run.run_network`. Collective."""
+    if options.append is not None:
+        return _append(network, options, comm, stop)
+    return _until(network, options, comm, stop)
+
+
+# --- append
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What the portion takes over from the finished result."""
+
+    n: int
+    run: str
+    storage: str
+    block: int
+    parts_n: int
+    chosen: dict[str, Any]
+
+
+def _append(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    path, added = options.output, options.append
+    assert path is not None
+    assert added is not None
+    base = on_root(comm, lambda: _base(path, options))
+    beside = path.with_name(f"{path.name}.append")
+    portion = Portion(before=base.n, run=base.run)
+    on_root(comm, lambda: _look_at_portion(beside, base.n, added))
+    chosen = replace(
+        options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
+    )
+    with opened(network, chosen, comm) as setup:
+        layout = layout_of(setup.task, comm)
+        layout = _whole(layout, base.n + added, base.block)
+        layout.attributes["parts_n"] = base.parts_n
+        on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
+        with _told_of(f"of the {added} trajectories to add", f"; the same command adds to {path}"):
+            run_portion(setup, setup.task, comm, stop).close()
+
+    def join() -> None:
+        with open_result(path) as first, open_result(beside) as second:
+            pieces = [_piece(first, base.n), _piece(second, added)]
+            totals = zero_accumulators(layout)
+            for piece in pieces:
+                add_accumulators(totals, stored_accumulators(layout, piece.data))
+            join_files(path, layout, pieces, totals, base.run, Disk(), options.compress)
+        _remove(beside)
+
+    on_root(comm, join)
+    return agree(comm, lambda: open_result(path))
+
+
+@contextmanager
+def _told_of(what: str, how: str) -> Iterator[None]:
+    """Tell of a stopped portion in words of the whole run: its file is not the user's."""
+    try:
+        yield
+    except StoppedEarly as stopped:
+        done = str(stopped).partition(":")[0]
+        raise StoppedEarly(f"{done} {what}{how}") from None
+
+
+def _base(path: Path, options: Options) -> _Base:
+    """Read the result to append to; what the options leave open is as there."""
+    if not path.exists():
+        raise ConfigError(f"--append {options.append}: {path} does not exist")
+    with open_result(path) as result:
+        stored = result.attributes
+        if not result.complete:
+            raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
+        if result.method == "ode":
+            raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
+        chosen = _left_open(options, result, path)
+        block, storage = int(stored["block"]), str(stored["storage"])
+        parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
+        return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
+
+
+def _left_open(options: Options, result: Result, path: Path) -> dict[str, Any]:
+    """What the options leave open, as the result has it."""
+    stored = result.attributes
+    chosen: dict[str, Any] = {}
+    if options.seed is None:
+        chosen["seed"] = result.seed
+    if options.record is None:
+        chosen["record"] = Record.parse(str(stored["record"]))
+    if options.method_left_open or options.method == "auto":
+        chosen["method"] = result.method
+        chosen["post_leap_check"] = "post_leap_check" in stored
+    if options.epsilon == DEFAULT_EPSILON and "epsilon" in stored:
+        chosen["epsilon"] = float(stored["epsilon"])
+    if options.max_steps == MAX_STEPS:
+        chosen["max_steps"] = int(stored["max_steps"])
+    if options.species is None:
+        chosen["species"] = result.species + result.observables
+    if options.sweep is None and result.swept:
+        chosen["sweep"] = sweep_of(result, str(path))
+    if "selector" in stored:
+        chosen["selector"] = options.selector or str(stored["selector"])
+        if options.presimulation is None:
+            chosen["presimulation"] = int(stored.get("presimulation", 0))
+    return chosen
+
+
+def _look_at_portion(beside: Path, n: int, added: int) -> None:
+    """Remove a portion that was joined already, by a run that was killed right after that."""
+    if not beside.exists():
+        return
+    if int(existing_text(beside, "before") or 0) < n:
+        _remove(beside)
+        return
+    begun = existing_text(beside, "n")
+    if begun != str(added):
+        raise ConfigError(
+            f"--append {added}: {beside} holds the beginning of --append {begun}; the same command "
+            "completes that, or remove this file"
+        )
+
+
+def _whole(layout: Layout, n: int, block: int) -> Layout:
+    """The layout of a portion as that of the whole result."""
+    own = {k: v for k, v in layout.attributes.items() if k not in ("before", "group")}
+    return replace(layout, n=n, attributes=own, group=0, block=block)
+
+
+def _piece(result: Result, rows: int) -> Piece:
+    storage = str(result.attributes.get("storage", "memory"))
+    return Piece(result.data, rows, result.path, storage)
+
+
+def _remove(path: Path) -> None:
+    remove_parts(path, Disk())
+    path.unlink(missing_ok=True)
+
+
+# --- until
+
+
+def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
+    assert options.until is not None
+    text, path = options.until, options.output
+    until = agree(comm, lambda: Until.parse(text))
+    done = None if path is None else on_root(comm, lambda: _finished(path, options))
+    first = None if path is None else _portion_path(path, 0)
+    limited = replace(options, until=None, output=path if done else first)
+    if done and (options.method_left_open or options.method == "auto"):
+        checked = options.post_leap_check and done.method == "tau"
+        limited = replace(limited, method=done.method, post_leap_check=checked)
+    limited = agree(comm, lambda: _refuse_varying(limited))
+    with opened(network, limited, comm) as wanted:
+        layout = agree(comm, lambda: layout_of(wanted.task, comm))
+        if path is not None and done:
+            same = replace(layout, n=done.n)
+            on_root(comm, lambda: require_same_run(path, same, "--resume"))
+            if done.met or options.n <= done.n:
+                return agree(comm, lambda: open_result(path))
+        fixed = agree(comm, lambda: _with_sums(wanted, until))
+        tests = Convergence(until, options.n)
+        index = agree(comm, lambda: _time_index(until, fixed.task))
+    with opened(network, fixed.task.options, comm) as setup:
+        pieces: list[Result] = []
+        try:
+            if path is not None and done:  # with fewer trajectories than are allowed now
+                pieces.append(agree(comm, lambda: open_result(path)))
+                tests.done, tests.sums = done.n, done.sums
+            while not tests.met and tests.done < options.n:
+                run = str(pieces[0].attributes["run"]) if pieces else None
+                task = _next_task(setup.task, tests, path, run, comm)
+                n, how = task.options.n, "" if path is None else f": --resume completes {path}"
+                with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
+                    pieces.append(run_portion(setup, task, comm, stop))
+                tests.test(_tested(pieces[-1], until, index), task.options.n)
+            return _joined(layout, pieces, tests, comm, options)
+        finally:
+            for piece in pieces:
+                piece.close()
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A result that there is, and what its last test was: see `Convergence`."""
+
+    n: int
+    method: str
+    met: bool
+    sums: tuple[int, int, int]
+
+
+def _finished(path: Path, options: Options) -> _Finished | None:
+    """The result, if it is there; refuses to replace one that is not asked for."""
+    if options.overwrite and not options.resume:
+        remove_portions(path, Disk())  # of an earlier run, which may have come further
+        return None
+    begun = portions(path)
+    if not options.resume and (path.exists() or begun):
+        what = "exists" if path.exists() else f"was begun ({begun[0].name} is a portion of it)"
+        raise ConfigError(f"{path} {what}; use --overwrite, --resume or another -o")
+    if not path.exists():
+        return None
+    with open_result(path) as result:
+        found = result.attributes.get("until")
+        if not result.complete or found != options.until:
+            raise ConfigError(
+                f"{path} holds another run: its --until is {found}, not {options.until}; "
+                "--resume needs the same job"
+            )
+        words = str(result.attributes.get("until_sums", "")).split()
+        met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
+        a, b, c = map(int, words or "000")
+        return _Finished(result.n, result.method, met, (a, b, c))
+
+
+def _portion_path(path: Path, before: int) -> Path:
+    return path.with_name(f"{path.name}.until-{before}")
+
+
+def _refuse_varying(options: Options) -> Options:
+    if options.sweep is not None or any(np.ndim(v) for v in options.set.values()):
+        raise ConfigError("--until needs the same values for all trajectories, so no sweep")
+    return options
+
+
+def _with_sums(wanted: Setup, until: Until) -> Setup:
+    """The run with the choices it would make with all trajectories, and the sums to be tested."""
+    task, record = wanted.task, wanted.task.record
+    if until.species not in task.species:
+        raise ConfigError(
+            f"--until {until.text!r}: {until.species} is not a recorded species; "
+            f"recorded are {', '.join(task.species)}"
+        )
+    extra = until.histogram
+    if extra is not None and any(h.species == until.species for h in record.histograms):
+        raise ConfigError(
+            f"--until {until.text!r} and --record histogram:{until.species} exclude each other"
+        )
+    histograms = record.histograms if extra is None else (*record.histograms, extra)
+    more = replace(record, statistics=True, histograms=histograms)
+    portion = Portion(group=GROUP)
+    chosen = replace(task.options, record=more, portion=portion, presimulation=task.presimulation)
+    return replace(wanted, task=replace(task, options=chosen))
+
+
+def _time_index(until: Until, task: Task) -> int:
+    times = task.options.times
+    if until.t is None:
+        return len(times) - 1
+    nearest = int(np.argmin(np.abs(times - until.t)))
+    if abs(times[nearest] - until.t) > 1e-9 * max(1.0, abs(float(times[-1]))):
+        raise ConfigError(
+            f"--until {until.text!r}: {until.t:g} is not a sample time; the nearest is "
+            f"{times[nearest]:g}"
+        )
+    return nearest
+
+
+def _next_task(
+    task: Task, tests: Convergence, path: Path | None, run: str | None, comm: Communicator
+) -> Task:
+    """The next trajectories to run. Collective."""
+    before, n = tests.done, tests.next_end() - tests.done
+    portion = replace(task.options.portion, before=before, run=run)
+    output: Path | None = None
+    if path is not None:
+        output = beside = _portion_path(path, before)
+        begun = on_root(comm, lambda: existing_attribute(beside, "n"))
+        if begun is not None and begun <= tests.limit - before:
+            n = begun  # where another limit may have cut it
+    return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
+
+
+def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]:
+    """Sums of every group, ``[group, 3]``: how many count, sum, sum of squares."""
+    data = result.data
+    n = data["statistics/n"][:, index].astype(object)
+    column = result.species.index(until.species)
+    if until.relation:
+        cells = data[f"statistics/histogram/{until.species}"][:, index].astype(object)
+        above, below = cells[:, 1] + cells[:, 2], cells[:, 0]
+        share = above if until.relation in (">", ">=") else below
+        return np.stack([n, share, share], axis=1)
+    total, high, low = (
+        data[f"statistics/{name}"][:, index, column].astype(object)
+        for name in ("sum", "sumsq_hi", "sumsq_lo")
+    )
+    return np.stack([n, total, high * (1 << 64) + low], axis=1)
+
+
+def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
+    """What is taken of each portion, and the sums of that."""
+    pieces, left = [], whole.n
+    totals = zero_accumulators(whole)
+    for result in results:
+        rows = min(result.n, left)
+        pieces.append(_piece(result, rows))
+        sums = stored_accumulators(whole, result.data)
+        apart = "group" in result.attributes  # not in a result that a higher limit goes on from
+        if apart:
+            groups = -(-rows // GROUP)
+            add_groups(totals, {name: values[:groups] for name, values in sums.items()})
+        else:
+            add_accumulators(totals, sums)
+        left -= rows
+    return pieces, totals
+
+
+def _joined(
+    layout: Layout,
+    results: Sequence[Result],
+    tests: Convergence,
+    comm: Communicator,
+    options: Options,
+) -> Result:
+    """The first `tests.done` trajectories of all portions. Collective."""
+    if not tests.met and comm.rank == 0:
+        warnings.warn(
+            f"--until {tests.until.text!r} was not met by {options.n} trajectories: the half "
+            f"width is {tests.until.half_width(tests.sums):.3g}",
+            stacklevel=2,
+        )
+    attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
+    if "approximate" in attributes:
+        attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
+        if comm.rank == 0:
+            warnings.warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
+    attributes["n_limit"] = options.n
+    attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
+    whole = replace(layout, n=tests.done, attributes=attributes)
+    whole = replace(whole, block=min(layout.block, whole.n))
+    pieces, totals = _added(whole, results)
+    run = str(results[0].attributes["run"])
+    path = options.output
+    if path is None:
+        arrays = join_memory(whole, pieces, totals)
+        return Result(arrays, root_attributes(whole, "memory", run))
+    place = path
+
+    def join() -> None:
+        join_files(place, whole, pieces, totals, run, Disk(), options.compress)
+        for result in results:
+            if result.path not in (None, place):
+                _remove(result.path)
+
+    on_root(comm, join)
+    return agree(comm, lambda: open_result(path))

@@ -1,0 +1,281 @@
+"""A lane: one launch in flight, with its buffers, its stream and its copy to the host.
+
+Each rank keeps three, so that a kernel runs, another's samples travel to the host, and a third's
+are written, all at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.backends.base import Event, Stream
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.summaries import Summaries
+from tauslab.kernels.exact.ssa import (
+    CONTROL_WORDS,
+    LAUNCHES_IN_FLIGHT,
+    LEFT,
+    REACHED_TIME,
+    RUN_EVENTS,
+    STOP,
+    WORK,
+    Launch,
+    SampleBuffers,
+)
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.output.format.layout import Accumulators, Chunk
+
+LANES = LAUNCHES_IN_FLIGHT
+_OF_LAUNCH = ("work", "row_counter")  # buffers without a row for each trajectory
+_LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
+
+
+@dataclass(frozen=True)
+class Reductions:
+    """What a launch's samples are reduced to on the device; None for what is not recorded."""
+
+    statistics: Statistics | None = None
+    summaries: Summaries | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything is computed from samples."""
+        return self.statistics is not None or self.summaries is not None
+
+
+def build_reductions(task: Task, backend: Backend) -> Reductions:
+    """Kernels for the sums, histograms and summaries that are recorded."""
+    return Reductions(_statistics(task, backend), _summaries(task, backend))
+
+
+def _statistics(task: Task, backend: Backend) -> Statistics | None:
+    record = task.record
+    if not record.statistics and not record.histograms:
+        return None
+    shape = (len(task.options.times), len(task.counted), len(task.reals))
+    histograms = {h.species: (task.species.index(h.species), h.edges) for h in record.histograms}
+    return Statistics(backend, shape, histograms, counts=record.statistics)
+
+
+def _summaries(task: Task, backend: Backend) -> Summaries | None:
+    specs = task.record.summaries
+    if not specs:
+        return None
+    times, names = task.options.times, (task.counted, task.reals)
+    wanted = {f"summary/{spec.name}": spec.summary(times, *names) for spec in specs}
+    return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
+
+
+def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None = None) -> int:
+    """Trajectories that a lane has room for: whole storage blocks of `block`, at least one.
+
+    `most_bytes` is a limit on their samples below that of a lane.
+    """
+    room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
+    row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
+    if task.per_sum:
+        # A point's sums: words for a count and for a real quantity, and a cell of each bin.
+        cells = sum(h.bins + 2 for h in task.record.histograms)
+        words = 4 * len(task.counted) + REAL_WORDS * len(task.reals) + cells
+        sums = 8 * words * len(task.options.times)
+        row_bytes += -(-sums // task.per_sum)
+    rows = min(task.options.total, room // max(1, row_bytes))
+    return max(1, rows // block) * block
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """What trajectories tell on their way: events so far, and the latest time reached."""
+
+    events: int
+    time: float
+
+    @classmethod
+    def read(cls, words: npt.NDArray[np.uint64]) -> InFlight:
+        """From the control words of a launch."""
+        reached = words[REACHED_TIME : REACHED_TIME + 1].view(np.float64)
+        return cls(int(words[RUN_EVENTS]), float(reached[0]))
+
+
+NOTHING_TOLD = InFlight(0, 0.0)
+
+
+@dataclass
+class Delivery:
+    """What a finished launch gives; `chunk` lies in buffers that the lane will use again.
+
+    `points` are the points of a sweep that the launch touched, the leading axis of `sums`. Of a
+    launch that was `stopped` nothing is of use.
+    """
+
+    chunk: Chunk
+    sums: Accumulators
+    points: slice
+    work: npt.NDArray[np.uint64]
+    stopped: bool = False
+    told: InFlight = NOTHING_TOLD
+
+
+class Lane:
+    """Buffers for `rows` trajectories, and the launch that fills them.
+
+    Parameters
+    ----------
+    copies
+        The stream on which all lanes of the rank copy to the host.
+    """
+
+    def __init__(
+        self, task: Task, engine: Engine, reductions: Reductions, rows: int, copies: Stream
+    ) -> None:
+        self._task, self._engine = task, engine
+        statistics, summaries = reductions.statistics, reductions.summaries
+        self._statistics, self._summaries = statistics, summaries
+        backend = engine.backend
+        self._stream, self._copies = backend.stream(), copies
+        times, record = len(task.options.times), task.record
+        sampled = record.trajectories or reductions
+        summed = record.trajectories or record.statistics
+        with_reals = task.reals and (summed or (summaries is not None and summaries.of_observables))
+        self._buffers = SampleBuffers(
+            counts=backend.empty((rows, times, len(task.counted)), np.int32) if sampled else None,
+            observables=backend.empty((rows, times, len(task.reals)), np.float64)
+            if with_reals
+            else None,
+            final=backend.empty((rows, len(task.species)), task.final_type)
+            if record.final
+            else None,
+            status=backend.empty((rows,), np.uint8),
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64),
+            scratch=engine.scratch(rows),
+            drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
+        )
+        points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
+        self._sums = statistics.accumulators(points) if statistics is not None else {}
+        wanted = [n for n in ("counts", "observables") if record.trajectories]
+        wanted += [*(["final"] if record.final else []), "drawn", "status", *_OF_LAUNCH]
+        held = {name: getattr(self._buffers, name) for name in wanted}
+        self._numbers = summaries.buffers(rows) if summaries is not None else {}
+        held |= self._numbers
+        self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
+        self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
+        self._shared = (backend.upload(task.initial[:1]), backend.upload(task.constants[:1]))
+        self._launch: Launch | None = None
+        self._marks: list[Event] = []
+
+    def start(self, first: int, end: int) -> None:
+        """Put trajectories ``first .. end - 1`` on the device; returns at once."""
+        task, engine, stream = self._task, self._engine, self._stream
+        statistics, buffers = self._statistics, self._buffers
+        assert task.options.seed is not None
+        rows, per_point, per_sum = end - first, task.per_point, task.per_sum
+        inputs = task.points_of(first, end) if per_point else slice(first, end)
+        self._launch = Launch(
+            first,
+            rows,
+            self._rows_of(task.initial, inputs, self._shared[0]),
+            self._rows_of(task.constants, inputs, self._shared[1]),
+            per_point,
+            task.options.portion.before,
+        )
+        begun = stream.record()
+        engine.start(
+            self._launch,
+            buffers,
+            stream,
+            seed=task.options.seed,
+            max_steps=task.options.max_steps,
+        )
+        if statistics is not None:
+            offset = first % per_sum if per_sum else 0
+            samples = (buffers.counts, buffers.observables, rows)
+            statistics.add(*samples, self._sums, stream, per_point=per_sum, offset=offset)
+        if self._summaries is not None:
+            samples = (buffers.counts, buffers.observables, rows)
+            self._summaries.compute(*samples, self._numbers, stream)
+        computed = stream.record()
+        copies, backend = self._copies, engine.backend
+        copies.wait_for(computed)
+        copying = copies.record()
+        for name, (buffer, mirror) in self._copied.items():
+            backend.download(buffer, mirror, len(mirror) if name in _OF_LAUNCH else rows, copies)
+        touched = task.sums_of(first, end) if per_sum else slice(0, 1)
+        for buffer, mirror in self._copied_sums.values():
+            points = touched.stop - touched.start
+            backend.download(buffer, mirror, points, copies)
+        self._marks = [begun, computed, copying, copies.record()]
+
+    def _rows_of(self, table: npt.NDArray[Any], inputs: slice, shared: Any) -> Any:
+        """Inputs of a launch: the row that all share, or those of its trajectories or points."""
+        return shared if len(table) == 1 else self._engine.backend.upload(table[inputs])
+
+    def wait(self) -> Delivery:
+        """Block until samples and sums are on the host."""
+        assert self._launch is not None
+        self._marks[-1].wait()
+        rows = self._launch.rows
+        arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k not in _OF_LAUNCH}
+        if self._task.system is not None:
+            arrays = _divided(self._task, arrays)
+        work = self._copied["work"][1].copy()
+        words = self._copied["row_counter"][1]
+        ending = bool(words[LEFT]), InFlight.read(words)
+        chunk = Chunk(self._launch.first, arrays)
+        held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
+        if not self._task.per_sum:
+            return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work, *ending)
+        points = self._task.sums_of(chunk.start, chunk.start + rows)
+        count = points.stop - points.start
+        return Delivery(chunk, {k: v[:count] for k, v in held.items()}, points, work, *ending)
+
+    def halt(self) -> bool:
+        """Ask the launch in flight to end soon, unfinished; False if there is none.
+
+        Ask again while it has not ended: a launch that has not begun forgets it when it does.
+        """
+        if not self._marks or self._marks[1].done():
+            return False
+        self._engine.backend.write_now(self._buffers.row_counter, STOP, 1)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._marks[-1].done()
+
+    @property
+    def begun(self) -> Event:
+        """When the last launch began."""
+        return self._marks[0]
+
+    def in_flight(self) -> InFlight | None:
+        """How far the launch in flight is; None if there is none."""
+        if not self._marks or not self._marks[0].done() or self._marks[1].done():
+            return None
+        return InFlight.read(self._engine.backend.read_now(self._buffers.row_counter))
+
+    def intervals(self, origin: Event) -> tuple[tuple[float, float], tuple[float, float]]:
+        """When the last launch computed and copied, in seconds since `origin`."""
+        begun, computed, copying, copied = (mark.seconds_since(origin) for mark in self._marks)
+        return (begun, computed), (copying, copied)
+
+
+def _divided(task: Task, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Real quantities as the arrays that are stored: amounts, observables, what was drawn."""
+    arrays.pop("counts", None)
+    drawn = arrays.pop("drawn", None)
+    if drawn is not None:
+        numbers = enumerate(task.drawn)
+        arrays |= {f"summary/{name}": np.ascontiguousarray(drawn[:, j]) for j, name in numbers}
+    reals = arrays.pop("observables", None)
+    if reals is None:
+        return arrays
+    species = len(task.species)
+    parts = {"amounts": reals[..., :species], "observables": reals[..., species:]}
+    return arrays | {k: np.ascontiguousarray(v) for k, v in parts.items() if v.shape[-1]}

@@ -1,0 +1,145 @@
+"""Where the launches of an ensemble run: lanes on this rank's device, or on workers elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.runner.ensemble.lane import LANES, Delivery, InFlight, Lane, Reductions, lane_rows
+from tauslab.runner.ensemble.task import Task
+from tauslab.runner.output.format.layout import Layout
+from tauslab.runner.ranks.mpi import Communicator
+
+Interval = tuple[float, float]
+
+
+class LaneLike(Protocol):
+    """One launch in flight, wherever it runs."""
+
+    def wait(self) -> Delivery:
+        """Block until samples and sums are here; raises what went wrong."""
+
+
+class Lanes(Protocol):
+    """What the driver needs of them.
+
+    Attributes
+    ----------
+    smallest, room
+        Storage blocks that keep a device busy, and the most that a launch can take.
+    """
+
+    smallest: int
+    room: int
+
+    @property
+    def sharers(self) -> int:
+        """Ranks or workers that share what is left."""
+
+    @property
+    def each(self) -> int:
+        """Launches that each of them has in flight."""
+
+    def fresh(self) -> Sequence[LaneLike]:
+        """Lanes that are free and that no earlier call gave."""
+
+    def launch(self, lane: Any, first: int, end: int, tell: Callable[[Any], None]) -> None:
+        """Start trajectories ``first .. end - 1``; `tell` gets the lane when it may be waited for.
+
+        Lanes are told of in any order.
+        """
+
+    def intervals(self, lane: Any) -> tuple[Interval, Interval]:
+        """When the last launch computed and copied, in seconds since the lanes were made."""
+
+    def halt(self) -> bool:
+        """Ask launches in flight to end soon, unfinished; False if there are none.
+
+        Ask again while there are: one that has not begun forgets it when it does.
+        """
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """How far launches in flight are, where that is known."""
+
+    def poll(self) -> None:
+        """Called again and again while the driver waits; raises if waiting has become vain."""
+
+    def use(self) -> None:
+        """Let the calling thread wait for lanes."""
+
+
+def launch_blocks(
+    task: Task, engine: Engine, block: int, share: int, most_bytes: int | None = None
+) -> tuple[int, int]:
+    """Storage blocks of a launch: the fewest that keep the device busy, and the most.
+
+    Parameters
+    ----------
+    share
+        Blocks that one device will get: a short job needs no more room than its launches, and
+        pinned memory takes time to get.
+    most_bytes
+        Limit on the samples of a launch, below that of a lane.
+    """
+    fill = -(-2 * engine.trajectories_in_flight(LANES) // LANES)  # two for each thread or team
+    smallest = -(-fill // block)
+    wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
+    fitting = lane_rows(task, engine.backend, block, most_bytes) // block
+    room = max(1, min(fitting, share, wanted))
+    return min(smallest, room), room
+
+
+class DeviceLanes:
+    """The lanes of this rank's device, which share a stream for copies."""
+
+    each = LANES
+
+    def __init__(
+        self,
+        task: Task,
+        layout: Layout,
+        engine: Engine,
+        reductions: Reductions,
+        comm: Communicator,
+        blocks: int,
+    ) -> None:
+        self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
+        share = -(-blocks // comm.size)
+        self.smallest, self.room = launch_blocks(task, engine, layout.block, share)
+        copies = self._backend.stream()
+        rows = self.room * layout.block
+        self._lanes = [Lane(task, engine, reductions, rows, copies) for _ in range(LANES)]
+        self._fresh = self._lanes
+        self._origin = copies.record()
+
+    def fresh(self) -> Sequence[Lane]:
+        """All of them at the first call."""
+        given, self._fresh = self._fresh, []
+        return given
+
+    def launch(self, lane: Lane, first: int, end: int, tell: Callable[[Any], None]) -> None:
+        """Put the launch on the device; lanes are waited for in the order of their launches."""
+        lane.start(first, end)
+        tell(lane)
+
+    def intervals(self, lane: Lane) -> tuple[Interval, Interval]:
+        """From the device's own events."""
+        return lane.intervals(self._origin)
+
+    def halt(self) -> bool:
+        """Through the control words of each launch."""
+        asked = [lane.halt() for lane in self._lanes]
+        return any(asked)
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """As the launches have told."""
+        return [found for lane in self._lanes if (found := lane.in_flight()) is not None]
+
+    def poll(self) -> None:
+        """Serve MPI: rank 0 hosts the counter."""
+        self._comm.poll()
+
+    def use(self) -> None:
+        """Let the calling thread work with the device."""
+        self._backend.use()

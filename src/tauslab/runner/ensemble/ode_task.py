@@ -1,0 +1,167 @@
+"""A model and the user's options made into an ensemble of ordinary differential equations."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.lowering import lower_ode
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import check_rates
+from tauslab.model.network.network import Feature, Network
+from tauslab.runner.ensemble.task import (
+    Task,
+    check_names,
+    checked_record,
+    choose_values,
+    recorded_names,
+    with_settings,
+)
+from tauslab.runner.options.ensemble import FloatArray, Options, Record
+
+_NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
+
+
+def prepare_ode(network: Network, options: Options) -> Task:
+    """Check a model against the options and make its equations.
+
+    Raises
+    ------
+    ModelError
+        A feature that equations cannot honour, a value that is not finite.
+    ConfigError
+        A name in the options that the model does not have.
+    """
+    check_names(network, options)
+    network, options, rows, _ = choose_values(network, options)
+    network = with_settings(network, options.sample.typical(), "--sample")
+    network.validate()
+    values = network.parameter_values()
+    check_rates(network, values, negative=True)
+    _warn_of_small(network.initial_amounts(values), network, options)
+    recorded = recorded_names(network, options)
+    varying = {*rows, *options.sample.names}
+    slack = SLACK * options.integration.atol
+    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
+    canonical = canonical_text(network)
+    digest = hashlib.sha256(canonical.encode())
+    if options.sweep is not None:
+        digest.update(b"sweep\0")
+    for name in sorted(rows):
+        digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    if options.sample.names:
+        digest.update(options.sample.digest())
+    # The file holds no values per trajectory, so it must not rerun without them.
+    if rows and options.sweep is None:
+        feature = Feature(
+            "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
+        )
+        canonical = canonical_text(replace(network, features=[feature]))
+    task = Task(
+        network,
+        options,
+        _NOTHING_LOWERED,
+        np.zeros((1, 1), np.int32),
+        _inputs(system.inputs, rows),
+        Record(),
+        canonical,
+        digest.hexdigest(),
+        system=system,
+    )
+    return replace(task, record=checked_record(task))
+
+
+def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Options) -> None:
+    """Warn where steps may be as wrong as all that there is: amounts in moles, for instance."""
+    chosen = options.integration
+    moved = {n for n, species in network.species.items() if not species.fixed} | set(network.rates)
+    largest = max((abs(amounts[name]) for name in moved), default=0.0)
+    if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
+        warnings.warn(
+            f"no amount is above {largest:.2g} at the start, and --atol {chosen.atol:g} allows "
+            f"errors of that size: give one such as --atol {largest * 1e-9:.0e}",
+            stacklevel=2,
+        )
+
+
+def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArray:
+    """Inputs ``[1 or trajectory or point, name]``; zero where a trajectory draws its own."""
+    count = max((len(column) for column in rows.values()), default=1)
+    table = np.zeros((count, max(1, len(names))))
+    for index, name in enumerate(names):
+        if name in rows:
+            table[:, index] = rows[name]
+    bad = ~np.isfinite(table).all(axis=0)
+    if bad.any():
+        name = names[int(np.flatnonzero(bad)[0])]
+        raise ConfigError(f"{name}: values must be finite")
+    return table
+
+
+SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
+_MANY = 100.0  # by how much amounts should exceed errors
+_OF_DEVICES = ("layout", "warps", "memory_warps", "balance")
+
+
+def integration(method: str | None, default: str = "auto", **given: Any) -> OdeSettings:
+    """Settings from what was given, by the names of `OdeSettings`; None is the same as nothing.
+
+    The solver is ``rk4`` where `substeps` are given, else `default`.
+
+    Raises
+    ------
+    ConfigError
+        A choice that is not allowed, or one that the method or the solver does not have.
+    """
+    own = {name: value for name, value in given.items() if value is not None}
+    if method != "ode":
+        _refuse_choices(own)
+        return OdeSettings()
+    name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
+    if name == "auto" != default:
+        raise ConfigError("--ode-solver auto is a choice of runs: use dopri5, rosenbrock or rk4")
+    if "substeps" in own and name != "rk4":
+        raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
+    if name == "rk4" and {"rtol", "atol"} & own.keys():
+        raise ConfigError("--rtol and --atol need steps that adapt: --ode-solver dopri5")
+    return OdeSettings(name, **own)
+
+
+def _refuse_choices(own: Mapping[str, object]) -> None:
+    """Refuse choices that are those of ``ode``; double precision is everyone's."""
+    for name, value in own.items():
+        if (name, value) != ("precision", "double"):
+            option = f"ode-{name}" if name in ("solver", *_OF_DEVICES) else name
+            raise ConfigError(f"--{option.replace('_', '-')} needs --method ode")
+
+
+def told_integration(arguments: Mapping[str, Any], default: str = "auto") -> OdeSettings:
+    """Settings from a command's arguments; `default` as `integration` has it."""
+    names = {name: name for name in ("substeps", "rtol", "atol", "precision")}
+    names |= {name: f"ode_{name}" for name in ("solver", *_OF_DEVICES)}
+    given = {name: arguments[option] for name, option in names.items()}
+    return integration(arguments["method"], default, **given)
+
+
+def ode_attributes(options: Options) -> dict[str, str | int | float]:
+    """What a file tells of how equations were integrated."""
+    chosen = options.integration
+    attributes: dict[str, str | int | float] = {
+        "precision": chosen.precision,
+        "ode_solver": chosen.solver,
+    }
+    if chosen.solver == "rk4":
+        attributes["substeps"] = chosen.substeps
+    else:
+        attributes |= {"rtol": chosen.rtol, "atol": chosen.atol}
+    if options.sample.names:
+        attributes["sample"] = "; ".join(options.sample.texts)
+    return attributes

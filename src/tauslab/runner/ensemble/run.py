@@ -1,0 +1,368 @@
+"""A run from model and options to result: the steps that all ranks take together."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
+from tauslab.kernels.backends import (
+    Backend,
+    BackendOptions,
+    choose_backend,
+    device_count,
+    get_backend,
+)
+from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
+from tauslab.kernels.ode.engine import Ode
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.choices.method_choice import with_method
+from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
+from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
+from tauslab.runner.ensemble.choices.solver_choice import with_solver
+from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.lane import Reductions, build_reductions
+from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
+from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
+from tauslab.runner.ensemble.ode_task import ode_attributes, prepare_ode
+from tauslab.runner.ensemble.settling import require_output, settled
+from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.output.format.layout import Accumulators, Layout
+from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.output.writers.memory import MemoryWriter
+from tauslab.runner.output.writers.resume import existing_attribute
+from tauslab.runner.output.writers.writer import Storage, Writer, open_writer
+from tauslab.runner.ranks.mpi import Communicator, gpu_index
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.progress import Progress
+from tauslab.runner.ranks.stopping import in_order, stopped_early
+from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.results.approximation import approximation
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.result import Result
+
+ProfileRow = dict[str, float | str]
+
+
+def run_network(
+    network: Network,
+    options: Options,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run an ensemble on all ranks of `comm`; every rank gets the result. Collective.
+
+    Parameters
+    ----------
+    stop
+        Asked between launches; True ends the run early with its blocks on disk.
+
+    Raises
+    ------
+    TauslabError
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
+    StoppedEarly
+        The run was stopped on request; ``--resume`` completes it.
+    """
+    with written_by_us(options.output, comm):
+        if options.append is not None or options.until is not None:
+            from tauslab.runner.ensemble.growth import (
+                grow,  # which runs pieces by means of this module
+            )
+
+            return grow(network, options, comm, stop)
+        require_output(options, comm)
+        with opened(network, options, comm) as setup:
+            return run_portion(setup, setup.task, comm, stop)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What portions of a run share: kernels on this rank's device, and the choices made.
+
+    `row` begins this rank's row of /profile.
+    """
+
+    task: Task
+    engine: Engine
+    reductions: Reductions
+    row: ProfileRow
+
+
+@contextmanager
+def opened(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
+    """Check and compile, and give the device back in the end. Collective."""
+    options = settled(options, comm)
+    task = agree(comm, lambda: prepare_task(network, options))
+    _require_equal_models(task, comm)
+    began = time.perf_counter()
+    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
+    try:
+        task, engine = ready(task, backend, comm)
+        reductions = in_turn(comm, lambda: build_reductions(task, backend))
+        compiled = time.perf_counter() - began
+        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
+        yield Setup(task, engine, reductions, row)
+    finally:
+        backend.close()
+
+
+def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
+    """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
+
+    def lanes(layout: Layout, blocks: int) -> Lanes:
+        return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
+
+    outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
+    return run_task(task, comm, lanes, lambda: setup.row, stop, outlook.events)
+
+
+def prepare_task(network: Network, options: Options) -> Task:
+    """The task of a method, as `prepare` makes it."""
+    return (prepare_ode if options.method == "ode" else prepare)(network, options)
+
+
+def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
+    """The task with method and selector, and its compiled kernels. Collective."""
+    task = with_solver(with_method(task, backend, comm), backend, comm)
+    pilot = on_root(comm, lambda: piloted(task, backend))
+    task = with_pilot(task, pilot, tell=comm.rank == 0)
+    engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
+    if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
+        tell_choice(engine)
+    return task, engine
+
+
+def run_task(
+    task: Task,
+    comm: Communicator,
+    open_lanes: Callable[[Layout, int], Lanes],
+    describe: Callable[[], ProfileRow],
+    stop: Callable[[], bool],
+    expected: float = 0.0,
+) -> Result:
+    """Run a task whose method is chosen, write it and open the result. Collective.
+
+    Parameters
+    ----------
+    open_lanes
+        Makes the lanes in which launches run, for so many storage blocks of the layout.
+    describe
+        Device and seconds of compiling of this rank, for its row of /profile.
+    expected
+        Events that the run may have, for the progress bar; 0 where that is not known.
+    """
+    options, layout = task.options, layout_of(task, comm)
+    with in_order(stop):
+        writer = open_writer(
+            options.output,
+            layout,
+            comm,
+            overwrite=options.overwrite,
+            resume=options.resume,
+            how=Storage(options.writer, options.hints, options.compress, options.portion.run),
+        )
+        _simulate(task, layout, open_lanes, comm, writer, describe, stop, expected)
+    if isinstance(writer, MemoryWriter):
+        return Result(writer.result_arrays, writer.attributes)
+    output = options.output
+    assert output is not None
+    return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
+
+
+def _require_equal_models(task: Task, comm: Communicator) -> None:
+    hashes = comm.allgather(task.sha256)
+    if len(set(hashes)) > 1:
+        other = next(rank for rank, value in enumerate(hashes) if value != hashes[0])
+        raise ConfigError(f"rank {other} has another model than rank 0; all must run the same")
+
+
+def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int = 0) -> Engine:
+    """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
+    times, options = task.options.times.tolist(), task.options
+    each = -(-options.total // devices) if devices else 0
+    if task.system is not None:
+        return Ode(
+            backend, task.system, times, options.integration, priors=options.sample.priors,
+            trajectories=each,
+        )  # fmt: skip
+    if options.method == "tau" and task.lowered.reactions:
+        checked = options.post_leap_check
+        return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
+    expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
+    return ExactSsa(
+        backend, task.lowered, times, selector=task.selector, team=options.team,
+        firings=None if pilot is None else pilot.firings, expected=expected,
+    )  # fmt: skip
+
+
+def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
+
+    With `share`, ranks beyond the GPUs there are begin again with the first.
+    """
+    name = choose_backend(device)
+    count = device_count(name)
+    index = gpu_index(count, comm.gpu_rank)
+    index = index % count if share and count else index
+    own = threads or max(1, allowed_cores() // comm.local_size)
+    return get_backend(name, BackendOptions(index=index, threads=own))
+
+
+def layout_of(task: Task, comm: Communicator) -> Layout:
+    """What the file of a task will hold. Collective."""
+    options, record = task.options, task.record
+    assert options.seed is not None
+    block = options.block
+    if block is None and options.resume and options.output is not None:
+        output: Path = options.output
+        block = on_root(comm, lambda: existing_attribute(output, "block"))
+    recorded_bytes = (
+        task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
+    )
+    recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
+    block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
+    Blocks(options.total, block)
+    attributes: dict[str, str | int | float] = {
+        "method": options.method,
+        "seed": options.seed,
+        "precision": "double",
+        "max_steps": options.max_steps,
+        "model_sha256": task.sha256,
+        "command": options.command,
+    }
+    if task.method_choice is not None:
+        attributes["method_choice"] = task.method_choice
+    if task.system is not None:
+        attributes |= ode_attributes(options)
+    elif options.method == "tau":
+        attributes["epsilon"] = options.epsilon
+        attributes["approximate"] = approximation(options.epsilon)
+        attributes["leaper"] = leaper_of(task.lowered)
+        if options.post_leap_check:
+            attributes["post_leap_check"] = 1
+    else:
+        attributes["selector"] = task.selector
+        if task.presimulation:
+            attributes["presimulation"] = task.presimulation
+    portion = options.portion
+    attributes |= {"before": portion.before} if portion.before else {}
+    attributes |= {"group": portion.group} if portion.group else {}
+    return Layout(
+        n=options.n,
+        times=options.times,
+        species=task.species,
+        observables=task.observables,
+        trajectories=record.trajectories,
+        final=record.final,
+        statistics=record.statistics,
+        histograms=record.histograms,
+        summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
+        amounts=task.system is not None,
+        block=block,
+        attributes=attributes,
+        model_name=task.network.source_path.name if task.network.source_path else task.network.name,
+        model_source=task.network.source_text or task.stored_model,
+        model_canonical=task.stored_model,
+        sweep=None if task.sweep is None else task.sweep.columns(),
+        grid=None if task.sweep is None else task.sweep.grid,
+        group=portion.group,
+    )
+
+
+def _block_size(task: Task, row_bytes: int, ranks: int) -> int:
+    fine = not task.record.trajectories
+    if task.sweep is None:
+        return storage_block_size(task.options.n, row_bytes, fine=fine, ranks=ranks)
+    return sweep_block_size(task.sweep.points, task.options.n, row_bytes, fine=fine, ranks=ranks)
+
+
+def _simulate(
+    task: Task,
+    layout: Layout,
+    open_lanes: Callable[[Layout, int], Lanes],
+    comm: Communicator,
+    writer: Writer,
+    describe: Callable[[], ProfileRow],
+    stop: Callable[[], bool],
+    expected: float,
+) -> None:
+    """Run the ensemble and finish the file; after a failure what is complete stays on disk."""
+    progress = Progress(
+        layout.total,
+        comm.rank,
+        quiet=task.options.quiet,
+        description=task.network.name,
+        work="steps" if layout.amounts else "events",
+        started_at=min(int(writer.completed.sum()) * layout.block, layout.total),
+    )
+    progress.expect(expected, float(task.options.times[-1]))
+    stopped: StoppedEarly | None = None
+    ensemble: Ensemble | None = None
+    try:
+        with progress:
+            lanes = open_lanes(layout, int((~writer.completed).sum()))
+            ensemble = Ensemble(task, layout, lanes, comm, writer, progress=progress, stop=stop)
+            tally = ensemble.run()
+            blocks = int(writer.completed.sum()) + sum(comm.allgather(tally.blocks))
+            events = sum(comm.allgather(tally.work["events"]))
+            progress.update(min(blocks * layout.block, layout.total), events)
+        if blocks < layout.n_blocks:
+            ensemble.checkpoint()
+            writer.abort()
+            comm.barrier()  # a launcher may end all ranks as soon as one has left
+            stopped = stopped_early(blocks, layout.n_blocks, task.options.output)
+        else:
+            totals = sum_over_ranks(comm, ensemble.totals())
+            row = with_measured({**describe(), **tally.seconds()})
+            writer.finish(totals, comm.allgather(row))
+            if comm.rank == 0:
+                _warn_of_left_out(layout, totals)
+    except BaseException as error:
+        if ensemble is not None:
+            ensemble.leave(error)
+        writer.abort()
+        end_all_ranks(comm, error)
+        raise
+    if stopped is not None:
+        raise stopped
+
+
+def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
+    """Say which real quantities have samples that their means lack, or lack in part."""
+    if "obs_n" not in totals:
+        return
+    if layout.amounts:  # a trajectory that ended early lacks all of them, and its status says so
+        samples = (totals["obs_n"] + totals["obs_infinite"]).max(axis=-1)
+    else:
+        full = np.full_like(totals["obs_n"][..., 0], layout.n)
+        samples = totals["n"] if layout.species else full
+    for index, name in enumerate(layout.reals):
+        summed = totals["obs_n"][..., index]
+        if (summed < samples).any():
+            warnings.warn(
+                f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
+                f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
+                "trajectories to see them",
+                stacklevel=2,
+            )
+    for name in cancelled(layout, totals):
+        warnings.warn(
+            f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
+            "cancel, and lacks digits of the small ones: record trajectories to have them all",
+            stacklevel=2,
+        )

@@ -1,0 +1,353 @@
+"""A model and the user's options made into what a device runs: settings applied, rows of inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.exact.selectors import pilot_events, selector_of
+from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expressions.expression import Expression, Number, symbols
+from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.check import check_rates, require_support, without_missing
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.network import Feature, Network
+from tauslab.model.portable.host_math import evaluate
+from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.runner.options.texts import some
+from tauslab.runner.output.format.layout import SAMPLED
+
+DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
+
+CountArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every rank runs its share of.
+
+    `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
+    one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
+    the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
+    is empty, and `constants` are the system's inputs.
+    """
+
+    network: Network
+    options: Options
+    lowered: LoweredNetwork
+    initial: CountArray
+    constants: FloatArray
+    record: Record
+    stored_model: str
+    sha256: str
+    method_choice: str | None = None
+    system: OdeSystem | None = None
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        if self.system is not None:
+            return self.system.names[: self.system.species]
+        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        if self.system is not None:
+            return self.system.names[self.system.species :]
+        return tuple(name for name, _ in self.lowered.observables)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the recorded species that are whole numbers."""
+        return self.species if self.system is None else ()
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        """Names of the recorded quantities that are real numbers."""
+        return self.observables if self.system is None else self.system.names
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of the datasets of what every trajectory draws, where it is recorded."""
+        names = self.options.sample.names if self.record.sampled else ()
+        return tuple(f"{SAMPLED}:{name}" for name in names)
+
+    @property
+    def final_type(self) -> np.dtype[np.generic]:
+        """Of the last state of a species."""
+        return np.dtype(np.int32 if self.system is None else np.float64)
+
+    @cached_property
+    def selector(self) -> str:
+        """How the next reaction is found: as given, or by the network; a pilot may replace it."""
+        return selector_of(self.lowered, self.options.selector)
+
+    @property
+    def presimulation(self) -> int:
+        """Events of a pilot trajectory that orders the network; 0 for none."""
+        given = self.options.presimulation
+        if given is not None:
+            return given if self.selector != "linear" else 0
+        return pilot_events(self.lowered, self.selector, self.options.total)
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """The points, drawn if they are those of a design."""
+        assert not isinstance(self.options.sweep, Design)
+        return self.options.sweep
+
+    @property
+    def per_point(self) -> int:
+        """Trajectories per point of a sweep; 0 without one."""
+        return self.options.n if self.options.sweep is not None else 0
+
+    @property
+    def per_sum(self) -> int:
+        """Trajectories that are summed together; 0 where all are."""
+        return self.per_point or self.options.portion.group
+
+    def sums_of(self, first: int, end: int) -> slice:
+        """Sums to which trajectories ``first .. end - 1`` belong."""
+        return slice(first // self.per_sum, -(-end // self.per_sum))
+
+    def points_of(self, first: int, end: int) -> slice:
+        """Points of the sweep to which trajectories ``first .. end - 1`` belong."""
+        return slice(first // self.per_point, -(-end // self.per_point))
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of the samples of one trajectory."""
+        per_time = 4 * len(self.counted) + 8 * len(self.reals)
+        return per_time * len(self.options.times)
+
+
+def prepare(network: Network, options: Options) -> Task:
+    """Check a model against the options and lower it.
+
+    Raises
+    ------
+    ModelError
+        A feature that the method cannot honour, a negative rate, a law that is not known.
+    ConfigError
+        A name in the options that the model does not have.
+    """
+    check_names(network, options)
+    network, options, rows, n_rows = choose_values(network, options)
+    network.validate()
+    values = network.parameter_values()
+    check_rates(network, values)
+    counts = round_counts(network.initial_amounts(values))
+    initial = np.array([list(counts.values())], np.int32)
+    varying = dict(rows)
+    if rows:
+        columns = _initial_columns(network, rows, values, n_rows)
+        initial = np.repeat(initial, n_rows if columns else 1, axis=0)
+        for index, name in enumerate(counts):
+            if name in columns:
+                initial[:, index] = columns[name]
+                varying[name] = columns[name].astype(np.float64)
+    recorded = recorded_names(network, options)
+    lowered = lower(
+        network,
+        parameters=values,
+        counts=counts,
+        varying=varying.keys(),
+        recorded=recorded,
+    )
+    if recorded is not None:
+        chosen = tuple(o for o in lowered.observables if o[0] in recorded)
+        lowered = replace(lowered, observables=chosen)
+    constants = _constant_rows(
+        lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
+    )
+    canonical = canonical_text(network)
+    digest = hashlib.sha256(canonical_text(network, limits=False).encode())
+    if options.sweep is not None:
+        digest.update(b"sweep\0")
+    for name in sorted(rows):
+        digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    # The file holds no values per trajectory, so it must not rerun without them.
+    if rows and options.sweep is None:
+        feature = Feature(
+            "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
+        )
+        canonical = canonical_text(replace(network, features=[feature]))
+    task = Task(
+        network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
+    )
+    return replace(task, record=checked_record(task))
+
+
+def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
+    """Species and observables to sample; where samples are only reduced, those that this needs."""
+    if options.species is not None or options.record is None or not options.record.reduced:
+        return options.species
+    for spec in options.record.summaries:
+        if spec.quantity not in network.species and spec.quantity not in network.rules:
+            raise ConfigError(
+                f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
+                f"observable of {network.name}; it has {some([*network.species, *network.rules])}"
+                f"{_called(network, spec.quantity)}"
+            )
+    used = [h.species for h in options.record.histograms]
+    return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
+
+
+def check_names(network: Network, options: Options) -> None:
+    """Refuse what the method cannot honour, and species that the model does not have."""
+    method = "ssa" if options.method == "auto" else options.method
+    require_support(without_missing(network, options.set.keys()), method)
+    if not network.species:
+        raise ModelError(f"{network.name} has no species: there is nothing to simulate")
+    for name in options.species or ():
+        if name not in network.species and name not in network.rules:
+            raise ConfigError(
+                f"--species {name}: not a species of {network.name}; "
+                f"it has {some(network.species)}{_called(network, name)}"
+            )
+
+
+def checked_record(task: Task) -> Record:
+    """What to record, by default chosen by size; a ConfigError says what cannot be."""
+    record = task.options.record or _default_record(task)
+    if record.statistics and not task.species:
+        raise ConfigError(
+            "--species needs a species, not observables only, for --record statistics"
+        )
+    for histogram in record.histograms:
+        if task.system is not None:
+            raise ConfigError(
+                f"--record histogram of {histogram.species}: histograms are of counts, not of the "
+                "amounts of ode; record trajectories"
+            )
+        if histogram.species not in task.species:
+            why = f"not a recorded species; recorded are {some(task.species)}"
+            if histogram.species in task.reals:
+                why = (
+                    "an observable, not a count; record trajectories: plot makes histograms of them"
+                )
+            raise ConfigError(f"--record histogram of {histogram.species}: {why}")
+    if record.sampled and not task.options.sample.names:
+        raise ConfigError("--record sampled needs --sample: nothing is drawn")
+    for spec in record.summaries:
+        spec.summary(task.options.times, task.counted, task.reals)
+    return record
+
+
+def choose_values(
+    network: Network, options: Options
+) -> tuple[Network, Options, dict[str, FloatArray], int]:
+    """Values put into the network, points drawn; rows of what varies by name, and their number."""
+    network = with_settings(network, options.set)
+    if isinstance(options.sweep, Design):
+        assert options.seed is not None
+        options = replace(options, sweep=options.sweep.draw(options.seed))
+    if isinstance(options.sweep, Sweep):
+        rows = options.sweep.columns()
+        network = with_settings(network, rows, options.sweep.origin)
+        return network, options, rows, options.sweep.points
+    rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}
+    return network, options, rows, options.n
+
+
+def _default_record(task: Task) -> Record:
+    small = task.sample_bytes * task.options.total < DEFAULT_TRAJECTORY_BYTES
+    return Record(trajectories=True) if small else Record(statistics=True, final=True)
+
+
+def with_settings(
+    network: Network, settings: Mapping[str, float | FloatArray], option: str = "--set"
+) -> Network:
+    """A copy in which parameters and initial amounts have the values that were set.
+
+    Of an array the first value stands in the copy, so that what is computed from it is right for
+    the first trajectory or point; rows replace it.
+    """
+    parameters: dict[str, Expression] = dict(network.parameters)
+    species = dict(network.species)
+    for name, given in settings.items():
+        value = float(np.asarray(given, np.float64).flat[0])
+        if name in parameters:
+            parameters[name] = Number(value)
+        elif name in species:
+            if np.min(given) < 0 and name not in network.rates:
+                raise ConfigError(
+                    f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
+                )
+            species[name] = replace(species[name], initial=Number(value))
+        else:
+            raise ConfigError(
+                f"{option} {name}: neither a parameter nor a species of {network.name}; "
+                f"parameters: {some(parameters)}; species: {some(network.species)}"
+                f"{_called(network, name)}"
+            )
+    changed = replace(network, parameters=parameters, species=species)
+    return without_missing(changed, settings.keys())
+
+
+def _initial_columns(
+    network: Network, rows: Mapping[str, FloatArray], values: Mapping[str, float], n: int
+) -> dict[str, CountArray]:
+    """Initial counts per trajectory or point, of the species for which they vary."""
+    trees = {name: species.initial for name, species in network.species.items()}
+    trees |= network.rule_expressions() | network.parameters
+    unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
+    columns = {}
+    for name in network.species:
+        if name in rows:
+            columns[name] = _rounded(name, rows[name])
+            continue
+        used = sorted(symbols(unfolded[name]) & rows.keys())
+        if used:
+            each = ({u: float(rows[u][i]) for u in used} for i in range(n))
+            amounts = [evaluate(unfolded[name], {**values, **own}) for own in each]
+            columns[name] = _rounded(name, np.array(amounts))
+    return columns
+
+
+def _rounded(name: str, amounts: FloatArray) -> CountArray:
+    if not (np.isfinite(amounts) & (amounts >= 0) & (amounts <= 2**31 - 1)).all():
+        raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
+    whole = np.rint(amounts)
+    if (whole != amounts).any():
+        warnings.warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
+    return whole.astype(np.int32)
+
+
+def _constant_rows(
+    lowered: LoweredNetwork, columns: Mapping[str, FloatArray], n: int, each: str
+) -> FloatArray:
+    """Constants per trajectory or point (`each`); those of mass action must be 0 or more."""
+    if not lowered.constants:
+        return np.zeros((1, 1))
+    table = lowered.constant_rows(columns, n)
+    for reaction in lowered.reactions:
+        if isinstance(reaction.constant, Constant):
+            column = table[:, reaction.constant.index]
+            good = np.isfinite(column) & (column >= 0)
+            if not good.all():
+                i = int(np.flatnonzero(~good)[0])
+                raise ModelError(
+                    f"reaction {reaction.name}: its rate constant is {column[i]:g} in {each} "
+                    f"{i}; it must be finite and 0 or more"
+                )
+    return table
+
+
+def _called(network: Network, pattern: str) -> str:
+    """Say what a species is called that was given by BioNetGen's pattern for it."""
+    for name, label in network.labels.items():
+        if label == pattern:
+            return f"; {pattern} is called {name}"
+    return ""

@@ -1,0 +1,98 @@
+"""Where to cut a lattice so that its ranks take the same time: estimates, and measured seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.decomposition.slab import cut_planes
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.runner.ensemble.driver import covered
+
+IntArray = npt.NDArray[np.int64]
+
+_OCCUPIED = 20  # what a tile with particles costs; an empty one costs 1
+_WORTH = 0.95  # of the slowest slab's time: a new cut must promise this or less
+_RESOLUTION = 1 << 30  # of weights made of seconds
+
+
+def plane_costs(engine: LatticeEngine) -> IntArray:
+    """Estimated cost of each of the slab's own planes: by its tiles that hold particles."""
+    engine.synchronize()
+    slab, tile = engine.slab, engine.tile
+    _, ny, nx = engine.lattice.shape
+    down, across = -(-ny // tile.y), -(-nx // tile.x)
+    padded = engine.backend.upload(np.zeros((down * tile.y, across * tile.x), np.uint8))
+    costs = np.zeros(slab.end - slab.begin, np.int64)
+    for z in range(len(costs)):  # sites are filled from their first slot on
+        padded[:ny, :nx] = engine.particles[slab.below + z, :, :, 0] != 0
+        tiles = padded.reshape(down, tile.y, across, tile.x).max(axis=(1, 3))
+        costs[z] = down * across + (_OCCUPIED - 1) * int(tiles.sum())
+    engine.wait_for_arrays()
+    return costs
+
+
+def filled_share(costs: Sequence[int], tiles: int) -> float:
+    """Share of the tiles that hold particles, of planes of so many tiles and of `plane_costs`.
+
+    >>> filled_share([4, 4 + 2 * 19], 4)
+    0.25
+    """
+    everywhere = len(costs) * tiles * (_OCCUPIED - 1)
+    return float(sum(costs) - len(costs) * tiles) / max(1, everywhere)
+
+
+def balanced(
+    bounds: Sequence[int], seconds: Sequence[float], costs: Sequence[int], least: int
+) -> tuple[int, ...]:
+    """New bounds by the time that each slab took, or the old ones if that gains too little.
+
+    Parameters
+    ----------
+    seconds
+        Time of each slab. Within a slab it is shared out by `costs` ``[plane]``.
+    least
+        Planes that a slab has at least.
+
+    >>> balanced((0, 4, 8), [3.0, 1.0], [1] * 8, 1)
+    (0, 3, 8)
+    >>> balanced((0, 4, 8), [1.02, 1.0], [1] * 8, 1)
+    (0, 4, 8)
+    """
+    slabs = len(bounds) - 1
+    old = tuple(int(bound) for bound in bounds)
+    share = np.array(costs, np.float64)
+    for slab in range(slabs):
+        own = slice(old[slab], old[slab + 1])
+        share[own] *= seconds[slab] / max(1.0, share[own].sum())
+    if not share.sum() > 0:
+        return old
+    weights = np.rint(share / share.sum() * _RESOLUTION).astype(np.int64)
+    new = cut_planes(len(costs), slabs, weights=weights.tolist(), least=least)
+    slowest = [_slowest(weights, cut) for cut in (new, old)]
+    return new if slowest[0] <= _WORTH * slowest[1] else old
+
+
+def _slowest(weights: IntArray, bounds: Sequence[int]) -> int:
+    return int(np.add.reduceat(weights, np.asarray(bounds[:-1])).max())
+
+
+def traced_seconds(trace: Sequence[tuple[str, int, Any]]) -> float:
+    """Device seconds in which anything was computed, of `SlabEngine.trace`."""
+    if not trace:
+        return 0.0
+    origin = trace[0][2]
+    origin.wait()
+    begun: dict[str, float] = {}
+    intervals = []
+    for name, end, event in trace:
+        event.wait()
+        at = event.seconds_since(origin)
+        if not end:
+            begun[name] = at
+        elif name in begun:
+            intervals.append((begun.pop(name), at))
+    return covered(intervals)

@@ -1,0 +1,328 @@
+"""The ranks that share a lattice: each has a slab, and what belongs to the whole is summed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.decomposition.halo.depth import WAYS, Planes, choose_depth
+from tauslab.decomposition.halo.links import slowest_transport
+from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
+from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
+from tauslab.runner.options.lattice import LatticeTask
+from tauslab.runner.output.lattice.parts import HookState, Piece
+from tauslab.runner.ranks.mpi import Communicator, Parcel
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+
+def compile_kernels(backend: Backend, task: LatticeTask) -> None:
+    """Put the kernels into the cache, so that other ranks of the node find them there."""
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
+    HaloKernels(engine, 1, 0)
+
+
+class Group:
+    """A rank's slab of one replica at a time, and its share in what all slabs do together.
+
+    Every method but `piece`'s result is collective over the group.
+
+    Parameters
+    ----------
+    world
+        All ranks; those of a group follow each other.
+    """
+
+    def __init__(
+        self, task: LatticeTask, seed: int, backend: Backend, world: Communicator, grid: RankGrid
+    ) -> None:
+        self.task, self.seed, self.backend, self.grid = task, seed, backend, grid
+        self.index, self.rank = grid.place(world.rank)
+        self.comm = world.split(self.index)
+        self.depth = task.options.halo_depth or self._best_depth()
+        self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
+        self._cuts, self._seconds = 0, 0.0
+        self._sites_changed = False  # by hooks
+        self._prepared = -1  # a replica whose engine has not begun
+        self._engine: SlabEngine | None = None
+
+    def _best_depth(self) -> int:
+        """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
+        lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
+        if slabs == 1:
+            return 1
+        nz, ny, nx = lattice.shape
+        around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
+        way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
+        seconds = ny * nx * backend.site_seconds / backend.processors
+        bytes_of_a_site = lattice.slots * np.dtype(lattice.particle_type).itemsize
+        size = ny * nx * bytes_of_a_site
+        planes = Planes(nz // slabs, seconds, size, backend.step_seconds)
+        depth: int = min(self.comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
+        return depth
+
+    def describe(self) -> str:
+        """How planes travel, for people."""
+        ways = {way for way in self.engine.transports if way is not None}
+        planes = "plane" if self.depth == 1 else "planes"
+        return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
+
+    @property
+    def engine(self) -> SlabEngine:
+        """That of this rank's slab."""
+        assert self._engine is not None
+        return self._engine
+
+    def prepare(self) -> None:
+        """Make the first replica's engine, before anything is written: what cannot be, shows.
+
+        Raises
+        ------
+        DecompositionError
+            Planes cannot travel as was asked.
+        """
+        self._make(self.index)
+        self._prepared = self.index
+
+    def close(self) -> None:
+        """Give back what the group holds."""
+        self._close_engine()
+        self.comm.free()
+
+    # ---------------------------------------------------------------- states
+
+    def begin(
+        self, replica: int, read: Callable[[int, int], tuple[LatticeState, HookState]] | None
+    ) -> Mapping[str, Any]:
+        """Start a replica, or go on with what `read` gives for some planes; what hooks noted."""
+        if replica != self._prepared:
+            self._make(replica)
+        self._prepared = -1
+        memory: Mapping[str, Any] = {}
+        if read is None:
+            self.engine.load_start()
+        else:
+            slab = self.engine.slab
+            state, hooks = read(slab.begin, slab.end)
+            # The sums are of the whole lattice: the first slab goes on with them, others with none.
+            if self.rank:
+                state = replace(state, fired=np.zeros_like(state.fired), spills=0)
+            self.engine.load(state)
+            self._set_rates(hooks.rates)
+            self._set_sites(hooks.sites)
+            memory = hooks.memory
+        self._cut_by_costs()
+        return memory
+
+    def _make(self, replica: int) -> None:
+        self._close_engine()  # its memory goes first
+        self._sites_changed = False
+        options = self.task.options
+        self._engine = SlabEngine(
+            self.backend,
+            self.task.lattice,
+            self.comm.native if self.comm.size > 1 else None,
+            self.bounds,
+            seed=self.seed,
+            replica=replica,
+            options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
+        )
+
+    def _close_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine.halo = None  # it knows the engine, whose memory must go now
+        self._engine = None
+
+    def _set_rates(self, rates: Array) -> None:
+        for reaction in np.flatnonzero((self.engine.rates != rates).any(axis=1)).tolist():
+            self.engine.set_rate(reaction, rates[reaction])
+
+    def _set_sites(self, sites: Array | None) -> None:
+        """Give the slab's planes the site types that hooks gave them; None: those of the model."""
+        if sites is not None:
+            self.engine.types[self._own] = self.backend.upload(sites)
+            self.share_sites()
+
+    def share_sites(self) -> None:
+        """Tell the neighbours of site types that were changed in the engine's memory."""
+        engine, sites = self.engine, self._host_sites(whole=True)
+        slab, depth = engine.slab, self.depth
+        periodic = self.task.lattice.boundary[0] == "periodic"
+        below, above = neighbours(self.rank, self.comm.size, periodic=periodic)
+        own = sites[self._own]
+        parcels = []
+        # Two ranks may be both neighbours to each other: what goes down comes from above.
+        if below is not None:
+            parcels.append(Parcel(below, own[:depth], sent=True))
+        if above is not None:
+            parcels.append(Parcel(above, own[-depth:], sent=True))
+            parcels.append(Parcel(above, sites[slab.planes - depth :], sent=False))
+        if below is not None:
+            parcels.append(Parcel(below, sites[:depth], sent=False))
+        self.comm.exchange(parcels)
+        engine.synchronize()
+        engine.tables.set_types(sites)
+        self._sites_changed = True
+
+    @property
+    def _own(self) -> slice:
+        """The slab's own planes among those in memory."""
+        slab = self.engine.slab
+        return slice(slab.below, slab.below + slab.end - slab.begin)
+
+    def _host_sites(self, *, whole: bool = False) -> Array:
+        """Site types of the slab's own planes, or of all in memory, on the host."""
+        self.engine.wait_for_arrays()
+        sites = self.engine.host(self.engine.types)
+        return sites if whole else sites[self._own]
+
+    def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
+        """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
+        engine = self.engine
+        slab = engine.slab
+        totals = self.count()
+        state = engine.save_later(place)
+        fired, spills = totals.fired[0], int(totals.spills[0])
+        sites = self._host_sites() if self._sites_changed else None
+        hooks = HookState(engine.rates.copy(), memory, sites)
+
+        def get() -> Piece:
+            own = replace(state(), fired=fired, spills=spills)
+            return Piece(engine.replica, number, slab.begin, slab.end, own, hooks)
+
+        return get
+
+    # ---------------------------------------------------------------- steps and sums
+
+    def run_sampled(self, marks: Sequence[int]) -> Samples:
+        """As `LatticeEngine.run_sampled`, of the whole lattice."""
+        return self._summed(self.engine.run_sampled(marks))
+
+    def count(self) -> Samples:
+        """As `LatticeEngine.count`, of the whole lattice."""
+        return self._summed(self.engine.count())
+
+    def _summed(self, own: Samples) -> Samples:
+        if self.comm.size == 1:
+            return own
+        parts = (own.by_type, own.fired, own.spills, own.waiting)
+        flat = np.concatenate([part.reshape(-1) for part in parts])
+        total = self.comm.sum_uint64(flat.astype(np.uint64)).astype(np.int64)
+        cuts = np.cumsum([part.size for part in parts])[:-1]
+        by_type, fired, spills, waiting = (
+            values.reshape(part.shape)
+            for values, part in zip(np.split(total, cuts), parts, strict=True)
+        )
+        return Samples(by_type, fired, spills, waiting)
+
+    def sum(self, value: int) -> int:
+        """Of a count of every slab."""
+        return int(sum(self.comm.allgather(int(value))))
+
+    def profile(self) -> dict[str, Any]:
+        """Columns of `/profile` of this rank."""
+        below, above = self.engine.transports if self._engine is not None else (None, None)
+        return {
+            "device": self.backend.describe(),
+            "group": self.index,
+            "begin": self.bounds[self.rank],
+            "end": self.bounds[self.rank + 1],
+            "below": below or "none",
+            "above": above or "none",
+            "halo_depth": self.depth,
+            "cuts": self._cuts,
+        }
+
+    # ---------------------------------------------------------------- new cuts
+
+    def timed(self, work: Callable[[], T]) -> T:
+        """Do some steps, noting how long this rank's device computes for `balance`."""
+        self.engine.trace = []
+        done = work()
+        self._seconds, self.engine.trace = traced_seconds(self.engine.trace), None
+        return done
+
+    def balance(self) -> None:
+        """Cut anew by what the slabs took in `timed` steps, where that gains enough."""
+        if self.comm.size > 1:
+            self._use(self.comm.allgather(self._seconds), self._costs())
+
+    def _cut_by_costs(self) -> None:
+        """Cut by what the planes are estimated to cost, where that gains enough."""
+        costs = self._costs()
+        self._use(np.add.reduceat(costs, np.array(self.bounds[:-1])).tolist(), costs)
+
+    def _costs(self) -> list[int]:
+        return [c for part in self.comm.allgather(plane_costs(self.engine).tolist()) for c in part]
+
+    def _use(self, seconds: list[float], costs: list[int]) -> None:
+        bounds = balanced(self.bounds, seconds, costs, self.depth)
+        if bounds != self.bounds:
+            self.recut(bounds)
+        begin, end = self.bounds[self.rank : self.rank + 2]
+        self.engine.filled = filled_share(costs[begin:end], self.engine.tiles)
+
+    def recut(self, bounds: Sequence[int]) -> None:
+        """Hand planes over so that slabs begin at other planes; no number changes."""
+        old, state = self.bounds, self.engine.save()
+        replica, rates = self.engine.replica, self.engine.rates.copy()
+        sites = self._host_sites() if self._sites_changed else None
+        self.bounds = tuple(bounds)
+        particles = self._hand_planes(old, state.particles)
+        sites = None if sites is None else self._hand_planes(old, sites)
+        waiting = self._hand_over(state.waiting)
+        self._make(replica)
+        self.engine.load(replace(state, particles=particles, waiting=waiting))
+        self._set_rates(rates)
+        self._set_sites(sites)
+        self._cuts += 1
+
+    def _hand_planes(self, old: Sequence[int], planes: Array) -> Array:
+        """Send planes of the old slab to the ranks that have them now; returns those of the new."""
+        mine = np.zeros(
+            (self.bounds[self.rank + 1] - self.bounds[self.rank], *planes.shape[1:]), planes.dtype
+        )
+        parcels = []
+        for other in range(self.comm.size):
+            out = planes[_overlap(old, self.rank, self.bounds, other)]
+            come = mine[_overlap(self.bounds, self.rank, old, other)]
+            if other == self.rank:
+                come[...] = out
+                continue
+            parcels += [Parcel(other, out, sent=True)] if len(out) else []
+            parcels += [Parcel(other, come, sent=False)] if len(come) else []
+        self.comm.exchange(parcels)
+        return mine
+
+    def _hand_over(self, waiting: Array) -> Array:
+        """Send waiting particles to the slabs that have their sites now; returns ours."""
+        _, ny, nx = self.task.lattice.shape
+        plane = (waiting["site"] // np.uint64(ny * nx)).astype(np.int64)
+        owner = np.searchsorted(self.bounds, plane, "right") - 1
+        outgoing = [np.ascontiguousarray(waiting[owner == r]) for r in range(self.comm.size)]
+        lengths = self.comm.allgather([len(part) for part in outgoing])
+        incoming = [np.zeros(row[self.rank], WAITING) for row in lengths]
+        incoming[self.rank] = outgoing[self.rank]
+        others = [r for r in range(self.comm.size) if r != self.rank]
+        parcels = [Parcel(r, outgoing[r], sent=True) for r in others if len(outgoing[r])]
+        parcels += [Parcel(r, incoming[r], sent=False) for r in others if len(incoming[r])]
+        self.comm.exchange(parcels)
+        return np.concatenate(incoming)  # slabs ascend, and so do sites
+
+
+def _overlap(mine: Sequence[int], rank: int, others: Sequence[int], other: int) -> slice:
+    """Planes that a slab of one cut shares with one of another, counted from the first's begin."""
+    begin, end = max(mine[rank], others[other]), min(mine[rank + 1], others[other + 1])
+    return slice(begin - mine[rank], max(begin, end) - mine[rank])

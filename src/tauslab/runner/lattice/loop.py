@@ -1,0 +1,263 @@
+"""The step loop of a lattice run: batches of steps, samples, frames, hooks, checkpoints, new cuts.
+
+It counts in steps of the engine, of which a step of the model has `LatticeTask.passes`: a batch may
+end inside a step of the model, so that a run can stop there. Samples, frames and hooks are at whole
+steps of the model.
+
+All ranks of a group take the same decisions: what depends on a clock is the first rank's.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.lattice.state import Samples
+from tauslab.model.errors import StoppedEarly
+from tauslab.runner.lattice.group import Group
+from tauslab.runner.options.hook_view import LatticeView
+from tauslab.runner.output.lattice.parts import CHECKPOINT, Begun
+from tauslab.runner.output.lattice.writer import LatticeWriter
+from tauslab.runner.ranks.mpi import Counter
+from tauslab.runner.ranks.progress import Progress
+
+_BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
+_MOST_SAMPLES = 4096  # of a batch
+_TIMED_STEPS = 64  # of the engine, by which the time of slabs is measured
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a group does next: `stop`, `checkpoint`, then steps to `end`, then `balance`.
+
+    `end` is a step of the engine.
+    """
+
+    end: int
+    stop: bool
+    checkpoint: bool
+    balance: bool
+
+
+class ReplicaRuns:
+    """The replicas of one group, one after another.
+
+    Parameters
+    ----------
+    begun
+        What replicas can go on from.
+    stop
+        Whether this rank was asked to stop.
+    stops
+        Counts the groups that were, for all to see; None where there is one group.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        writer: LatticeWriter,
+        begun: Mapping[int, Begun],
+        *,
+        stop: Callable[[], bool],
+        stops: Counter | None,
+    ) -> None:
+        self._group, self._writer, self._begun = group, writer, begun
+        self._task = group.task
+        self._stop, self._stops = stop, stops
+        self._pace = 0.0  # steps of the engine a second, as measured
+        self._saved_at = self._balanced_at = time.monotonic()
+        self._saved: tuple[int, int] | None = None  # replica and engine's step of a checkpoint
+        self._memory: dict[str, Any] = {}
+        self._mine = range(group.index, self._task.options.replicas, group.grid.replicas)
+        self._made, self.seconds = 0, 0.0  # steps of the engine, and what they took
+
+    def profile(self) -> dict[str, Any]:
+        """Columns of `/profile` of this rank; steps of the model."""
+        steps = self._made / self._task.passes
+        each = 1000 * self.seconds / steps if steps else 0.0
+        return {"steps": int(steps), "wall": self.seconds, "ms_per_step": each}
+
+    def run(self) -> None:
+        """Run what is not done.
+
+        Raises
+        ------
+        StoppedEarly
+            The run was stopped on request, with a checkpoint.
+        """
+        task, group = self._task, self._group
+        before = [self._begun[r].step for r in self._mine if r in self._begun]
+        with Progress(
+            task.steps * len(self._mine),
+            group.rank + group.index,
+            quiet=task.options.quiet,
+            description=task.model.name,
+            unit="steps",
+            started_at=sum(before) // task.passes,
+        ) as self._progress:
+            for number, replica in enumerate(self._mine):
+                begun = self._begun.get(replica)
+                ended = begun is not None and begun.step >= task.steps * task.passes
+                if not ended or (task.options.hooks and begun is not None and not begun.hooked):
+                    self._replica(number, replica, begun)
+        self._writer.sync()
+
+    def _replica(self, number: int, replica: int, begun: Begun | None) -> None:
+        task, group, options = self._task, self._group, self._task.options
+        self._writer.wait()  # frames that are being copied keep the last replica's memory
+        if begun is None:
+            self._memory = dict(group.begin(replica, None))
+            self._samples(replica, 0, group.count())
+            self._keep_frame(0)
+        else:
+            self._memory = dict(
+                group.begin(replica, lambda a, b: self._writer.read_begun(begun, a, b))
+            )
+        done = group.engine.step
+        if begun is not None and not begun.hooked and done:
+            self._call_hooks(done)
+        while done < task.steps * task.passes:
+            plan = self._agreed(done)
+            self._before_batch(plan, replica, done)
+            done = self._batch(done, plan)
+            self._keep_frame(done)
+            self._call_hooks(done)
+            self._progress.update(number * task.steps + done // task.passes, 0)
+        if options.replicas > 1 and not options.frame_every:
+            only = begun is None and (self._saved is None or self._saved[0] != replica)
+            self._checkpoint()  # so that a later resume need not run it again
+            if only:  # there are no older ones that the next would look for
+                self._saved = None
+
+    # ---------------------------------------------------------------- decisions
+
+    def _agreed(self, done: int) -> _Plan:
+        """The first rank's plan; a stop is any rank's. A run does some steps in any case."""
+        begun = self._made > 0
+        options, now = self._task.options, time.monotonic()
+        every = options.rebalance_every if self._group.comm.size > 1 else 0
+        checkpoint = begun and self._checkpoint_due(done, now)
+        balance = checkpoint if every is None else every > 0 and now - self._balanced_at > every
+        own = _Plan(self._batch_end(done), begun and self._asked(), checkpoint, balance)
+        plans = self._group.comm.allgather(own)
+        stop = any(plan.stop for plan in plans)
+        return _Plan(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
+
+    def _asked(self) -> bool:
+        """Whether this rank or another group was asked to stop."""
+        if self._stops is None:
+            return self._stop()
+        if self._stop():
+            self._stops.next(1)
+            return True
+        return self._group.rank == 0 and self._stops.next(0) > 0
+
+    def _checkpoint_due(self, done: int, now: float) -> bool:
+        options = self._task.options
+        by_steps = self._is_due(done, options.checkpoint_steps)
+        by_steps = by_steps and not self._just_framed(done)
+        return bool(by_steps) or now - self._saved_at > 60 * options.checkpoint_every
+
+    def _just_framed(self, done: int) -> bool:
+        """Whether a frame of this step is as good as a checkpoint."""
+        hooked = any(self._is_due(done, steps) for steps, _ in self._task.options.hooks)
+        return self._is_due(done, self._task.options.frame_every) and not hooked
+
+    def _is_due(self, done: int, every: int) -> bool:
+        """Whether what happens every so many steps of the model (0: never) does so now."""
+        return every > 0 and done % (every * self._task.passes) == 0
+
+    def _batch_end(self, done: int) -> int:
+        task, options = self._task, self._task.options
+        steps = max(1, int(self._pace * _BATCH_SECONDS)) if self._pace else 1
+        most = _MOST_SAMPLES * task.count_every * task.passes
+        end = min(done + min(steps, most), task.steps * task.passes)
+        stops = [every for every, _ in options.hooks]
+        stops += [every for every in (options.frame_every, options.checkpoint_steps) if every]
+        lengths = [every * task.passes for every in stops]
+        return min([end, *((done // length + 1) * length for length in lengths)])
+
+    # ---------------------------------------------------------------- a batch
+
+    def _before_batch(self, plan: _Plan, replica: int, done: int) -> None:
+        if plan.stop:
+            self._checkpoint()
+            self._writer.sync()
+            raise StoppedEarly(
+                f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
+                f"of replica {replica}: --resume completes {self._writer.path}"
+            )
+        if plan.checkpoint:
+            self._checkpoint()
+
+    def _batch(self, done: int, plan: _Plan) -> int:
+        """Steps up to the next frame, hook or look at signals; returns the engine's step."""
+        if not plan.balance:
+            return self._steps(done, plan.end)
+        end = self._group.timed(lambda: self._steps(done, min(plan.end, done + _TIMED_STEPS)))
+        self._writer.sync()  # frames that are being copied lie in the engine's memory
+        self._group.balance()
+        self._balanced_at = time.monotonic()
+        return end
+
+    def _steps(self, done: int, end: int) -> int:
+        task = self._task
+        every = task.count_every * task.passes
+        sampled = np.arange((done // every + 1) * every, end + 1, every)
+        marks = sorted({*sampled.tolist(), end})
+        began = time.perf_counter()
+        samples = self._group.run_sampled([mark - done for mark in marks])
+        took = max(1e-9, time.perf_counter() - began)
+        self._pace = (end - done) / took
+        self._made, self.seconds = self._made + end - done, self.seconds + took
+        if len(sampled):
+            chosen = np.isin(marks, sampled)
+            first = int(sampled[0]) // every
+            self._samples(self._group.engine.replica, first, _rows(samples, chosen))
+        return end
+
+    def _samples(self, replica: int, first: int, samples: Samples) -> None:
+        if self._group.rank == 0:
+            self._writer.write_samples(replica, first, samples)
+
+    def _keep_frame(self, done: int) -> None:
+        every = self._task.options.frame_every
+        if self._is_due(done, every):
+            self._write(done // (every * self._task.passes))
+
+    def _checkpoint(self) -> None:
+        """Keep the state; when that of all ranks is on disk, the next removes those before it."""
+        engine, group = self._group.engine, self._group
+        if self._saved is not None:
+            self._writer.sync()
+            group.comm.barrier()
+            if group.rank == 0:
+                self._writer.forget_checkpoints(*self._saved)
+        self._write(CHECKPOINT)
+        self._saved = (engine.replica, engine.step)
+
+    def _write(self, number: int) -> None:
+        memory = copy.deepcopy(self._memory)
+        piece = self._group.piece(number, self._writer.make_room(), memory)
+        self._writer.write_piece(piece)
+        self._saved_at = time.monotonic()
+
+    def _call_hooks(self, done: int) -> None:
+        group, engine = self._group, self._group.engine
+        for every, hook in self._task.options.hooks:
+            if self._is_due(done, every):
+                hook(LatticeView(engine, group.count, group.sum, group.share_sites, self._memory))
+                engine.wait_for_arrays()
+
+
+def _rows(samples: Samples, chosen: npt.NDArray[np.bool_]) -> Samples:
+    return Samples(
+        samples.by_type[chosen], samples.fired[chosen], samples.spills[chosen],
+        samples.waiting[chosen],
+    )  # fmt: skip

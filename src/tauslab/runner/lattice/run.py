@@ -1,0 +1,260 @@
+"""A lattice run from model and options to result: the steps that all ranks take together."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.host_memory import in_bytes, require_memory
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.lattice.group import Group, compile_kernels
+from tauslab.runner.lattice.loop import ReplicaRuns
+from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.runner.output.lattice.parts import Begun
+from tauslab.runner.output.lattice.writer import LatticeWriter
+from tauslab.runner.output.locks import written_by_us
+from tauslab.runner.output.targets import require_no_input, require_place
+from tauslab.runner.ranks.last_word import last_word
+from tauslab.runner.ranks.mpi import Communicator, host_name
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import in_order
+from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
+
+_MOST_COMPRESSING = 16
+
+
+def run_lattice(
+    model: Lattice,
+    options: LatticeOptions,
+    comm: Communicator,
+    stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], object] = lambda _: None,
+    patience: float | None = None,
+) -> LatticeResult:
+    """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
+
+    Parameters
+    ----------
+    stop
+        Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
+    tell
+        Given, on the first of several ranks, how these share the work.
+    patience
+        Seconds after which a run that cannot hear of a stop is ended with its process; None: never.
+
+    Raises
+    ------
+    TauslabError
+        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
+    StoppedEarly
+        The run was stopped on request; ``--resume`` completes it.
+    """
+    with written_by_us(options.output, comm):
+        return _run_and_open(model, options, comm, stop, tell, patience)
+
+
+def _run_and_open(
+    model: Lattice,
+    options: LatticeOptions,
+    comm: Communicator,
+    stop: Callable[[], bool],
+    tell: Callable[[str], object],
+    patience: float | None,
+) -> LatticeResult:
+    if not options.resume and model.source_path is not None:
+        require_no_input(options.output, [model.source_path])
+    agree(comm, lambda: _check_output(options, comm))
+    seed = on_root(comm, lambda: _seeded(options).seed)
+    options = replace(options, seed=seed)
+    task = agree(comm, lambda: prepare_lattice(model, options))
+    grid = _grid(task, comm)
+    agree(comm, lambda: _require_room(task, comm, grid, computes=False))
+    if len(set(comm.allgather(task.sha256))) > 1:
+        raise ConfigError("the ranks have different models: every rank must run the same")
+    if comm.size > 1 and comm.rank == 0:
+        tell(f"{task.model.name}: {grid}")
+    folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
+    path = options.output or Path(folder) / "lattice.h5"
+    try:
+        with last_word(stop, comm, options.output, patience) as asked:
+            _run(task, path, comm, grid, asked, tell)
+        result = agree(comm, lambda: LatticeResult(path))
+    except BaseException as error:
+        if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
+            error.args = (str(error).partition(":")[0],)
+        if folder and comm.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    comm.barrier()  # all have opened it: a folder may go now
+    if folder and comm.rank == 0:
+        result.keep_in(Path(folder))
+    return result
+
+
+def _makes_folder(options: LatticeOptions, comm: Communicator) -> bool:
+    return options.output is None and comm.rank == 0
+
+
+def _seeded(options: LatticeOptions) -> LatticeOptions:
+    """With the seed that was given, that of the run to resume, or one drawn."""
+    if options.seed is not None:
+        return options
+    if options.resume and options.output is not None and options.output.exists():
+        return replace(options, seed=int(stored_settings(options.output)["seed"]))
+    return replace(options, seed=secrets.randbits(64))
+
+
+def _check_output(options: LatticeOptions, comm: Communicator) -> None:
+    path = options.output
+    if options.overwrite and options.resume:
+        raise ConfigError("--overwrite and --resume exclude each other")
+    if path is None:
+        if comm.local_size < comm.size:
+            raise ConfigError("a lattice on several nodes needs an output that all of them can see")
+        return
+    require_place(path)
+    if path.exists() and not options.overwrite and not options.resume:
+        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+    if path.exists() and options.resume and not is_lattice_result(path):
+        raise ConfigError(f"{path} is not a lattice run, so --resume cannot go on from it")
+
+
+def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
+    """Replicas at a time and ranks for each; an error if they do not fit."""
+    options, least = task.options, max(1, task.options.halo_depth)
+    if options.slabs is None:
+        grid = choose_grid(comm.size, options.replicas, task.lattice.shape, least=least)
+    else:
+        grid = RankGrid(max(1, comm.size // options.slabs), options.slabs)
+        check_grid(grid, comm.size, options.replicas, task.lattice.shape[0], least=least)
+    if options.halo == "self" and grid.slabs > 1:
+        raise ConfigError(
+            f"--halo self is for one rank, and here {grid.slabs} share a lattice: choose another "
+            "or --slabs 1"
+        )
+    return grid
+
+
+def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, computes: bool) -> None:
+    """Refuse what memory or disk will not hold, before anything is allocated or written."""
+    share = f", a share of {comm.size} ranks," if comm.size > 1 else ""
+    z, y, x = task.lattice.shape
+    require_memory(
+        comm.local_size * task.host_bytes(grid.slabs, computes=computes),
+        f"{task.model.name}: a lattice of {z} x {y} x {x} sites with {task.lattice.slots} slots"
+        f"{share} and {task.samples + task.frames} samples and frames",
+    )
+    path, resumed = task.options.output, task.options.resume
+    if path is None or resumed:
+        return
+    free = shutil.disk_usage(path.parent).free
+    if task.least_bytes > free:
+        raise ConfigError(
+            f"{path}: {task.samples} samples and {task.frames} frames are "
+            f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose "
+            "--count-every and --frame-every"
+        )
+
+
+def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions) -> None:
+    """Refuse two ranks on one GPU, which halves its speed in silence."""
+    mine = (host_name(), backend.identity())
+    found = comm.allgather(mine)
+    if options.share_gpu or not mine[1]:
+        return
+    ranks = [rank for rank, other in enumerate(found) if other == mine]
+    if len(ranks) > 1:
+        raise ConfigError(
+            f"ranks {', '.join(map(str, ranks))} on {mine[0]} would share one GPU: start one rank "
+            "for each GPU, or say --share-gpu"
+        )
+
+
+def _run(
+    task: LatticeTask,
+    path: Path,
+    comm: Communicator,
+    grid: RankGrid,
+    stop: Callable[[], bool],
+    tell: Callable[[str], object],
+) -> None:
+    """Do all replicas and finish the file; after a failure what is complete stays on disk."""
+    options = task.options
+    assert options.seed is not None
+    share = options.share_gpu
+    backend = in_turn(
+        comm, lambda: open_backend(options.device, options.threads, comm, share=share)
+    )
+    writer: LatticeWriter | None = None
+    try:
+        agree(comm, lambda: _check_devices(backend, comm, options))
+        on_host = not backend.identity()
+        agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
+        if comm.size > 1:
+            in_turn(comm, lambda: compile_kernels(backend, task))
+        writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
+        resumes = options.resume and comm.bcast(path.exists())
+        complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
+        if complete:
+            return
+        group = Group(task, options.seed, backend, comm, grid)
+        agree(comm, group.prepare)
+        if grid.slabs > 1 and comm.rank == 0:
+            tell(f"{task.model.name}: {group.describe()}")
+        with in_order(stop):
+            if not resumes:
+                on_root(comm, writer.create)
+            try:
+                stopped = _replicas(group, comm, writer, begun, stop)
+            except BaseException as error:
+                end_all_ranks(comm, error)
+                raise
+        if stopped is not None:
+            raise stopped
+    finally:
+        if writer is not None:
+            writer.close()
+        backend.close()
+
+
+def _compressing(options: LatticeOptions, comm: Communicator) -> int:
+    """Threads that compress frames: a core does 0.3 GB/s, and the last frame is waited for."""
+    own = max(1, allowed_cores() // comm.local_size)
+    return options.threads or min(_MOST_COMPRESSING, max(2, own))
+
+
+def _replicas(
+    group: Group,
+    comm: Communicator,
+    writer: LatticeWriter,
+    begun: Mapping[int, Begun],
+    stop: Callable[[], bool],
+) -> StoppedEarly | None:
+    """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    if group.rank == 0:
+        writer.open_counts()
+    stops = comm.counter() if group.grid.replicas > 1 else None
+    runs = ReplicaRuns(group, writer, begun, stop=stop, stops=stops)
+    stopped: StoppedEarly | None = None
+    try:
+        runs.run()
+    except StoppedEarly as asked:
+        stopped = asked
+    reasons = [reason for reason in comm.allgather(stopped) if reason is not None]
+    rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
+    if stops is not None:
+        stops.free()
+    group.close()  # all that ranks share goes before the file may fail
+    if not reasons:
+        on_root(comm, lambda: writer.finish(rows or []))
+    return reasons[0] if reasons else None

@@ -1,0 +1,219 @@
+"""The settings of ``tauslab dbn``, checked; an error names option, value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.dbn.count_tables import MOST_BINS
+from tauslab.kernels.ode.counting import COUNTINGS
+from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.model.errors import ConfigError, one_of
+from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.runner.options.texts import whole_number
+
+SPACINGS = ("equal", "quantile")
+DEFAULT_SAMPLES = 100_000
+DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
+MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
+PILOT = 4096  # trajectories that decide ranges which are not given
+
+
+@dataclass(frozen=True)
+class DbnOptions:
+    """Everything a user may choose for ``tauslab dbn``.
+
+    Parameters
+    ----------
+    times
+        Time points ``[time]``, two or more, in the model's time unit.
+    unknown
+        Parameters, and species whose initial amounts are unknown.
+    ranges
+        Of an unknown: the range it is drawn from, uniformly. Of a variable: the range that is cut
+        into intervals.
+    sample
+        Other distributions of unknowns, as ``tauslab run --sample`` takes them.
+    samples
+        Number of trajectories.
+    integration
+        How equations are integrated.
+    intervals
+        Number of intervals of every node, or by name for some.
+    spacing
+        ``equal`` widths, or ``quantile``: equally many samples of the pilot in each.
+    edges
+        Edges of the intervals of some nodes, given.
+    block
+        Trajectories in a block, the unit that ranks take; None decides by number.
+    counting
+        Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; ``after``,
+        kernels of their own, while the next trajectories are integrated; ``auto`` chooses. It
+        changes no count.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    times: FloatArray
+    unknown: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    sample: tuple[str, ...] = ()
+    samples: int = DEFAULT_SAMPLES
+    integration: OdeSettings = field(default_factory=lambda: OdeSettings("dopri5"))
+    intervals: int = DEFAULT_INTERVALS
+    own_intervals: Mapping[str, int] = field(default_factory=dict)
+    spacing: str = "equal"
+    edges: Mapping[str, FloatArray] = field(default_factory=dict)
+    set: Mapping[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    device: str = "auto"
+    threads: int = 0
+    block: int | None = None
+    counting: str = "auto"
+    output: Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = True
+    command: str = "tauslab.dbn.build"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        self._check_by_name()
+        if not 2 <= len(self.times) <= MOST_TIMES:
+            raise ConfigError(
+                f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
+                f"of its own; {len(self.times)} are given"
+            )
+        _whole("--threads", self.threads, 0, MOST_THREADS)
+        if self.integration.substeps is not None:
+            _whole("--substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
+        _whole("--samples", self.samples, 1, MOST_TRAJECTORIES)
+        if self.block is not None:
+            _whole("--block", self.block, 1, MOST_TRAJECTORIES)
+        if self.seed is not None:
+            _whole("--seed", self.seed, 0, 2**64 - 1)
+        for name, value in [("", self.intervals), *self.own_intervals.items()]:
+            _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
+        one_of("--spacing", self.spacing, SPACINGS)
+        one_of("--counting", self.counting, COUNTINGS)
+        if len(set(self.unknown)) < len(self.unknown):
+            raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
+        if self.overwrite and self.resume:
+            raise ConfigError("--overwrite and --resume exclude each other")
+
+    def _check_by_name(self) -> None:
+        """Check lists and what is given by name, of whatever kind a program gives it."""
+        for option, texts in (("--unknown", self.unknown), ("--sample", self.sample)):
+            listed = isinstance(texts, tuple | list)
+            if not listed or not all(isinstance(text, str) for text in texts):
+                raise ConfigError(f"{option} {texts!r}: a list of texts is expected")
+        for option, by_name, kind in (
+            ("--range", self.ranges, "pairs of numbers"),
+            ("--intervals", self.own_intervals, "whole numbers"),
+            ("--edges", self.edges, "lists of numbers"),
+            ("--set", self.set, "numbers"),
+        ):
+            if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
+                raise ConfigError(f"{option} {by_name!r}: {kind} by name are expected")
+        for name, pair in self.ranges.items():
+            if len(_numbers(f"--range {name}", pair)) != 2:
+                raise ConfigError(f"--range {name}: two numbers are expected, not {pair!r}")
+        for name, value in self.set.items():
+            _numbers(f"--set {name}", [value])
+        for name, (low, high) in self.ranges.items():
+            if not (low < high and math.isfinite(high - low)):
+                raise ConfigError(
+                    f"--range {name}={low:g}:{high:g}: the lower end must be below the upper, "
+                    "and both finite"
+                )
+        for name, own in self.edges.items():
+            check_edges(name, own)
+
+
+def check_edges(name: str, edges: FloatArray) -> None:
+    """Refuse edges of intervals that are not increasing finite numbers."""
+    edges = _numbers(f"--edges {name}", edges)
+    good = 2 <= len(edges) <= MOST_BINS + 1 and np.isfinite(edges).all()
+    if not good or not (np.diff(edges) > 0).all():
+        raise ConfigError(
+            f"--edges {name}={','.join(f'{x:g}' for x in edges)}: give 2 to {MOST_BINS + 1} finite "
+            "numbers that increase"
+        )
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Read ``NAME=LO:HI`` texts."""
+    found = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            low, high = (float(word) for word in values.split(":"))
+        except ValueError:
+            raise ConfigError(f"--range {text}: write NAME=LO:HI with two numbers") from None
+        found[name.strip()] = (low, high)
+    return found
+
+
+def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
+    """Read ``NAME=a,b,c`` texts."""
+    found = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            found[name.strip()] = np.array([float(word) for word in values.split(",")])
+        except ValueError:
+            raise ConfigError(f"--edges {text}: write NAME=a,b,c with numbers") from None
+    return found
+
+
+def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Read ``K`` for all nodes, and ``NAME=K`` for some."""
+    every, own = DEFAULT_INTERVALS, {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = int(value)
+        except ValueError:
+            raise ConfigError(f"--intervals {text}: write K or NAME=K, a whole number") from None
+        if equals:
+            own[name.strip()] = number
+        else:
+            every = number
+    return every, own
+
+
+def parse_samples(text: str | int) -> int:
+    """Read a number of trajectories, which may be written as ``3e6``."""
+    number = whole_number(text)
+    if number is None:
+        raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
+    return number
+
+
+def _whole(option: str, value: int, low: int, high: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
+
+
+def _numbers(option: str, values: Any) -> FloatArray:
+    """Several numbers, in one row."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros(())
+    if found.ndim != 1:
+        raise ConfigError(f"{option}: numbers are expected, not {values!r}")
+    return found
+
+
+def _twice(names: Sequence[str]) -> str:
+    return next(name for name in names if list(names).count(name) > 1)

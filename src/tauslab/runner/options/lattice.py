@@ -1,0 +1,222 @@
+"""The settings of a lattice run, checked, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice.canonical import lattice_sha256
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, loss_warning
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.runner.options.hook_view import LatticeView
+
+FloatArray = npt.NDArray[np.float64]
+Hook = Callable[[LatticeView], None]
+
+MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
+MOST_STEPS = 1 << 48
+HALOS = ("auto", "self", "peer", "shared", "host", "mpi")
+_SAMPLES = 1000  # about as many by default
+_COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
+_FRAME = 1024  # bytes of one of an empty lattice
+_PLACING = 40  # bytes of a site while particles are placed
+
+
+@dataclass(frozen=True)
+class LatticeOptions:
+    """Everything a user may choose for ``tauslab rdme``.
+
+    Parameters
+    ----------
+    t_end
+        Seconds; by default the model's.
+    count_every, frame_every
+        Steps between counts (by default about a thousand counts) and between frames (0: none).
+    hooks
+        Functions and the number of steps between their calls.
+    checkpoint_every, checkpoint_steps
+        Minutes, and steps (0: none), between checkpoints; with frames, these are enough.
+    slabs
+        Ranks that share each lattice; by default as `decomposition.slab.choose_grid` says.
+    halo, halo_depth
+        How planes travel between ranks, and how many at a time (0: as
+        `decomposition.halo_depth.choose_depth` says).
+    rebalance_every
+        Seconds between new cuts, where the ranks' times differ; 0: never. By default at
+        checkpoints.
+    share_gpu
+        Whether two ranks may use the same GPU.
+    """
+
+    t_end: float | None = None
+    count_every: int | None = None
+    frame_every: int = 0
+    replicas: int = 1
+    max_hop: float = MAX_HOP
+    seed: int | None = None
+    set: Mapping[str, float] = field(default_factory=dict)
+    hooks: Sequence[tuple[int, Hook]] = ()
+    checkpoint_every: float = 10.0
+    checkpoint_steps: int = 0
+    slabs: int | None = None
+    halo: str = "auto"
+    halo_depth: int = 0
+    rebalance_every: float | None = None
+    share_gpu: bool = False
+    device: str = "auto"
+    threads: int = 0
+    output: Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = False
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what needs no model."""
+        for name, value, least, most in (
+            ("--count-every", self.count_every, 1, MOST_STEPS),
+            ("--frame-every", self.frame_every, 0, MOST_STEPS),
+            ("--replicas", self.replicas, 1, MOST_REPLICAS),
+            ("--threads", self.threads, 0, 4096),
+            ("--seed", self.seed, 0, 2**64 - 1),
+            ("--checkpoint-steps", self.checkpoint_steps, 0, MOST_STEPS),
+            ("--slabs", self.slabs, 1, MOST_STEPS),
+            ("--halo-depth", self.halo_depth, 0, MOST_STEPS),
+        ):
+            if value is not None and not least <= value <= most:
+                raise ConfigError(f"{name} {value}: it must be {least} to {most}")
+        if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
+            raise ConfigError(f"--t-end {self.t_end:g}: it must be finite and above 0")
+        for name, number, least_time in (
+            ("--checkpoint-every", self.checkpoint_every, "above 0"),
+            ("--rebalance-every", self.rebalance_every, "0 or more"),
+        ):
+            if number is not None and not (number > 0 or (number == 0 and "more" in least_time)):
+                raise ConfigError(f"{name} {number:g}: it must be {least_time}")
+        if self.halo not in HALOS:
+            raise ConfigError(f"--halo {self.halo}: it must be one of {', '.join(HALOS)}")
+        for every, hook in self.hooks:
+            if every < 1 or not callable(hook):
+                raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+
+@dataclass(frozen=True)
+class LatticeTask:
+    """A lattice run, ready to be driven.
+
+    steps: of the model, of `passes` passes of hops each; `--count-every` and `--frame-every` count
+    these, and times are multiples of their length.
+    """
+
+    model: Lattice
+    lattice: LoweredLattice
+    options: LatticeOptions
+    steps: int
+    count_every: int
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the model; its sites are read for it."""
+        return lattice_sha256(self.model)
+
+    @property
+    def samples(self) -> int:
+        """Sample times of a replica."""
+        return self.steps // self.count_every + 1
+
+    @property
+    def frames(self) -> int:
+        """Frames of a replica."""
+        every = self.options.frame_every
+        return self.steps // every + 1 if every else 0
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of the file at least: of the counts of all samples, and what no frame lacks."""
+        lattice = self.lattice
+        types, species = len(lattice.site_types), len(lattice.species)
+        row = (types + 1) * species + len(lattice.reactions) + 1
+        return self.options.replicas * (8 * row * self.samples + _FRAME * self.frames)
+
+    def host_bytes(self, slabs: int, *, computes: bool) -> int:
+        """Host memory of a rank, where as many share a lattice, at its most.
+
+        Parameters
+        ----------
+        computes
+            Whether the device's memory is the host's.
+        """
+        nz, ny, nx = self.lattice.shape
+        sites = -(-nz // slabs) * ny * nx
+        particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
+        placing = any(one.positions is None for one in self.lattice.start.placed)
+        copies = _COPIES if computes else 1
+        here = sites * (copies * particles + 1 + (_PLACING if placing else 0))
+        return here + 16 * (self.samples + self.frames)
+
+    @property
+    def passes(self) -> int:
+        """Steps of the engine in a step of the model."""
+        return self.lattice.diffusion_substeps
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[sample]`` in seconds."""
+        numbers = np.arange(0, self.steps + 1, self.count_every, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+    @cached_property
+    def frame_times(self) -> FloatArray:
+        """Times of frames ``[frame]``; empty without."""
+        every = self.options.frame_every
+        last = self.steps + 1 if every else 0
+        numbers = np.arange(0, last, every or 1, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+
+def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, float] | None:
+    """Values of ``--set``, None if there are none; ConfigError where the model has no such name."""
+    unknown = sorted(set(given) - set(model.parameters))
+    if unknown:
+        known = ", ".join(model.parameters) or "none"
+        raise ConfigError(
+            f"--set {unknown[0]}: {model.name} has no parameter of that name; it has {known}"
+        )
+    return {name: float(value) for name, value in given.items()} or None
+
+
+def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
+    """Apply the options to the model.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; named in one sentence.
+    """
+    model.validate()
+    parameters = set_parameters(model, options.set)
+    lattice = lower_lattice(model, max_hop=options.max_hop, parameters=parameters)
+    lossy = loss_warning(lattice.step, lattice.reaction_substeps, lattice.site_reaction)
+    if lossy is not None:
+        warnings.warn(f"{model.name}: {lossy}", stacklevel=2)
+    t_end = options.t_end if options.t_end is not None else model.t_end
+    if t_end is None:
+        raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")
+    wanted = t_end / lattice.step * (1 - 1e-12)
+    if not wanted * lattice.diffusion_substeps < MOST_STEPS - 1:
+        raise ConfigError(
+            f"--t-end {t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; at most "
+            "2^48 are done"
+        )
+    steps = max(1, math.ceil(wanted))
+    every = options.count_every or max(1, steps // _SAMPLES)
+    return LatticeTask(model, lattice, options, steps, every)

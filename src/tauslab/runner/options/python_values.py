@@ -1,0 +1,86 @@
+"""What callers from Python may write in several ways."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.options import texts
+from tauslab.runner.options.sweep import Design, Sweep, choose_points, parse_design
+
+FloatArray = npt.NDArray[np.float64]
+Options = dict[str, Any]
+
+
+def points_of(
+    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
+    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
+    design: tuple[str, int] | str | None,
+) -> Sweep | Design | None:
+    """The points that a call asks for."""
+    columns = Path(table) if isinstance(table, str | os.PathLike) else table
+    return choose_points(
+        sweep, columns, parse_design(design) if isinstance(design, str) else design
+    )
+
+
+def known(options: Options, function: Callable[..., Any], what: str) -> Options:
+    """Options by keyword, of which `function` must have all.
+
+    Raises
+    ------
+    ConfigError
+        Names the first that it does not have, and one that may be meant.
+    """
+    allowed = function.__kwdefaults__ or {}
+    for name in options:
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
+            meant = f": is {near[0]}= meant?" if near else ""
+            raise ConfigError(f"{name}= is no option of {what}{meant}")
+    return options
+
+
+def whole(value: float | None) -> Any:
+    """A whole number written as ``1e4`` as an integer; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def numbers(name: str, values: Any) -> Any:
+    """One number, or an array of them.
+
+    Raises
+    ------
+    ConfigError
+        They are no numbers.
+    """
+    if isinstance(values, float | int):
+        return values
+    try:
+        if values is not None:  # which NumPy takes for NaN
+            return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"{name}: values must be numbers, not {values!r}")
+
+
+def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names, given one by one or separated by commas.
+
+    Raises
+    ------
+    ConfigError
+        They are neither.
+    """
+    if species is None:
+        return None
+    if not isinstance(species, Iterable):
+        raise ConfigError(f"names are texts in a list or between commas, not {species!r}")
+    return texts.names(species) if isinstance(species, str) else tuple(species)

@@ -1,0 +1,122 @@
+"""What users write: whole numbers, lists of names, files of times."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.cli.tools import assignment
+from tauslab.runner.options.ensemble import FloatArray, sample_times
+
+
+def whole_number(text: str | int) -> int | None:
+    """A whole number, which may be written as ``3e6``; None for another text.
+
+    >>> whole_number("3e6"), whole_number("12_000"), whole_number("1.5")
+    (3000000, 12000, None)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else None
+
+
+def count(text: str) -> int:
+    """A whole number for the parser of arguments.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is none.
+    """
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 1000 or 1e6")
+    return number
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names between commas, without the spaces around them; a comma in brackets parts nothing.
+
+    >>> names("A, B,C(x,y)")
+    ('A', 'B', 'C(x,y)')
+    """
+    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
+
+
+def some(names: Iterable[str], most: int = 8) -> str:
+    """The first few of many names, for messages.
+
+    >>> some("abc", 2), some("")
+    ('a, b, ...', 'none')
+    """
+    listed = list(names)
+    return (", ".join(listed[:most]) or "none") + (", ..." if len(listed) > most else "")
+
+
+def assignments(texts: Sequence[str]) -> dict[str, float]:
+    """Values by name: each text is ``NAME=VALUE``, or ``@FILE`` of many.
+
+    In the file is one to a line, ``NAME=VALUE`` or ``NAME,VALUE``; ``#`` begins a remark. A later
+    value replaces an earlier one.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or a value is no number.
+    """
+    values: dict[str, float] = {}
+    for text in texts:
+        if not text.startswith("@"):
+            values |= [assignment(text)]
+            continue
+        for number, line in read_lines(Path(text[1:]), "--set"):
+            name, _, value = line.replace(",", "=", 1).partition("=")
+            try:
+                values[name.strip()] = float(value)
+            except ValueError:
+                raise ConfigError(
+                    f"--set {text}: line {number}: {line!r} is not NAME=VALUE with a number"
+                ) from None
+    return values
+
+
+def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers, without remarks and empty ones."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"{option} {path}: cannot be read: {reason}") from None
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if text:
+            yield number, text
+
+
+def read_times(path: Path) -> FloatArray:
+    """Sample times from a text file, one number a line; ``#`` begins a remark.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or a line is not a number; file and line are named.
+    """
+    values = []
+    for number, text in read_lines(path, "--times"):
+        try:
+            values.append(float(text))
+        except ValueError:
+            raise ConfigError(f"--times {path}: line {number}: {text!r} is not a number") from None
+    try:
+        return sample_times(values)
+    except ConfigError as error:
+        raise ConfigError(f"--times {path}: {error}") from None

@@ -1,0 +1,93 @@
+"""What the file of a lattice run holds beside its frames: datasets, scales and attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
+from tauslab.runner.options.lattice import LatticeTask
+from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
+from tauslab.runner.output.format.schema import TEXT, DatasetSpec
+
+Array = npt.NDArray[Any]
+MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption
+_CHUNK_BYTES = 1 << 20
+
+
+def planes_of_a_chunk(shape: Sequence[int], itemsize: int) -> int:
+    """Planes in a chunk of particles ``[z, y, x, slot]``."""
+    return int(min(shape[0], max(1, _CHUNK_BYTES // (math.prod(shape[1:]) * itemsize))))
+
+
+def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
+    """Root attributes."""
+    from tauslab import __version__
+
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        "method": "rdme",
+        "storage": "plain",
+        "seed": np.uint64(seed),
+        "model_sha256": task.sha256,
+        "command": task.options.command,
+        "steps": task.steps,
+        "step": task.lattice.step,
+        "diffusion_substeps": task.passes,
+        "reaction_substeps": task.lattice.reaction_substeps,
+        "max_hop": task.options.max_hop,
+        "count_every": task.count_every,
+        "frame_every": task.options.frame_every,
+        "replicas": task.options.replicas,
+        **{f"set_{name}": value for name, value in task.options.set.items()},
+    }
+
+
+def lead_of(task: LatticeTask) -> tuple[int, ...]:
+    """The axis of replicas, where there are several."""
+    replicas = task.options.replicas
+    return (replicas,) if replicas > 1 else ()
+
+
+def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[DatasetSpec]:
+    """Datasets, with what is known of their contents."""
+    lattice = task.lattice
+    samples, species = len(task.times), len(lattice.species)
+    types, reactions = len(lattice.site_types), len(lattice.reactions)
+    lead = lead_of(task)
+    axes = ("replica",) if lead else ()
+
+    def text(name: str, values: Sequence[str]) -> DatasetSpec:
+        return DatasetSpec(name, (len(values),), TEXT, (name,), data=list(values))
+
+    specs = [
+        DatasetSpec("time", (samples,), "<f8", ("time",), data=task.times),
+        text("species", lattice.species),
+        text("site_type", lattice.site_types),
+        text("reaction", [r.name for r in lattice.reactions]),
+    ]
+    if lead:
+        numbers = np.arange(lead[0], dtype="<u4")
+        specs.append(DatasetSpec("replica", lead, "<u4", ("replica",), data=numbers))
+    for name, shape, own in (
+        ("counts", (species,), ("species",)),
+        ("counts_by_site_type", (types, species), ("site_type", "species")),
+        ("reactions_fired", (reactions,), ("reaction",)),
+        ("overflow", (), ()),
+    ):
+        specs.append(
+            DatasetSpec(
+                name, (*lead, samples, *shape), "<i8", (*axes, "time", *own), fill=-1, opened=True
+            )
+        )
+    marks = np.zeros(task.options.replicas, "<i8")
+    specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
+    specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))
+    specs.append(DatasetSpec(CHECKSUMS, (len(marks), samples), "<u4", opened=True))
+    return [spec.filled(contents) for spec in specs]

@@ -1,0 +1,294 @@
+"""The file of a lattice run: counts written in place, frames in compressed parts beside it.
+
+While a run goes on, ``OUT.h5`` holds everything but the frames, laid out whole as every file of
+ours; counts are written at their places and marked. Frames go to ``OUT.h5.parts``, each rank's
+planes in files that appear complete (`lattice_parts`). At the end one plain file takes the place of
+both. Every frame holds what a run goes on from, and so does a checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.model.errors import InputFileError, OutputError
+from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.readers.lattice_hdf5 import write_model_group
+from tauslab.runner.options.lattice import LatticeTask
+from tauslab.runner.output.checking.lattice import (
+    CHECKSUMS,
+    COMPLETE,
+    COUNTED,
+    FRAMES,
+    MARKS,
+    CheckedLattice,
+    sample_sum,
+)
+from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
+from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
+from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file, create_dataset
+from tauslab.runner.output.lattice.early import EarlyFrames, early_path
+from tauslab.runner.output.lattice.frames import FrameSums, join_frames
+from tauslab.runner.output.lattice.layout import (
+    MAY_DIFFER,
+    lattice_attributes,
+    lattice_specs,
+    planes_of_a_chunk,
+)
+from tauslab.runner.output.lattice.parts import (
+    CHECKPOINT,
+    Begun,
+    HookState,
+    PartName,
+    Piece,
+    check_part,
+    chunks_of,
+    join_read,
+    list_parts,
+    newest,
+    packed,
+    part_path,
+    read_planes,
+    write_part,
+)
+from tauslab.runner.output.writers.resume import parts_folder
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+IN_FLIGHT = 2  # frames that are copied, compressed and written at a time
+
+
+class LatticeWriter:
+    """One rank's hand in the file of a run; frames are written by threads of its own.
+
+    One rank calls `create` or `open_again`, and `finish`, for all; one of each replica's ranks
+    calls `open_counts` and `write_samples`.
+    """
+
+    def __init__(self, path: Path, task: LatticeTask, seed: int, *, threads: int) -> None:
+        self.path, self._task, self._seed = path, task, seed
+        self._disk = Disk()
+        self._folder = parts_folder(path)
+        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="tauslab-compress")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
+        self._pending: list[Future[None]] = []
+        self._file: RawFile | None = None
+        self._early: EarlyFrames | None = None
+        self._places = 0
+        shape = (*task.lattice.shape, task.lattice.slots)
+        self._chunk = planes_of_a_chunk(shape, np.dtype(task.lattice.particle_type).itemsize)
+        self._identity = {"seed": np.uint64(seed), "model_sha256": task.sha256}
+
+    # ---------------------------------------------------------------- opening
+
+    def create(self) -> None:
+        """Begin a new file."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        specs = lattice_specs(self._task, {})
+
+        def extend(file: h5py.File) -> None:
+            write_model_group(file.require_group("model"), self._task.model)
+
+        attributes = lattice_attributes(self._task, self._seed)
+        publish(
+            self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
+        )
+        self._early = EarlyFrames(self.path, self._task, self._chunk, self._disk)
+
+    def open_again(self) -> tuple[bool, dict[int, Begun]]:
+        """Look at a file to complete: whether it is complete, and where each replica can go on.
+
+        Raises
+        ------
+        InputFileError
+            The file or a part to go on from is unreadable, or of another run.
+        """
+        with open_hdf5(self.path) as file:
+            checked = CheckedLattice(self.path, file)
+            wanted_attributes = lattice_attributes(self._task, self._seed)
+            names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
+            for name in sorted(names - MAY_DIFFER):
+                found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
+                if found != wanted:
+                    raise InputFileError(
+                        f"{self.path} was begun with {name} = {found}, not {wanted}: "
+                        "--resume goes on with the same model and options only"
+                    )
+            complete = checked.complete
+            checked.require_samples()
+        begun = newest(self._parts(), self._task.lattice.shape[0])
+        for state in begun.values():
+            for path, _, _ in state.parts:
+                check_part(path, self._identity)
+        return complete, begun
+
+    def open_counts(self) -> None:
+        """Open the file for `write_samples`."""
+        self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE, CHECKSUMS], self._disk)
+
+    def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
+        """Planes ``begin .. end - 1`` of a state to go on from; its sums are of the whole lattice.
+
+        Raises
+        ------
+        InputFileError
+            A part is unreadable, or of another run.
+        """
+        sites = self._task.lattice.shape[1] * self._task.lattice.shape[2]
+        wanted = [(p, max(a, begin), min(b, end)) for p, a, b in begun.parts]
+        read = [read_planes(p, sites, self._identity) for p in wanted if p[1] < p[2]]
+        return join_read(read)
+
+    def _parts(self) -> list[PartName]:
+        return list_parts(self._folder, self._task.options.frame_every * self._task.passes)
+
+    # ---------------------------------------------------------------- writing
+
+    def write_samples(self, replica: int, first: int, samples: Samples) -> None:
+        """Put samples in their place, and mark them."""
+        assert self._file is not None
+        values = (samples.counts, samples.by_type, samples.fired, samples.spills)
+        n_all = len(self._task.times)
+        for name, value in zip(COUNTED, values, strict=True):
+            row = value[0].size * 8
+            if row:
+                self._file.write(name, (replica * n_all + first) * row, value.astype("<i8"))
+        count = len(samples.spills)
+        sums = [
+            sample_sum(replica, first + at, (value[at] for value in values)) for at in range(count)
+        ]
+        self._file.write(CHECKSUMS, 4 * (replica * n_all + first), np.array(sums, "<u4"))
+        mark = np.array([first + count], "<i8")
+        self._file.write(MARKS, replica * 8, mark)
+
+    def make_room(self) -> int:
+        """Wait until fewer than `IN_FLIGHT` frames are being written; the place that is free.
+
+        Raises what an earlier frame ran into.
+        """
+        while len(self._pending) >= IN_FLIGHT:
+            self._pending.pop(0).result()
+        self._places += 1
+        return self._places % IN_FLIGHT
+
+    def write_piece(self, piece: Callable[[], Piece]) -> None:
+        """Compress and write planes of a frame or checkpoint, while the caller goes on."""
+        self._pending.append(self._writer.submit(self._write_piece, piece))
+
+    def _write_piece(self, get: Callable[[], Piece]) -> None:
+        piece, planes = get(), self._chunk
+        self._folder.mkdir(exist_ok=True)
+        path = part_path(self._folder, piece)
+        chunks = list(self._pool.map(lambda c: packed(c, planes), chunks_of(piece, planes)))
+        try:
+            publish(
+                path,
+                self._disk,
+                lambda p: write_part(p, self._disk, piece, planes, chunks, self._identity),
+            )
+            if self._early is not None:
+                self._early.add(piece, chunks)
+        except OutputError:
+            raise
+        except OSError as error:
+            raise write_error(path, error) from error
+
+    def wait(self) -> None:
+        """Wait until all frames and checkpoints so far are in files of their own."""
+        while self._pending:
+            self._pending.pop(0).result()
+
+    def sync(self) -> None:
+        """Wait until everything so far is on the disk."""
+        self.wait()
+        if self._file is not None:
+            self._file.sync()
+
+    def forget_checkpoints(self, replica: int, before: int) -> None:
+        """Remove a replica's checkpoints of steps (of the engine) before one."""
+        for part in self._parts():
+            if (part.replica, part.number) == (replica, CHECKPOINT) and part.step < before:
+                self._disk.remove(part.path)
+
+    # ---------------------------------------------------------------- the end
+
+    def finish(self, profile: Sequence[Mapping[str, Any]]) -> None:
+        """Make one complete file of all there is; every rank has called `sync`.
+
+        Parameters
+        ----------
+        profile
+            A row of `/profile` per rank.
+        """
+        if self._file is not None:
+            self._file.close()
+
+        def build(path: Path) -> None:
+            if not self._task.options.frame_every:
+                shutil.copyfile(self.path, path)
+            else:
+                self._join(path)
+            with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as opened:
+                file = opened.file
+                _write_profile(file, profile)
+                file[COMPLETE][()] = 1
+                for name in (SEALED, SEALS):
+                    if name in file:
+                        del file[name]
+                seal(file, {*COUNTED, MARKS, COMPLETE, CHECKSUMS, *FRAMES} & {*dataset_names(file)})
+
+        publish(self.path, self._disk, build)
+        self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _join(self, path: Path) -> None:
+        import h5py
+
+        with h5py.File(self.path, "r") as old:
+            contents = {name: old[name][...] for name in (*COUNTED, MARKS, CHECKSUMS)}
+        specs = lattice_specs(self._task, contents)
+        early: tuple[FrameSums, bool] = ({}, False)
+        if self._early is not None and self._early.done:
+            early = (self._early.done, self._early.changed)
+            self._early.become(path)
+        mode = "r+" if early[0] else "w"
+        with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
+            file = opened.file
+            attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
+            put_attributes(file, lattice_attributes(self._task, self._seed))
+            write_model_group(file.create_group("model"), self._task.model)
+            join_frames(opened, self._task, self._parts(), self._chunk, early)
+
+    def close(self) -> None:
+        """Close; what is complete stays."""
+        self._writer.shutdown()
+        self._pool.shutdown()
+        if self._early is not None:
+            self._early.drop()
+            self._early = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _write_profile(file: h5py.File, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A dataset ``/profile/NAME`` ``[rank]`` for each column."""
+    scale = file.create_dataset("profile/rank", data=np.arange(len(rows), dtype="<u4"))
+    scale.make_scale("rank")
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if isinstance(values[0], str):
+            dataset = put_text(file["profile"], name, [str(v) for v in values])
+        else:
+            dataset = file.create_dataset(f"profile/{name}", data=np.array(values))
+        dataset.dims[0].attach_scale(scale)

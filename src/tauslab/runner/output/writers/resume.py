@@ -1,0 +1,189 @@
+"""What is at the output's path before a run, and whether the run may go on from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.damaged import reading
+from tauslab.runner.output.checking.ensemble import checked_ensemble
+from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.format.layout import Layout
+from tauslab.runner.output.targets import require_place
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+# Root attributes that decide the numbers of a run.
+_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
+             "presimulation", "post_leap_check", "leaper", "ode_solver", "substeps", "rtol", "atol",
+             "sample", "before", "group")  # fmt: skip
+
+_FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`.
+
+    `shared` tells that its format bears being opened for writing by a process that is killed.
+    """
+
+    storage: str
+    run: str
+    complete: bool
+    shared: bool = False
+
+
+def parts_folder(path: Path) -> Path:
+    """Folder beside a result that holds its parts."""
+    return path.with_name(f"{path.name}.parts")
+
+
+def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Existing | None:
+    """The result at `path` to go on from; None for a new run. Nothing is changed.
+
+    Raises
+    ------
+    ConfigError
+        The folder is missing or not writable; the file exists and may be neither replaced nor
+        resumed, or not be written; it holds another run, and the message names what differs.
+    """
+    require_free(path, overwrite=overwrite, resume=resume)
+    if not path.exists() or overwrite:
+        return None
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
+    with _open(path) as (file, attributes):
+        _require_same(file, attributes, path, layout, "--resume")
+        return Existing(
+            storage=str(attributes["storage"]),
+            run=str(attributes["run"]),
+            complete=bool(file["progress/complete"][()] == 1),
+            shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
+        )
+
+
+def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
+    """Refuse a path where no file can be made, or where one is that must be kept.
+
+    Raises
+    ------
+    ConfigError
+        As `require_place`; or the file exists and may be neither replaced nor resumed.
+    """
+    if overwrite and resume:
+        raise ConfigError("--overwrite and --resume exclude each other")
+    require_place(path)
+    if path.exists() and not (overwrite or resume):
+        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+
+
+def require_same_run(path: Path, layout: Layout, option: str) -> None:
+    """Refuse what is not the run of the layout, in blocks of whatever size.
+
+    Raises
+    ------
+    ConfigError
+        It holds another run; the message names what differs, and `option`.
+    """
+    with _open(path) as (file, attributes):
+        same = replace(layout, block=int(attributes["block"]))
+        _require_same(file, attributes, path, same, option)
+
+
+def _require_same(
+    file: h5py.File, attributes: Mapping[str, Any], path: Path, layout: Layout, option: str
+) -> None:
+    for name, found, wanted in _differences(file, attributes, layout):
+        raise ConfigError(
+            f"{path} holds another run: its {name} is {_short(found)}, "
+            f"not {_short(wanted)}; {option} needs the same job"
+        )
+
+
+def existing_attribute(path: Path, name: str) -> int | None:
+    """A whole number among the root attributes of the result at `path`; None without it or a file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
+    text = existing_text(path, name)
+    return None if text is None else int(text)
+
+
+def existing_text(path: Path, name: str) -> str | None:
+    """A text among the root attributes of the result at `path`; None without it or a file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
+    if not path.exists():
+        return None
+    with _open(path) as (_, attributes):
+        return str(attributes[name]) if name in attributes else None
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[h5py.File, Mapping[str, Any]]]:
+    """The file of an ensemble, checked, and its attributes."""
+    with reading(path, ConfigError), open_hdf5(path, ConfigError) as file:
+        yield file, checked_ensemble(path, file, ConfigError).attributes
+
+
+def _differences(
+    file: h5py.File, attributes: Mapping[str, Any], layout: Layout
+) -> Iterator[tuple[str, Any, Any]]:
+    """Name, value in the file and value wanted, of everything that differs."""
+    yield from _sweep_differences(file, attributes, layout)
+    wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
+    wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
+    for key, value in wanted.items():
+        found = attributes.get(key)
+        if found != value:
+            yield key, found, value
+    times = file["time"][()]
+    if not np.array_equal(times, layout.times):
+        if len(times) != len(layout.times):
+            yield "number of sample times", len(times), len(layout.times)
+        else:
+            index = int(np.flatnonzero(times != layout.times)[0])
+            yield f"sample time {index}", float(times[index]), float(layout.times[index])
+    texts = {"species": layout.species, "observable": layout.observables}
+    for key, names in texts.items():
+        found = tuple(v.decode() for v in file[key][()]) if key in file else ()
+        if found != names:
+            yield f"list of {key}", ", ".join(found), ", ".join(names)
+
+
+def _sweep_differences(
+    file: h5py.File, attributes: Mapping[str, Any], layout: Layout
+) -> Iterator[tuple[str, Any, Any]]:
+    sweep = layout.sweep or {}
+    found = str(attributes.get("sweep", ""))
+    if found != ",".join(sweep):
+        yield "sweep", found or "of no name", ",".join(sweep) or "of no name"
+        return
+    for name, values in sweep.items():
+        stored = file[f"sweep/{name}"][()]
+        if len(stored) != len(values):
+            yield "number of points", len(stored), len(values)
+        elif not np.array_equal(stored, values):
+            point = int(np.flatnonzero(stored != values)[0])
+            yield f"value of {name} at point {point}", float(stored[point]), float(values[point])
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,4 @@
+"""Pictures of results with matplotlib, which is imported here alone.
+
+One module a kind of result.
+"""

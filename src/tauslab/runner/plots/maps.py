@@ -1,0 +1,180 @@
+"""Pictures of summaries and of modes, over what a sweep varied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.plots.ensemble import BLUE, HISTOGRAM_BINS, VERMILION, amount, draw_histogram
+from tauslab.runner.plots.sweep import draw_map, logarithmic, scale_axis, sorted_points, varied
+from tauslab.runner.results.columns import FloatArray
+from tauslab.runner.results.modes import Modes
+from tauslab.runner.results.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LARGEST_DOT = 40.0  # area of a mode that holds all trajectories, in points squared
+
+
+def draw_summary(axes: Axes, result: Result, name: str, t: float) -> None:
+    """Mean of a summary over one, two or three swept names; without a sweep, its histogram.
+
+    Points where no trajectory has the number stay blank.
+
+    Raises
+    ------
+    ConfigError
+        The summary is not recorded, or more than three names were swept.
+    """
+    del t  # of the whole trajectory
+    name, names = result.summary_name(name), varied(result)
+    if not result.swept:
+        _numbers(axes, result, name)
+        return
+    _, means, deviations = result.summary_moments(name)
+    label = name if result.n == 1 else f"mean {name}"
+    if len(names) <= 1:
+        swept = names[0] if names else next(iter(result.points))
+        values, points = sorted_points(result, swept)
+        mean, sd = means[points], np.nan_to_num(deviations[points])
+        axes.plot(values, mean, color=BLUE, marker=".", markersize=4)
+        axes.fill_between(values, mean - sd, mean + sd, color=BLUE, alpha=0.2, linewidth=0)
+        axes.set_ylabel(f"{name}, mean ± sd")
+        scale_axis(axes, swept, values)
+    elif len(names) == 2:
+        _over_two(axes, result, means, label)
+    else:
+        shown = np.isfinite(means)
+        _dots(axes, result, names, shown, means[shown], label)
+    axes.set_title(_each(result))
+
+
+def draw_modes(axes: Axes, result: Result, name: str, t: float) -> None:
+    """Modes at sample time `t`, found as `Result.modes` does.
+
+    Without a sweep they are marked in the histogram. Over one name, positions, with areas as
+    weights; over two, how many; over three, the points with several, coloured by the distance
+    between the outermost.
+
+    Raises
+    ------
+    ConfigError
+        More than three names were swept, or there is nothing to take modes from.
+    """
+    found = result.modes(name, t)
+    names = varied(result)
+    if not result.swept:
+        draw_histogram(axes, result, name, t)
+        for position in found.positions[: int(found.count)]:
+            axes.axvline(position, color=VERMILION, linewidth=1.2)
+        return
+    if len(names) <= 1:
+        _positions(axes, result, name, found)
+    elif len(names) == 2:
+        _over_two(axes, result, found.count.astype(np.float64), f"modes of {name}")
+    else:
+        several = found.count > 1
+        apart = np.nanmax(found.positions[several], 1, initial=-np.inf)
+        apart -= np.nanmin(found.positions[several], 1, initial=np.inf)
+        _dots(axes, result, names, several, apart, f"distance of modes, {amount(result, name)}")
+    several_at = int((found.count > 1).sum())
+    axes.set_title(f"t = {t:g}, several modes at {several_at} of {result.n_points} points")
+
+
+def _each(result: Result) -> str:
+    plural = "y" if result.n == 1 else "ies"
+    return f"{result.n:,} trajector{plural} at each point"
+
+
+def _numbers(axes: Axes, result: Result, name: str) -> None:
+    """Histogram of the numbers of all trajectories."""
+    values = result.summary(name)
+    valid = values[np.isfinite(values)]
+    if not valid.size:
+        raise ConfigError(f"{name} is not a number for any trajectory of {result.name}")
+    bins = int(np.clip(2 * np.sqrt(valid.size), *HISTOGRAM_BINS))
+    axes.hist(valid, bins=bins, color=BLUE, alpha=0.85)
+    axes.set_xlabel(name)
+    axes.set_ylabel("trajectories")
+    axes.set_title(f"a number for {valid.size:,} of {values.size:,} trajectories")
+
+
+def _positions(axes: Axes, result: Result, name: str, found: Modes) -> None:
+    names = varied(result)
+    swept = names[0] if names else next(iter(result.points))
+    values, points = sorted_points(result, swept)
+    positions, weights = found.positions[points], found.weights[points]
+    across = np.broadcast_to(values[:, None], positions.shape)
+    axes.scatter(across, positions, s=_LARGEST_DOT * np.nan_to_num(weights), color=BLUE)
+    axes.set_ylabel(f"modes of {amount(result, name)}")
+    scale_axis(axes, swept, values)
+
+
+def _over_two(axes: Axes, result: Result, values: FloatArray, label: str) -> None:
+    """A map: cells of a grid, or triangles between points that are none."""
+    if "grid" in result.attributes:
+        draw_map(axes, result, values, label)
+    else:
+        _triangles(axes, result, values, label)
+
+
+def _triangles(axes: Axes, result: Result, values: FloatArray, label: str) -> None:
+    """Each triangle has the mean of its corners; it is blank where a corner has no value.
+
+    Triangles are made in the units of the picture, with logarithms where the axis has them.
+    """
+    from matplotlib.tri import Triangulation
+
+    (down, across), plane = varied(result), list[FloatArray]()
+    for swept in (across, down):
+        given = result.points[swept]
+        place = np.log(given) if logarithmic(np.sort(given)) else given
+        plane.append((place - place.min()) / (place.max() - place.min()))
+    try:
+        triangles = Triangulation(*plane).triangles
+    except (RuntimeError, ValueError):
+        raise ConfigError(f"the points of {down} and {across} lie on a line: no map") from None
+    shown = triangles[np.isfinite(values[triangles]).all(axis=1)]
+    if not len(shown):
+        raise ConfigError(f"{label} is not a number at any three neighbouring points")
+    corners = Triangulation(result.points[across], result.points[down], shown)
+    colours: Any = values[shown].mean(axis=1)
+    mesh = axes.tripcolor(corners, facecolors=colours, cmap="viridis", rasterized=True)
+    scale_axis(axes, across, np.sort(result.points[across]))
+    axes.set_ylabel(down)
+    if logarithmic(np.sort(result.points[down])):
+        axes.set_yscale("log")
+    axes.figure.colorbar(mesh, ax=axes, pad=0.02).set_label(label)
+
+
+def _dots(
+    axes: Any,
+    result: Result,
+    names: list[str],
+    shown: npt.NDArray[np.bool_],
+    colours: FloatArray,
+    label: str,
+) -> None:
+    """Points in the space of three swept names; axes span all points of the sweep."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(names) != 3:
+        raise ConfigError(f"a plot shows a sweep over up to three names, not {', '.join(names)}")
+    places = []
+    for swept in names:
+        values = result.points[swept]
+        # matplotlib has no logarithmic axes in three dimensions, and no room for small numbers
+        log = logarithmic(np.sort(values))
+        power = int(np.floor(np.log10(np.abs(values).max() or 1.0)))
+        places.append(np.log10(values) if log else values / 10.0**power)
+        axis = "xyz"[len(places) - 1]
+        unit = f"{swept} (1e{power})" if power else swept
+        getattr(axes, f"set_{axis}label")(f"log10 {swept}" if log else unit)
+        getattr(axes, f"set_{axis}lim")(places[-1].min(), places[-1].max())
+        getattr(axes, f"{axis}axis").set_major_locator(MaxNLocator(5))
+    dots = axes.scatter(*(place[shown] for place in places), c=colours, cmap="viridis", s=10)
+    axes.figure.colorbar(dots, ax=axes, shrink=0.7, pad=0.12).set_label(label)

@@ -1,0 +1,177 @@
+"""Results as xarray datasets and dask arrays."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    import dask.array
+    import xarray
+
+    from tauslab.runner.results.result import Result
+
+_SUMMARIES = "summary/"
+_MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
+_DIMENSIONS = {
+    "counts": ("trajectory", "time", "species"),
+    "amounts": ("trajectory", "time", "species"),
+    "observables": ("trajectory", "time", "observable"),
+    "final": ("trajectory", "species"),
+    "status": ("trajectory",),
+    "statistics/amounts/mean": ("time", "species"),
+    "statistics/amounts/variance": ("time", "species"),
+    "statistics/mean": ("time", "species"),
+    "statistics/variance": ("time", "species"),
+    "statistics/n": ("time",),
+}
+
+
+def dimensions(name: str) -> tuple[str, ...]:
+    """Axes of a dataset, but for the points of a sweep; empty for one that is not known."""
+    return ("trajectory",) if name.startswith(_SUMMARIES) else _DIMENSIONS.get(name, ())
+
+
+@runtime_checkable
+class Verifiable(Protocol):
+    """Data of a file that can all be compared with its checksums."""
+
+    def verify(self) -> None:
+        """Compare what was not compared yet; raises an `InputFileError`."""
+
+
+class FileArray:
+    """A dataset that opens its file for each read: safe under threads, and small to pickle."""
+
+    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.name = path, name
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        """Read a part, the blocks of which are compared with their checksums."""
+        from tauslab.runner.results.open import open_result  # which imports results
+
+        with open_result(self.path, checked=True) as result:
+            return np.asarray(result.data[self.name][index])
+
+
+def to_dask(result: Result, name: str, blocks: int | None = None) -> dask.array.Array:
+    """A dataset, `blocks` storage blocks of trajectories in a chunk; see `Result.to_dask`."""
+    try:
+        import dask.array
+    except ImportError:
+        raise ConfigError("to_dask needs dask: pip install tauslab[dask]") from None
+    if name not in result.data:
+        names = [key for key in result.data if not key.startswith(("model/", "progress/"))]
+        raise ConfigError(f"{result.name} has no dataset {name!r}; it has {', '.join(names)}")
+    result.require_samples()
+    data = result.data[name]
+    shape: tuple[int, ...] = tuple(data.shape)
+    chunks = shape
+    if dimensions(name)[:1] == ("trajectory",):
+        wanted = -(-len(result.completed_blocks) // _MOST_CHUNKS) if blocks is None else blocks
+        size = max(1, wanted) * result.block
+        rows = (size,) if not result.swept else _rows_of_chunk(result, size)
+        chunks = (*rows, *shape[len(rows) :])
+    from_array: Any = dask.array.from_array
+    array: dask.array.Array
+    if result.path is None:
+        array = from_array(np.asarray(data), chunks=chunks)
+        return array
+    # The time of the last change keeps two states of a file apart in dask's caches.
+    path = os.fspath(result.path.resolve())
+    source = FileArray(path, name, shape, np.dtype(data.dtype.str))
+    label = f"tauslab-{name}-{dask.base.tokenize(path, name, result.path.stat().st_mtime_ns)}"
+    array = from_array(source, chunks=chunks, name=label)
+    return array
+
+
+def _rows_of_chunk(result: Result, size: int) -> tuple[int, int]:
+    """Points and trajectories that make about `size` trajectories."""
+    return max(1, size // result.n), min(size, result.n)
+
+
+def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
+    """All of a result with named dimensions; see `Result.to_xarray`."""
+    import xarray
+
+    result.require_samples()
+    coordinates: dict[str, Any] = {"time": result.times, "species": list(result.species)}
+    if result.observables:
+        coordinates["observable"] = list(result.observables)
+    if result.path is not None:
+        if not chunked and isinstance(result.data, Verifiable):  # xarray reads the file itself
+            result.data.verify()
+        dataset = _open(result)
+        if chunked:
+            dataset = _in_chunks(dataset, result)
+        known = {k: v for k, v in coordinates.items() if k in dataset.dims}
+        return _with_points(dataset.assign_coords(known), result)
+    lead = ("point",) if result.swept else ()
+    variables = {
+        name.removeprefix("statistics/").removeprefix("amounts/"): (
+            (*lead, *dims),
+            np.asarray(result.data[name]),
+        )
+        for name, dims in _DIMENSIONS.items()
+        if name in result.data
+    }
+    variables |= {
+        name: ((*lead, "trajectory"), result.data[_SUMMARIES + name]) for name in result.summaries
+    }
+    dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
+    return _with_points(dataset, result)
+
+
+def _in_chunks(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+    """With dask arrays in place of those that have a row per trajectory."""
+    paths = [name for name, dims in _DIMENSIONS.items() if dims[0] == "trajectory"]
+    paths += [_SUMMARIES + name for name in result.summaries]
+    for path in paths:
+        name = path.removeprefix(_SUMMARIES)
+        if path in result.data:
+            variable = dataset[name].variable
+            dataset = dataset.assign({name: (variable.dims, to_dask(result, path), variable.attrs)})
+    return dataset
+
+
+def _with_points(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+    """With the swept values as coordinates of the points; ``NAME_swept`` where NAME is taken."""
+    taken = {*dataset.variables, *dataset.dims}
+    names = {name: f"{name}_swept" if name in taken else name for name in result.points}
+    return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
+
+
+def _open(result: Result) -> xarray.Dataset:
+    """Datasets of the file's root, of its summaries, and of its statistics with named dimensions.
+
+    Nothing is masked or decoded: a fill value stays -1, and counts stay integers.
+    """
+    import xarray
+
+    path = os.fspath(result.path or "")
+    options: dict[str, Any] = {"engine": "h5netcdf", "decode_cf": False, "phony_dims": "sort"}
+    dataset = xarray.open_dataset(path, **options)
+    merged, opened = dataset, [dataset]
+    wanted: dict[str, tuple[str, ...]] = {
+        "statistics": ("n", "mean", "variance"),
+        "statistics/amounts": ("mean", "variance"),
+        "summary": result.summaries,
+    }
+    for group, names in wanted.items():
+        present = [name for name in names if f"{group}/{name}" in result.data]
+        if present:
+            opened.append(xarray.open_dataset(path, group=group, **options))
+            merged = merged.assign({name: opened[-1][name] for name in present})
+
+    def close() -> None:
+        for one in opened:
+            one.close()
+
+    merged.set_close(close)
+    return merged

@@ -1,0 +1,4 @@
+"""Results of lattice runs: reading, exports, digests.
+
+`result` is the entry.
+"""

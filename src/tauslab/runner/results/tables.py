@@ -1,0 +1,221 @@
+"""Results as tables, for spreadsheets, R and pandas: names of columns, and pieces of rows."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.damaged import could_not_read
+from tauslab.runner.options.texts import some
+from tauslab.runner.results import columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tauslab.runner.results.lattice.result import LatticeResult
+    from tauslab.runner.results.result import Result
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+WHAT = ("trajectories", "statistics", "final", "summaries")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+
+Piece = list[npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header, and rows in pieces: an array of one length per column.
+
+    A count below 0 and a NaN are values that are not there.
+    """
+
+    header: tuple[str, ...]
+    pieces: Iterator[Piece]
+
+
+def table_of(result: Result, what: str | None = None, names: Sequence[str] = ()) -> Table:
+    """What was recorded as one table; the swept values come first in every row.
+
+    Parameters
+    ----------
+    what
+        ``trajectories``: a row per trajectory and sample time, a column per species and
+        observable. ``statistics``: a row per sample time with mean and sd of each. ``final``
+        and ``summaries``: a row per trajectory. By default the first of these that was recorded.
+    names
+        Species and observables, or summaries; all by default.
+
+    Raises
+    ------
+    ConfigError
+        It was not recorded, or a name is not known.
+    """
+    if what is None:
+        what = next((form for form in WHAT if _holds(result, form)), WHAT[0])
+    if what not in WHAT:
+        raise ConfigError(f"--what {what!r} is not known; allowed are {', '.join(WHAT)}")
+    if what == "summaries":
+        return _summaries(result, names)
+    known = result.species + (() if what == "final" else result.observables)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not in {result.name}; it has {some(known, 20)}")
+    chosen = tuple(names) or known
+    if what == "statistics":
+        return _statistics(result, chosen)
+    return _final(result, chosen) if what == "final" else _trajectories(result, chosen)
+
+
+def lattice_table(result: LatticeResult, names: Sequence[str] = ()) -> Table:
+    """Particles of each species on the lattice, a row per time at which they were counted."""
+    chosen = tuple(names) or result.species
+    piece = [result.times, *(result.counts(name) for name in chosen)]
+    return Table(("time", *chosen), iter([piece]))
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write ``.csv`` or ``.tsv``, under a temporary name at first; what is not there is empty.
+
+    Raises
+    ------
+    ConfigError
+        Another suffix.
+    OutputError
+        The file cannot be written.
+    """
+    separator = SEPARATORS.get(path.suffix.lower())
+    if separator is None:
+        raise ConfigError(f"{path}: tables are written as {' or '.join(SEPARATORS)}")
+    unfinished = path.with_name(path.name + ".tauslab-tmp")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+            writer.writerow(table.header)
+            for piece in table.pieces:
+                writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
+        unfinished.replace(path)
+    except OSError as error:
+        if isinstance(error, OutputError) or could_not_read(error):
+            raise
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def to_pandas(table: Table) -> pd.DataFrame:
+    """All of it in memory; what is not there is NaN."""
+    import pandas as pd
+
+    pieces = list(table.pieces)
+    data = {}
+    for index, name in enumerate(table.header):
+        parts = [piece[index] for piece in pieces]
+        values = np.concatenate(parts) if parts else np.empty(0)
+        lacks = values.dtype.kind == "i" and (values < 0).any()
+        data[name] = np.where(values < 0, math.nan, values) if lacks else values
+    return pd.DataFrame(data)
+
+
+def _cells(values: npt.NDArray[Any]) -> list[Any]:
+    absent = np.isnan(values) if values.dtype.kind == "f" else None
+    if values.dtype.kind == "i":
+        absent = values < 0
+    if absent is None or not absent.any():
+        cells: list[Any] = values.tolist()
+        return cells
+    return [None if gone else cell for cell, gone in zip(values.tolist(), absent, strict=True)]
+
+
+def _holds(result: Result, what: str) -> bool:
+    names = (result.species + result.observables)[:1]
+    if what == "trajectories":
+        return any(result.has_samples(name) for name in names)
+    if what == "statistics":
+        return any(f"{result.place_of(name)[1]}/n" in result.data for name in names)
+    return "final" in result.data if what == "final" else bool(result.summaries)
+
+
+def _rows(result: Result, row_bytes: int) -> Iterator[slice]:
+    """Flat rows of trajectories that are there, a few megabytes at a time."""
+    total = result.n_points * result.n
+    return columns.rows((total,), row_bytes, result.block, result.completed_blocks)
+
+
+def _numbers(result: Result, rows: slice) -> tuple[Piece, npt.NDArray[np.int64]]:
+    """Of flat rows the swept values, and the number of the trajectory at its point."""
+    point, trajectory = np.divmod(np.arange(rows.start, rows.stop), result.n)
+    return [values[point] for values in result.points.values()], trajectory
+
+
+def _trajectories(result: Result, names: tuple[str, ...]) -> Table:
+    result.require_samples()
+    for name in names:
+        result.column(name)  # refuses what was not recorded
+    times = result.times
+    datasets = sorted({result.place_of(name)[0] for name in names})
+    width = sum(result.data[d].dtype.itemsize * result.data[d].shape[-1] for d in datasets)
+
+    def pieces() -> Iterator[Piece]:
+        for rows in _rows(result, len(times) * (width + 8 * len(names))):
+            swept, trajectory = _numbers(result, rows)
+            read = {d: result.flat(d)[rows] for d in datasets}
+            piece = [np.repeat(v, len(times)) for v in (*swept, trajectory)]
+            piece.append(np.tile(times, len(trajectory)))
+            for name in names:
+                dataset, _, axis = result.place_of(name)
+                piece.append(read[dataset][:, :, axis.index(name)].reshape(-1))
+            yield piece
+
+    return Table((*result.points, "trajectory", "time", *names), pieces())
+
+
+def _statistics(result: Result, names: tuple[str, ...]) -> Table:
+    found = [(result.mean(name), result.std(name)) for name in names]
+    times, points = result.times, result.n_points
+    piece = [np.repeat(values, len(times)) for values in result.points.values()]
+    piece.append(np.tile(times, points))
+    for mean, std in found:
+        piece += [np.ravel(mean), np.ravel(std)]
+    both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
+    return Table((*result.points, "time", *both), iter([piece]))
+
+
+def _final(result: Result, names: tuple[str, ...]) -> Table:
+    if "final" not in result.data:
+        for name in names:
+            result.column(name)  # refuses what was not recorded
+    dataset = "final" if "final" in result.data else result.place_of(names[0])[0]
+
+    def pieces() -> Iterator[Piece]:
+        data, status = result.flat(dataset), result.flat("status")
+        width = data.dtype.itemsize * math.prod(data.shape[1:])
+        for rows in _rows(result, width):
+            swept, trajectory = _numbers(result, rows)
+            values = data[rows] if dataset == "final" else data[rows][:, -1]
+            ends = np.array(_STATUS)[status[rows]]
+            own = [values[:, result.species.index(name)] for name in names]
+            yield [*swept, trajectory, ends, *own]
+
+    return Table((*result.points, "trajectory", "status", *names), pieces())
+
+
+def _summaries(result: Result, names: Sequence[str]) -> Table:
+    chosen = tuple(result.summary_name(name) for name in names) or result.summaries
+    if not chosen:
+        raise ConfigError(f"{result.name} was run without --record summary:...")
+
+    def pieces() -> Iterator[Piece]:
+        for rows in _rows(result, 8 * len(chosen)):
+            swept, trajectory = _numbers(result, rows)
+            own = [result.flat(f"summary/{name}")[rows] for name in chosen]
+            yield [*swept, trajectory, *own]
+
+    return Table((*result.points, "trajectory", *chosen), pieces())

@@ -1,0 +1,67 @@
+"""Whether a run gave anything: trajectories that reached their last sample time.
+
+One that overflowed, met a value that is not a number or used up its steps has no samples from then
+on. A run of which none got to its end is a failure, which nobody should have to find in a file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tauslab.model.errors import NoValidTrajectory
+from tauslab.runner.output.format.schema import STATUS_VALUES
+from tauslab.runner.results.recorded import Recorded
+
+_LAST_VALID = STATUS_VALUES["absorbed"]
+_IN_MOLES = "SBML in moles needs --molecules, or a smaller compartment"
+_MOST_POINTS = 3
+
+
+def warning_of(result: Recorded) -> str:
+    """Names the points of a sweep without one valid trajectory; empty where there is none.
+
+    Raises
+    ------
+    NoValidTrajectory
+        There is no valid trajectory at all.
+    """
+    status = np.atleast_2d(result.status)
+    lost = np.asarray(~np.any(status <= _LAST_VALID, axis=-1))
+    if not np.any(lost):
+        return ""
+    found = _ends(status[lost], result)
+    if lost.all():
+        raise NoValidTrajectory(f"{result.name}: no trajectory is valid: {found}")
+    points = np.flatnonzero(lost)
+    named = [_point(result, int(point)) for point in points[:_MOST_POINTS]]
+    more = ", ..." if len(points) > _MOST_POINTS else ""
+    return (
+        f"{result.name}: no trajectory is valid at {len(points)} of {len(lost)} points "
+        f"({', '.join(named)}{more}): {found}"
+    )
+
+
+def _point(result: Recorded, point: int) -> str:
+    values = (f"{name} = {column[point]:g}" for name, column in result.points.items())
+    return f"point {point}: {' '.join(values)}"
+
+
+def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recorded) -> str:
+    """How many ended how, and what may help against that which is most frequent."""
+    numbers = np.bincount(status.ravel(), minlength=256)
+    names = {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
+    found = {name: count for name, count in names.items() if count}
+    told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
+    return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
+
+
+def _hint(end: str, result: Recorded) -> str:
+    if result.continuous:
+        if result.attributes.get("ode_solver") == "rosenbrock":
+            return "look at the laws and their parameters, or allow more steps (--max-steps)"
+        return "the model may be stiff: --ode-solver rosenbrock"
+    if end == "overflow":
+        return f"a count passed 2147483647: {_IN_MOLES}"
+    if end == "step_limit":
+        return "raise --max-steps"
+    return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"
