@@ -4,7 +4,7 @@
     python scripts/sanitize.py thread            # ThreadSanitizer, what runs on several threads
     python scripts/sanitize.py assertions        # libstdc++'s own checks, where it is used
     python scripts/sanitize.py address --fuzz 50 # random networks and lattices alone, 50 of each
-    python scripts/sanitize.py address tests/kernels/test_rdme.py -k crowded
+    python scripts/sanitize.py address tests/kernels/lattice/test_rdme.py -k crowded
 
 Kernels are compiled with TAUSLAB_CXXFLAGS, which the compile cache tells apart, and the sanitizer's
 library is loaded before Python, which is not instrumented itself: only what kernels do is seen.  Of
@@ -29,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "tests" / "kernels"
-FUZZ = "tests/kernels/test_random_models.py"
+FUZZ = "tests/kernels/exact/test_random_models.py"
 # The library that is preloaded is for this process, not for the compilers that it starts.
 START = "import os, sys; os.environ.pop('LD_PRELOAD', None); import pytest; sys.exit(pytest.main())"
 # These compile for other devices or compilers, or compare compilers, and run no kernel of ours.
@@ -61,7 +61,7 @@ class Check:
 
 def kernel_tests() -> tuple[str, ...]:
     """All that run kernels."""
-    found = (path for path in KERNELS.glob("test_*.py") if path.stem not in NO_KERNELS)
+    found = (path for path in KERNELS.rglob("test_*.py") if path.stem not in NO_KERNELS)
     return tuple(str(path.relative_to(ROOT)) for path in sorted(found))
 
 
@@ -90,7 +90,11 @@ def checks(folder: Path) -> dict[str, Check]:
                 "TSAN_OPTIONS": f"{log}:suppressions={harmless}:exitcode=0:"
                 "ignore_noninstrumented_modules=1"
             },
-            tuple(f"tests/kernels/{name}.py" for name in THREADED),
+            tuple(
+                str(path.relative_to(ROOT))
+                for name in THREADED
+                for path in (ROOT / "tests/kernels").rglob(f"{name}.py")
+            ),  # fmt: skip
         ),
         "assertions": Check(
             "-O1 -D_GLIBCXX_ASSERTIONS", tests=("tests/statistics/test_exact_rdme.py",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import TESTS
 
 from tauslab.kernels.exact.selectors import PILOT_EVENTS, SELECTORS
 from tauslab.runner.results.digest import digest_lines
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.mpi
 NEEDS_DASK = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None, reason="no Dask (pip install tauslab[dask])"
 )
-SCHLOGL = Path(__file__).parents[1] / "data" / "sbml" / "schlogl.xml"
+SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"
 RUN = ["-m", "tauslab", "run", SCHLOGL, "--t-end", "1", "--points", "6", "--seed", "5", "-n", "50",
        "--sweep", "c3=lin:8e-4:1.2e-3:5", "--record", "trajectories,statistics",
        "--device", "cpu", "--threads", "1"]  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import script
 
 pytestmark = pytest.mark.mpi
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "fault_every_write.py"
+SCRIPT = script("fault_every_write.py")
 
 
 def test_runs_killed_at_a_change_are_resumed(mpirun, tmp_path):

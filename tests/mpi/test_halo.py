@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from places import TESTS
 
 pytestmark = pytest.mark.mpi
 
-PROGRAM = Path(__file__).with_name("halo_program.py")
+PROGRAM = TESTS / "support" / "programs" / "halo_program.py"
 MARKS = [10, 40, 70]  # steps of a batch: 120 together
 NAMES = ("crowded", "absorbing", "typed", "held", "sparse")
 PERIODIC = ("crowded", "sparse")
@@ -108,7 +108,7 @@ def test_what_is_not_possible_is_refused_on_every_rank(mpirun, options, sentence
 
 @pytest.mark.gpu
 def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
-    code = "import sys; from mpi4py import MPI; from tauslab.decomposition import halo_host as h; "
+    code = "import sys; from mpi4py import MPI; from tauslab.decomposition.halo import mpi as h; "
     asked = mpirun(1, ["-c", code + "sys.exit(h.mpi_takes_device_memory())"], check=False)
     cases = json.dumps([case("sparse", options={"transport": "mpi"})])
     done = mpirun(2, [PROGRAM, cases, "cuda"], check=False)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import h5py
+import lattice_program
 import numpy as np
 import pytest
+from places import TESTS
 
 from tauslab.model.readers.lattice_hdf5 import write_lattice
 from tauslab.runner.results.digest import digest_total
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.result import LatticeResult
 
-sys.path.insert(0, str(Path(__file__).parent))
-import lattice_program
-
 pytestmark = pytest.mark.mpi
 
-PROGRAM = Path(__file__).with_name("lattice_program.py")
+PROGRAM = TESTS / "support" / "programs" / "lattice_program.py"
 LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas"}
 
 

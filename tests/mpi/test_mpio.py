@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import h5py
 import pytest
+from places import TESTS, script
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
-ROOT = Path(__file__).parents[2]
-SBML = ROOT / "tests" / "data" / "sbml"
+SBML = TESTS / "data" / "sbml"
 RUN = ["run", SBML / "schlogl.xml", "--t-end", "1", "--points", "6", "--seed", "5",
        "--device", "cpu", "--threads", "1", "--method", "ssa", "--quiet"]  # fmt: skip
 TAUSLAB = ["-m", "tauslab"]
@@ -67,7 +66,7 @@ def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, vic
     """The file stays readable, and any writer goes on from it, on any number of ranks."""
     path = tmp_path / "a.h5"
     common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
-    child = [ROOT / "scripts" / "fault_child.py", fault, moment, victim]
+    child = [script("fault_child.py"), fault, moment, victim]
     broken = [*child, *common, "--writer", "mpio", "-o", path]
     done = mpirun(3, broken, env=parallel_h5py, check=False, timeout=60)
     assert done.returncode != 0
@@ -132,10 +131,10 @@ def test_faults_are_survived(mpirun, tmp_path):
     """Ten faults of the script that injects hundreds: nothing lost, no wrong digest."""
     del mpirun  # says whether there is an MPI
 
-    script = ROOT / "scripts" / "fault_injection.py"
+    program = script("fault_injection.py")
     table = tmp_path / "faults.csv"
     done = subprocess.run(
-        [sys.executable, script, "--cases", "10", "--seed", "5", "-o", table],
+        [sys.executable, program, "--cases", "10", "--seed", "5", "-o", table],
         capture_output=True, text=True, check=False, timeout=200,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import TESTS
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
-MODEL = Path(__file__).parent.parent / "data" / "sbml" / "lotka_volterra.xml"
+MODEL = TESTS / "data" / "sbml" / "lotka_volterra.xml"
 RUN = ["-m", "tauslab", "run", MODEL, "--t-end", "2", "--points", "3", "--seed", "5", "-n", "41",
        "--threads", "1", "--method", "ode", "--substeps", "20",
        "--record", "trajectories,statistics,sampled,final"]  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
+from places import TESTS
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
-SBML = Path(__file__).parent.parent / "data" / "sbml"
+SBML = TESTS / "data" / "sbml"
 RUN = ["-m", "tauslab", "run", SBML / "schlogl.xml", "--t-end", "1", "--points", "6", "--seed", "5",
        "--device", "cpu", "--threads", "1", "--species", "X", "--method", "ssa"]  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_a_wrong_command_line_is_told_once(mpirun):
 
 def test_a_disk_that_is_full_in_the_end_is_told_of_once(mpirun, tmp_path):
     """Rank 0 joins the parts for all; nothing is lost."""
-    program = Path(__file__).with_name("full_disk_program.py")
+    program = TESTS / "support" / "programs" / "full_disk_program.py"
     path, one = tmp_path / "out.h5", tmp_path / "one.h5"
     run = [*RUN[2:], "-n", "200", "--writer", "parts"]
     done = mpirun(3, [program, *run, "-o", path], check=False, timeout=60)

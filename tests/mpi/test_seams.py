@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from itertools import zip_longest
-from pathlib import Path
 
 import pytest
+from places import TESTS
 
 pytestmark = pytest.mark.mpi
 
@@ -73,7 +73,7 @@ def test_features_together(mpirun, n_ranks):
     ]
     cases += [f"rdme:{names}" for names in LATTICES]
     cases += ["ssa:until+append", "tau:sweep+until", "ssa:dask+append", "fine:dask+until"]
-    program = Path(__file__).with_name("seams_program.py")
+    program = TESTS / "support" / "programs" / "seams_program.py"
     done = mpirun(n_ranks, [program, *cases], timeout=400)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [case for case, *_ in found] == cases
@@ -85,7 +85,7 @@ def test_features_together(mpirun, n_ranks):
 def test_all_ranks_write_one_file_whatever_else_is_asked(mpirun, parallel_h5py):
     together = ("sweep+resume", "append+species+resume", "statistics+compress+append", "until")
     cases = [f"tau:mpio+{names}" for names in together]
-    program = Path(__file__).with_name("seams_program.py")
+    program = TESTS / "support" / "programs" / "seams_program.py"
     done = mpirun(2, [program, *cases], env=parallel_h5py)
     for line in done.stdout.splitlines():
         assert as_wanted(*json.loads(line), in_time=False), line

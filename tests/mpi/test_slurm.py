@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from places import ROOT, TESTS
 
 import tauslab as ts
 from tauslab.runner.results.digest import digest_lines
 
 _SPEC = importlib.util.spec_from_file_location(
-    "slurm_cluster", Path(__file__).with_name("slurm_cluster.py")
+    "slurm_cluster", TESTS / "support" / "programs" / "slurm_cluster.py"
 )
 slurm_cluster = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(slurm_cluster)
@@ -30,8 +31,7 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[2]
-SCHLOGL = ROOT / "tests" / "data" / "sbml" / "schlogl.xml"
+SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"
 RUN = ["--points", "6", "--seed", "5", "--method", "ssa", "--device", "cpu", "--threads", "1"]
 SMALL = ["--ntasks-per-node=2", "--cpus-per-task=1", "--gpus-per-node=2", "--time=10"]
 
@@ -101,7 +101,7 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 OPENED = """\
 import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
-from tauslab.runner import run
+from tauslab.runner.ensemble import run
 from tauslab.runner.api.api import ranks
 run.get_backend = lambda name, options: (name, options.index)
 comm = ranks()

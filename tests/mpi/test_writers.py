@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import h5py
 import pytest
-from output.sample_job import CRASH_JOBS, check_marked_blocks, digest, sample_job
+from sample_job import CRASH_JOBS, check_marked_blocks, digest, sample_job
 
 from tauslab.model.errors import InputFileError
 from tauslab.runner.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
-ENVIRONMENT = {
-    "PYTHONPATH": os.pathsep.join(
-        [str(Path(__file__).parents[1] / "unit"), *filter(None, sys.path)]
-    )
-}
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 WRITE = """
 import sys
 from pathlib import Path
 
-from output.sample_job import sample_job
+from sample_job import sample_job
 from tauslab.runner.results.digest import digest_lines, digest_total
 from tauslab.runner.ranks.mpi import world
 from tauslab.runner.output.writers.parts import PartsOptions
@@ -47,8 +42,8 @@ CRASH = """
 import sys
 from pathlib import Path
 
-from output.mortal_disk import MortalDisk, SigKill
-from output.sample_job import CRASH_JOBS
+from mortal_disk import MortalDisk, SigKill
+from sample_job import CRASH_JOBS
 from tauslab.runner.ranks.mpi import world
 
 record, victim, lives = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -60,7 +55,7 @@ CRASH_JOBS[record]().run_rank(Path("a.h5"), comm, disk=disk, resume=True)
 REFUSE = """
 from pathlib import Path
 
-from output.sample_job import sample_job
+from sample_job import sample_job
 from tauslab.model.errors import ConfigError
 from tauslab.runner.ranks.mpi import world
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tauslab import dbn
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture
 def validate(monkeypatch):
     """The script that compares at any scale."""
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
     import validate_dbn
 
     return validate_dbn

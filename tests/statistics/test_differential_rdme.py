@@ -1,17 +1,16 @@
 """Two random small lattices against a law that is built from scratch; wrong models are told.
 
-`scripts/differential_rdme.py` does the same with many; false alarms as there, 1e-6 for each test.
+`differential_rdme.py` does the same with many; false alarms as there, 1e-6 for each test.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SCRIPTS
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 REPLICAS = 80
 SEEDS = {1: 38, 2: 23}  # of small cases: held and absorbing faces, walls; order: seed
 

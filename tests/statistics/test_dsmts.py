@@ -6,17 +6,15 @@ import csv
 import importlib
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+from places import TESTS
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
 dsmts = importlib.import_module("validate_dsmts")
 
-CASES = ROOT / "tests" / "data" / "dsmts"
+CASES = TESTS / "data" / "dsmts"
 FOLDERS = sorted(path for path in CASES.iterdir() if path.is_dir())
 RUN = [folder.name for folder in FOLDERS if dsmts.exclusion(folder) is None]
 COSTLY = {"00023": 500, "00039": 3000}  # the first has 90,000 events a trajectory

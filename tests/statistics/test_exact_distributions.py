@@ -6,7 +6,6 @@ import csv
 import importlib
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ import scipy.stats
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 cme = importlib.import_module("validate_cme")
 
 PROBLEMS = {problem.name: problem for problem in cme.PROBLEMS}

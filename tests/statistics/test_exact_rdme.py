@@ -7,16 +7,15 @@ membrane, as the Min proteins do, in many small cells at once.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SCRIPTS
 from scipy import stats
 
 import tauslab as ts
 from tauslab.kernels.lattice.lowering import lower_lattice
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 CELLS, HIGH, WIDE, LONG = 240, 5, 6, 6  # a cell is 5 x 6 x 6 sites, with a wall above it
 TIMES = (0.01, 0.03)
 FALSE_ALARM = 1e-6  # of each test of two samples

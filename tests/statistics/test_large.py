@@ -8,14 +8,12 @@ import json
 import sys
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tauslab as ts
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 large = importlib.import_module("validate_large")
 
 CASES = {case.name: case for case in large.CASES}

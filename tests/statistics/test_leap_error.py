@@ -1,6 +1,6 @@
 """Errors of leaps at the default epsilon against exact laws: a small part of the table of errors.
 
-`scripts/validate_leaps.py` makes the whole table. 20,000 trajectories: a standard deviation has a
+`validate_leaps.py` makes the whole table. 20,000 trajectories: a standard deviation has a
 standard error of 0.5 %, and a mean one below 0.1 %. The errors themselves are below 0.7 % and
 0.2 %, so that a check raises a false alarm with a probability below 1e-5: all with one below 3e-4.
 """
@@ -8,26 +8,19 @@ standard error of 0.5 %, and a mean one below 0.1 %. The errors themselves are b
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tauslab as ts
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 N = 20_000
 
 
 @pytest.fixture(scope="module")
 def cases():
-    """The models of `scripts/leap_models.py` by name."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        return {case.name: case for case in importlib.import_module("leap_models").CASES}
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    """The models of `scripts/validation/leap_models.py` by name."""
+    return {case.name: case for case in importlib.import_module("leap_models").CASES}
 
 
 def check(case, samples=1, **options):

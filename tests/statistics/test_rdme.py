@@ -1,22 +1,15 @@
-"""The lattice engine against exact laws, in short forms of what scripts/validate_rdme.py runs.
+"""The lattice engine against exact laws, in short forms of what validate_rdme.py runs.
 
 Seeds are fixed. Each test states its false-alarm rate; together they stay below 1e-3.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.special
 import scipy.stats
-
-from tauslab.kernels.lattice.engine import LatticeEngine
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from lattice_factory import (
     SPACING,
     STEP,
@@ -24,6 +17,8 @@ from lattice_factory import (
     lowered,
     state_of,
 )
+
+from tauslab.kernels.lattice.engine import LatticeEngine
 
 Z_LIMIT = 4.4  # two-sided 1.1e-5
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +12,11 @@ import tauslab as ts
 from tauslab.runner.cli.bench import michaelis_menten, schlogl
 
 EPSILON = 0.03
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture
 def scripts(monkeypatch):
-    """`scripts/validate_tau.py` as a module."""
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    """`scripts/validation/validate_tau.py` as a module."""
     return importlib.import_module("validate_tau")
 
 

@@ -216,7 +216,7 @@ def file_of(selector: str) -> str:
 
 
 def philox_keys(seed: int) -> npt.NDArray[np.uint32]:
-    """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: low and high word of each round's key."""
+    """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: words of each round's key."""
     rounds = np.arange(10, dtype=np.uint32)
     low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])

@@ -36,7 +36,8 @@ class FineTau(ExactSsa):
 
     The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold
     2006), but the network is read from tables, and the threads of several blocks share out its
-    reactions and species (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012). On a CPU a thread is such a crew.
+    reactions and species (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012). On a CPU one thread
+    does it all.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 It is TOML that `tauslab.model.readers.network_toml` reads back to a network with the same
 propensities, bit for bit: laws keep their brackets and so the order of evaluation, numbers are
-written so that they read back to the same double, and everything keeps its order, which the random draws depend on.  The
+written so that they read back to the same double, and everything keeps its
+order, which the random draws depend on.  The
 model's name and path are not part of it.
 """
 

@@ -17,8 +17,8 @@
 // Numbers of streams are part of every result: never change or reuse one.
 #pragma once
 
-#include "random/philox.h"
 #include "device/prelude.h"
+#include "random/philox.h"
 
 enum Stream : u32 {
     // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with
@@ -112,7 +112,8 @@ enum LatticePurpose : u32 {
     PURPOSE_HOP_REST = 2,  // 48 more bits for a hop; index: slot, pass: axis (0 x, 1 y, 2 z)
     PURPOSE_REACTION = 3,  // x0, x1: whether a reaction happens in `pass` 1 and above
     PURPOSE_CHOICE = 4,    // x0, x1: which, in `pass`
-    PURPOSE_GHOSTS = 5,    // particles that come in through a face: see ghost_draw in lattice/site/hop.h
+    PURPOSE_GHOSTS =
+        5,  // particles that come in through a face: see ghost_draw in lattice/site/hop.h
 };
 
 // The key and the fixed part of the counter of one step of one replica.

@@ -63,7 +63,8 @@ struct Lattice {
     i64 replica;
     const u32 *packing;               // see lattice/site/site.h
     const struct BlockTables *block;  // tables in the block's memory, or null
-    SlotMoves *z_moves;  // after the hops along x and y: who hops along z; see lattice/cooperative_steps.h
+    SlotMoves *
+        z_moves;  // after the hops along x and y: who hops along z; see lattice/cooperative_steps.h
 };
 
 #define LATTICE_ARGUMENTS \

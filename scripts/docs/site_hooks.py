@@ -1,0 +1,68 @@
+"""Hooks of mkdocs: what pages link to outside of docs/ is part of the site, under repository/."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+# From the bracket on, since a link's text may be code.
+_LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(?=\))")
+_CODE = re.compile(r"(?ms)(^ *```.*?^ *```$|`[^`\n]+`)")
+_OUTSIDE = "repository"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the files outside of docs/ that pages link to, and those that these link to."""
+    left = [ROOT / config.docs_dir / file.src_uri for file in files.documentation_pages()]
+    while left:
+        page = left.pop()
+        for target in _targets(page):
+            place = _place(target)
+            if files.get_file_from_path(place) is None and (ROOT / target).is_file():
+                path = str(ROOT / target)
+                files.append(File.generated(config, place, abs_src_path=path))
+                left += [ROOT / target] if target.endswith(".md") else []
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Point links at where the files are in the site."""
+    source = _source(page.file.src_uri)
+
+    def moved(match: re.Match[str]) -> str:
+        place = _place(posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2])))
+        link = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
+        return f"{match[1]}{link}{match[3] or ''}"
+
+    pieces = _CODE.split(markdown)  # every second one is code
+    pieces[::2] = [_LINK.sub(moved, piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Take the backslash away that GitHub wants before a bar within code in a table."""
+    return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), html)
+
+
+def _targets(page: Path) -> set[str]:
+    """Paths from the root of all that a page links to."""
+    folder = page.parent.relative_to(ROOT).as_posix()
+    links = _LINK.findall(_CODE.sub("``", page.read_text(encoding="utf-8")))
+    return {posixpath.normpath(posixpath.join(folder, link)) for _, link, _ in links}
+
+
+def _place(path: str) -> str:
+    """Where a file of the repository is in the site."""
+    return path.removeprefix("docs/") if path.startswith("docs/") else f"{_OUTSIDE}/{path}"
+
+
+def _source(uri: str) -> str:
+    """Where a page of the site is in the repository."""
+    inside = uri.startswith(f"{_OUTSIDE}/")
+    return uri.removeprefix(f"{_OUTSIDE}/") if inside else f"docs/{uri}"

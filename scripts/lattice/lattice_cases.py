@@ -1,0 +1,235 @@
+"""The four lattice examples, run from their files: numbers against laws, arrays for pictures.
+
+`figures_lattice.py` runs them and draws.
+"""
+
+from __future__ import annotations
+
+import runpy
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rdme_period import LEFT_OUT, exact_swings, pooled_period, swings_of_planes
+
+import tauslab as ts
+from tauslab.model.lattice.lattice import Lattice
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+INDUCER = {"lac-5uM": 6466, "lac-40uM": 51730}  # molecules, inside and outside each
+LAC_SHOWN = ("mY", "O", "Y", "YI", "I", "Iex")
+CUBE_SHOWN = ("S", "ES", "P")
+FloatArray = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of the lattice beside what is expected, with the standard error between them."""
+
+    name: str
+    value: float
+    expected: float
+    error: float
+
+    @property
+    def z(self) -> float:
+        """Standard errors between the two."""
+        return (self.value - self.expected) / self.error if self.error else 0.0
+
+
+@dataclass
+class Outcome:
+    """What a case found, with the seconds of its lattice runs and of all of it."""
+
+    case: str
+    says: str
+    rows: list[Quantity] = field(default_factory=list)
+    arrays: Arrays = field(default_factory=dict)
+    steps: int = 0
+    lattice_seconds: float = 0.0
+    seconds: float = 0.0
+    device: str = ""
+
+    def add(self, name: str, value: float, expected: float, error: float) -> None:
+        """Note a number."""
+        self.rows.append(Quantity(name, float(value), float(expected), float(error)))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long: seconds of model time, replicas, well-stirred trajectories."""
+
+    device: str = "auto"
+    seconds: float | None = None
+    replicas: int | None = None
+    samples: int = 1000
+
+    def run(self, model: Lattice, outcome: Outcome, points: int, seconds: float, **options: Any
+            ) -> ts.LatticeResult:  # fmt: skip
+        """Run a lattice with so many counts after the start, and note how long it took."""
+        step = length_of_step(model)
+        every = max(1, round(seconds / step / points))
+        if options.pop("frames", False):
+            options["frame_every"] = every
+        began = time.perf_counter()
+        result = ts.run(model, device=self.device, seed=1, count_every=every,
+                        t_end=every * points * step, **options)  # fmt: skip
+        outcome.lattice_seconds += time.perf_counter() - began
+        outcome.steps += int(result.attributes["steps"]) * result.n_replicas
+        outcome.device = result.profile[0]["device"]
+        return result
+
+    def stirred(self, model: ts.Network, times: FloatArray) -> ts.Result:
+        """Exact trajectories of a network."""
+        return ts.run(model, method="ssa", n=self.samples, times=times, seed=2, device=self.device)
+
+
+def minde(settings: Settings) -> Outcome:
+    """MinD on the membrane along the cell, and its period."""
+    seconds = settings.seconds or 240.0
+    outcome = Outcome("minde", f"{seconds:g} s of the Min proteins")
+    points = 240 if seconds >= 100 else max(2, round(10 * seconds))
+    with settings.run(lattice_of("minde.toml"), outcome, points, seconds, frames=True) as result:
+        bound = result.kymograph("minDm", "z") + result.kymograph("minDEm", "z")
+        times, height = result.frame_times, result.shape[0] * result.spacing * 1e6
+    found = swings_of_planes(times, bound)
+    outcome.arrays = {
+        "bound": bound, "times": times, "height": np.array(height), "turns": found.turns,
+        "bias_times": found.times, "bias": found.bias,
+    }  # fmt: skip
+    if found.period:
+        exact = exact_swings()
+        expected, error = pooled_period(exact)
+        outcome.add(
+            f"period (s): twice the mean of {len(found.turns) - 1} times between changes of sides "
+            f"after {LEFT_OUT:g} s; expected: the exact program's",
+            found.period, expected, float(np.hypot(found.error, error)),
+        )  # fmt: skip
+        shares = [one.largest_share() for one in exact]
+        outcome.add("largest share of bound MinD in one half", found.largest_share(),
+                    float(np.mean(shares)), 0.0)  # fmt: skip
+    return outcome
+
+
+def lac(case: str, settings: Settings) -> Outcome:
+    """Lattice and well-stirred lac switch at a concentration of inducer."""
+    seconds, inducer = settings.seconds or 60.0, {"inducer": float(INDUCER[case])}
+    outcome = Outcome(case, f"{seconds:g} s of the lac cell, a run of the lattice and "
+                      f"{settings.samples} of SSA")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        model = lac_model(Path(folder))
+        stirred = model.well_stirred("reachable", inducer)
+        # The step of the example's source is one pass of hops with q = 1/4.
+        with settings.run(model, outcome, 60, seconds, set=inducer, max_hop=0.26) as result:
+            times = result.times
+            counts = {name: result.counts(name) for name in LAC_SHOWN}
+    samples = settings.stirred(stirred, times)
+    late = times >= times[-1] / 2
+    for name in LAC_SHOWN:
+        ssa = samples.counts(name).astype(float)
+        at_end = f"{name} at {times[-1]:g} s"
+        outcome.add(at_end, counts[name][-1], ssa[:, -1].mean(), ssa[:, -1].std(ddof=1))
+        means = ssa[:, late].mean(axis=1)
+        outcome.add(f"{name}, mean of the second half", counts[name][late].mean(), means.mean(),
+                    means.std(ddof=1))  # fmt: skip
+        outcome.arrays |= curves_of(name, counts[name][None], ssa)
+    outcome.arrays["times"] = times
+    return outcome
+
+
+def cube(settings: Settings) -> Outcome:
+    """Michaelis and Menten's enzyme: means of replicas against well-stirred trajectories."""
+    runs, seconds = settings.replicas or 32, settings.seconds or 10.0
+    model = lattice_of("michaelis_menten_cube.toml")
+    outcome = Outcome("cube", f"{runs} runs of {seconds:g} s of the lattice and "
+                      f"{settings.samples} of SSA")  # fmt: skip
+    with settings.run(model, outcome, 40, seconds, replicas=runs) as result:
+        times = result.times
+        counts = {name: per_replica(result, name).astype(float) for name in CUBE_SHOWN}
+    samples = settings.stirred(model.well_stirred(), times)
+    for name, found in counts.items():
+        ssa = samples.counts(name).astype(float)
+        for at in (4, 12, len(times) - 1):
+            spread = np.sqrt(ssa[:, at].var(ddof=1) * (1 / runs + 1 / len(ssa)))
+            outcome.add(f"mean of {name} at {times[at]:g} s", found[:, at].mean(),
+                        ssa[:, at].mean(), spread)  # fmt: skip
+        outcome.arrays |= curves_of(name, found, ssa)
+    outcome.arrays["times"] = times
+    return outcome
+
+
+def ball(settings: Settings) -> Outcome:
+    """A <-> B: mean and variance of B against the binomial law."""
+    runs, seconds = settings.replicas or 16, settings.seconds or 10.0
+    outcome = Outcome("ball", f"{runs} runs of {seconds:g} s, against Binomial(1000, p(t))")
+    with settings.run(lattice_of("isomerisation_ball.toml"), outcome, 100, seconds, replicas=runs
+                      ) as result:  # fmt: skip
+        times, b = result.times, per_replica(result, "B").astype(float)
+    total, n = 0.851, 1000
+    p = 0.5 / total * (1 - np.exp(-total * times))
+    mean, spread = n * p, np.sqrt(n * p * (1 - p))
+    for at in (5, 10, 20, 50, 100):
+        outcome.add(f"mean of B at {times[at]:g} s", b[:, at].mean(), mean[at],
+                    spread[at] / np.sqrt(runs))  # fmt: skip
+    scaled = ((b - mean)[:, 10:] / spread[10:])[:, ::20] ** 2  # 2 s apart: hardly correlated
+    outcome.add(f"mean of (B - law)²/variance, {scaled.size} values", scaled.mean(), 1.0,
+                np.sqrt(2 / scaled.size))  # fmt: skip
+    outcome.arrays = {"times": times, "B": b, "mean": mean, "spread": spread}
+    return outcome
+
+
+CASES: dict[str, Callable[[Settings], Outcome]] = {
+    "minde": minde,
+    "lac-5uM": partial(lac, "lac-5uM"),
+    "lac-40uM": partial(lac, "lac-40uM"),
+    "cube": cube,
+    "ball": ball,
+}
+
+
+def length_of_step(model: Lattice) -> float:
+    """Seconds of a step; the examples all name it."""
+    assert model.step is not None
+    return model.step
+
+
+def lattice_of(name: str) -> Lattice:
+    """The lattice of an example's file, or what a program builds."""
+    if name.endswith(".py"):
+        build: Callable[[], Lattice] = runpy.run_path(str(EXAMPLES / name))["build"]
+        return build()
+    model = ts.read(EXAMPLES / name)
+    assert isinstance(model, Lattice)
+    return model
+
+
+def lac_model(folder: Path) -> Lattice:
+    """What `examples/lac_two_state.py` writes, read from its file."""
+    path = folder / "lac_two_state.h5"
+    lattice_of("lac_two_state.py").write(path)
+    model = ts.read(path)
+    assert isinstance(model, Lattice)
+    return model
+
+
+def per_replica(result: ts.LatticeResult, name: str) -> npt.NDArray[np.int64]:
+    """Counts ``[replica, sample]``."""
+    found = []
+    for number in range(result.n_replicas):
+        with ts.LatticeResult(result.path, number) as one:
+            found.append(one.counts(name))
+    return np.array(found)
+
+
+def curves_of(name: str, lattice: npt.ArrayLike, stirred: FloatArray) -> Arrays:
+    """Lattice runs ``[run, time]``; mean and middle 95 % of well-stirred trajectories."""
+    band = np.quantile(stirred, (0.025, 0.975), axis=0)
+    return {f"{name}_runs": np.asarray(lattice), f"{name}_mean": stirred.mean(axis=0),
+            f"{name}_band": band}  # fmt: skip

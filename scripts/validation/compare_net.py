@@ -1,0 +1,270 @@
+"""BioNetGen's run_network and tauslab on the same .net files: every species, every group.
+
+    python scripts/validation/compare_net.py --run-network PATH/run_network FILES.net -o net.csv
+
+Two comparisons per file, each over 0 .. t_end (of the file, or ``--t-end``) in ``--steps`` steps:
+
+- ``ode``: CVODE against our Rosenbrock method, both with the first of ``TOLERANCES`` that CVODE
+  can hold.  The difference is the largest over times, relative to the largest amount of that
+  species or group, and to 1e-6 of the largest of all where it is smaller than that.  More than
+  ``ODE_TOLERANCE`` is a failure.
+- ``ssa``: means of ``--theirs`` runs of theirs and ``--ours`` of ours.  The difference is that of
+  the means in standard errors; a failure is one that all values of all files together would show
+  once in a thousand such comparisons (Bonferroni).  Files with amounts that are not whole, or runs
+  that take more than ``--limit`` seconds are left out, and said to be.
+
+Files with laws of time are left out: run_network 3.0 takes the time of an earlier step for them.
+Exits 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+import tauslab as ts
+from tauslab.model.errors import TauslabError
+from tauslab.model.network.network import Network
+from tauslab.model.readers.read import read_network
+
+FloatArray = npt.NDArray[np.float64]
+
+ODE_TOLERANCE = 1e-6
+TOLERANCES = (1e-11, 1e-9, 1e-7)  # relative and absolute
+FALSE_ALARMS = 1e-3  # of all comparisons of means together
+FEWEST_EVENTS = 20.0  # a mean is compared where it has this variance, times the number of runs
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: how many values, the worst difference, where; or why there was none."""
+
+    model: str
+    species: int
+    reactions: int
+    groups: int
+    kind: str
+    values: int
+    worst: float
+    where: str
+    note: str = ""
+
+
+class LeftOutError(Exception):
+    """Why a comparison was not made."""
+
+
+def main() -> int:
+    """Compare all files; print and write the table."""
+    arguments = _arguments()
+    rows: list[Row] = []
+    for path in arguments.files:
+        for kind in arguments.kinds.split(","):
+            rows.append(_compare(path, kind, arguments))
+            print(_line(rows[-1]), flush=True)
+    if arguments.output:
+        with arguments.output.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(Row.__dataclass_fields__)
+            writer.writerows([getattr(r, f) for f in Row.__dataclass_fields__] for r in rows)
+    return _verdict(rows)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", type=Path, nargs="+", help=".net files")
+    parser.add_argument("--run-network", type=Path, required=True, help="BioNetGen's simulator")
+    parser.add_argument("--kinds", default="ode,ssa", help="comparisons: ode, ssa or both")
+    parser.add_argument("--t-end", type=float, help="where a file has none (10)")
+    parser.add_argument("--steps", type=int, default=10, help="sample times after 0")
+    parser.add_argument("--theirs", type=int, default=100, help="runs of run_network")
+    parser.add_argument("--ours", type=int, default=10_000, help="trajectories of tauslab")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for all runs of a file")
+    parser.add_argument("-o", "--output", type=Path, help="table, CSV")
+    return parser.parse_args()
+
+
+def _compare(path: Path, kind: str, arguments: argparse.Namespace) -> Row:
+    try:
+        network = read_network(path)
+    except TauslabError as error:
+        return Row(path.stem, 0, 0, 0, kind, 0, math.nan, "", f"refused: {error}")
+    groups = sum(rule.recorded for rule in network.rules.values())
+    size = (path.stem, len(network.species), len(network.reactions), groups)
+    t_end = network.t_end or arguments.t_end or 10.0
+    if any(feature.kind == "time" for feature in network.features):
+        return Row(*size, kind, 0, math.nan, "", "left out: the time of run_network lags behind")
+    try:
+        return Row(*size, kind, *_KINDS[kind](path, network, t_end, arguments))
+    except (LeftOutError, TauslabError) as error:
+        return Row(*size, kind, 0, math.nan, "", f"left out: {error}")
+
+
+def _ode(
+    path: Path, network: Network, t_end: float, arguments: argparse.Namespace
+) -> tuple[int, float, str]:
+    for tolerance in TOLERANCES:
+        options = ["-p", "cvode", "-a", repr(tolerance), "-r", repr(tolerance)]
+        try:
+            theirs = _run_network(path, options, t_end, arguments, arguments.limit)
+            break
+        except LeftOutError:
+            if tolerance == TOLERANCES[-1]:
+                raise
+    result = ts.run(
+        network,
+        n=1,
+        method="ode",
+        ode_solver="rosenbrock",
+        rtol=tolerance,
+        atol=tolerance,
+        times=np.linspace(0, t_end, arguments.steps + 1),
+        seed=1,
+        device="cpu",
+        max_steps=10_000_000,
+        record="trajectories",
+    )
+    ours = np.column_stack([_mean(result, name) for name in _names(network)])
+    largest = np.abs(theirs).max(axis=0)
+    scale = np.maximum(largest, 1e-6 * largest.max())
+    difference = np.abs(ours - theirs) / np.where(scale == 0, 1.0, scale)
+    return (ours.size, *_worst(difference, network))
+
+
+def _ssa(
+    path: Path, network: Network, t_end: float, arguments: argparse.Namespace
+) -> tuple[int, float, str]:
+    if any(amount != round(amount) for amount in network.initial_amounts().values()):
+        raise LeftOutError("initial amounts that are not whole")
+    begin, runs = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder:
+        safe = Path(folder, path.name)
+        safe.write_text(_without_edges(path.read_text(encoding="utf-8"), network), encoding="utf-8")
+        for seed in range(1, arguments.theirs + 1):
+            left = arguments.limit - (time.monotonic() - begin)
+            runs.append(
+                _run_network(safe, ["-p", "ssa", "-h", str(7919 * seed)], t_end, arguments, left)
+            )
+    theirs = np.stack(runs)
+    times = np.linspace(0, t_end, arguments.steps + 1)
+    result = ts.run(
+        network,
+        n=arguments.ours,
+        method="ssa",
+        times=times,
+        seed=1,
+        device="cpu",
+        record="statistics",
+    )
+    names = _names(network)
+    mean = np.column_stack([_mean(result, name) for name in names])
+    variance = np.column_stack([np.asarray(result.variance(name)) for name in names])
+    # With few runs a rare event may be missing from their sample variance: ours is the better one,
+    # and where fewer than so many events are expected in all, a mean is not normal.
+    error = np.sqrt(variance / len(theirs) + variance / arguments.ours)
+    compared = variance * len(theirs) >= FEWEST_EVENTS
+    z = np.abs(theirs.mean(axis=0) - mean) / np.where(compared, error, np.inf)
+    off = np.abs(theirs.mean(axis=0) - mean) * len(theirs) >= FEWEST_EVENTS
+    z = np.where(off & ~compared, np.inf, z)  # ours hardly varies, and theirs is elsewhere
+    return (int(compared.sum()), *_worst(z, network))
+
+
+def _without_edges(text: str, network: Network) -> str:
+    """Give every species that nothing consumes a reaction into itself.
+
+    run_network takes such a species for the edge of a network that is still growing, and crashes
+    when the first molecule of it appears.
+    """
+    consumed = {name for reaction in network.reactions for name in reaction.reactants}
+    first = max(int(reaction.name[1:]) for reaction in network.reactions) + 1
+    edges = [i for i, name in enumerate(network.species, start=1) if name not in consumed]
+    rows = "".join(f"{first + k} {i} {i} null_rate\n" for k, i in enumerate(edges))
+    constant = f"{len(network.parameters) + 1} null_rate 1e-3\n"
+    text = text.replace("end parameters", f"{constant}end parameters")
+    return text.replace("end reactions", f"{rows}end reactions")
+
+
+_KINDS = {"ode": _ode, "ssa": _ssa}
+
+
+def _names(network: Network) -> list[str]:
+    """Species, then groups, in the order of the file."""
+    return [*network.species, *(name for name, rule in network.rules.items() if rule.recorded)]
+
+
+def _mean(result: ts.Result, name: str) -> FloatArray:
+    return np.asarray(result.mean(name), dtype=np.float64)
+
+
+def _worst(difference: FloatArray, network: Network) -> tuple[float, str]:
+    difference = np.where(np.isfinite(difference), difference, np.inf)
+    step, column = np.unravel_index(int(difference.argmax()), difference.shape)
+    return float(difference.max()), f"{_names(network)[int(column)]} at sample {step}"
+
+
+def _run_network(
+    path: Path, options: list[str], t_end: float, arguments: argparse.Namespace, limit: float
+) -> FloatArray:
+    """Species and groups ``[time, species + groups]`` as run_network writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = Path(folder) / "out"
+        command = [arguments.run_network.resolve(), "-o", prefix, "-g", path.resolve(), *options]
+        command += [path.resolve(), repr(t_end / arguments.steps), str(arguments.steps)]
+        try:
+            done = subprocess.run(
+                [str(word) for word in command],
+                capture_output=True,
+                text=True,
+                timeout=max(limit, 0.01),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise LeftOutError(f"run_network takes more than {arguments.limit:g} s") from None
+        if done.returncode or not prefix.with_suffix(".cdat").is_file():
+            said = (done.stdout + done.stderr).strip().splitlines() or [""]
+            raise LeftOutError(f"run_network failed: {said[-1]}")
+        tables = [np.loadtxt(prefix.with_suffix(".cdat"), ndmin=2)[:, 1:]]
+        if prefix.with_suffix(".gdat").is_file():
+            tables.append(np.loadtxt(prefix.with_suffix(".gdat"), ndmin=2)[:, 1:])
+        return np.hstack(tables)
+
+
+def _line(row: Row) -> str:
+    size = f"{row.model[:36]:36} {row.species:5d} {row.reactions:6d} {row.groups:4d} {row.kind:4}"
+    return f"{size} {row.note or f'{row.values:7d} {row.worst:9.2e} {row.where}'}"
+
+
+def _verdict(rows: list[Row]) -> int:
+    """Say how many comparisons there were and which failed; the exit status."""
+    failed = []
+    for kind in sorted({row.kind for row in rows}):
+        made = [row for row in rows if row.kind == kind and not row.note]
+        values = sum(row.values for row in made)
+        if not values:
+            continue
+        allowed = ODE_TOLERANCE
+        if kind == "ssa":
+            allowed = NormalDist().inv_cdf(1 - FALSE_ALARMS / values / 2)
+        failed += [row for row in made if row.worst > allowed]
+        worst = max(row.worst for row in made)
+        print(
+            f"{kind}: {len(made)} files, {values} values, worst {worst:.2e}, {allowed:.2e} may be"
+        )
+    for row in failed:
+        print("FAILED", _line(row))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,285 @@
+"""SBML files by tauslab's engines and by libRoadRunner, quantity by quantity.
+
+    python scripts/validation/compare_sbml.py models/ a.xml --generate 200 --peer ENV/bin/python -o table.csv
+
+Differential equations: both take each file to the same times, and every species (its amount), every
+recorded rule and every value that moves is compared. The difference of a quantity is the largest
+one at any time, as a part of the largest value that it has at any time. With ``--ssa N`` N exact
+simulations by the peer are compared instead, with ten times as many by tauslab: Z of the means at
+every time. ENV is an environment that has libroadrunner; tauslab does not need it.
+
+Files come from folders, from the command line, and from `sbml_documents` (``--generate N`` of
+them, from seed ``--first`` on). Files with equal text are compared once. A table has a row for each
+file: what became of it, the quantity that differs most and by how much. Exits 1 if anything
+differs by more than ``--tolerance`` (in Z: 5).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sbml_documents
+
+import tauslab as ts
+from tauslab.model.errors import TauslabError
+from tauslab.model.network.check import require_support
+from tauslab.model.readers.sbml.reader import read_sbml
+
+FloatArray = npt.NDArray[np.float64]
+
+WORKER = Path(__file__).resolve().parents[1] / "peers" / "sbml_worker.py"
+ABSOLUTE = (1e-20, 1e-14)  # errors; models in moles have small amounts
+LARGEST_Z = 5.0
+OURS_TO_THEIRS = 10  # trajectories
+FEWEST_VARIANCE = 1e-12
+HUGE = 1e100  # a solution that grows without bound is no test
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one file."""
+
+    file: str
+    outcome: str  # same, differs, refused, peer failed, failed, not comparable
+    quantities: int = 0
+    worst: str = ""
+    difference: float = 0.0
+    detail: str = ""
+
+
+class Peer:
+    """A worker with the other simulator, started again where it dies or hangs."""
+
+    def __init__(self, python: str, seconds: float) -> None:
+        self._command, self._seconds = (python, str(WORKER)), seconds
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Answer to a request; ``error`` where there is none."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            ready = selector.select(self._seconds)
+        line = self._process.stdout.readline() if ready else ""
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.close()
+        return {"error": "it ended" if ready else f"no answer in {self._seconds:g} s"}
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def sampled_times(options: argparse.Namespace, network: ts.Network) -> list[float]:
+    """Equally spaced, to the end that the file names."""
+    end = options.t_end or network.t_end or 10.0
+    return [float(t) for t in np.linspace(0.0, end, options.points)]
+
+
+def solution(network: ts.Network, times: Sequence[float]) -> dict[str, FloatArray]:
+    """Every recorded quantity at each time, by tauslab's equations engine.
+
+    By the first solver and absolute tolerance with which all is finite: a Jacobian may not be, and
+    a jump from 0 never is within too small a tolerance.
+    """
+    for atol in ABSOLUTE:
+        for solver in ("rosenbrock", "dopri5"):
+            found = solved(network, times, solver, atol)
+            if all(np.isfinite(values).all() for values in found.values()):
+                return found
+    return found
+
+
+def solved(
+    network: ts.Network, times: Sequence[float], solver: str, atol: float
+) -> dict[str, FloatArray]:
+    """Every recorded quantity at each time, by one of the solvers."""
+    result = ts.run(
+        network,
+        method="ode",
+        n=1,
+        times=times,
+        ode_solver=solver,
+        rtol=1e-9,
+        atol=atol,
+        max_steps=2_000_000,
+        device="cpu",
+        threads=1,
+        seed=1,
+        record="trajectories",
+    )
+    rules = [name for name, rule in network.rules.items() if rule.recorded]
+    return {name: result.mean(name) for name in (*network.species, *rules)}
+
+
+def compare_equations(
+    path: Path, network: ts.Network, peer: Peer, options: argparse.Namespace
+) -> Row:
+    """Compare the solutions of one file's equations."""
+    times = sampled_times(options, network)
+    ours = solution(network, times)
+    answer = peer.ask(file=str(path), times=times, names=list(ours), trajectories=0, seed=0)
+    if "error" in answer:
+        return Row(str(path), "peer failed", detail=answer["error"])
+    differences: dict[str, float] = {}
+    for name, values in answer["values"].items():
+        theirs = np.array(values)
+        if not np.isfinite(theirs).all() or np.abs(theirs).max() > HUGE:
+            continue
+        scale = max(float(np.abs(theirs).max()), options.floor)
+        apart = np.abs(np.nan_to_num(ours[name], nan=np.inf) - theirs)
+        differences[name] = float(apart.max()) / scale
+    return judged(path, differences, options.tolerance)
+
+
+def judged(path: Path, differences: Mapping[str, float], tolerance: float) -> Row:
+    """Row of a file whose quantities differ by `differences`."""
+    if not differences:
+        return Row(str(path), "not comparable", detail="no quantity is finite")
+    worst = max(differences, key=lambda name: differences[name])
+    outcome = "same" if differences[worst] <= tolerance else "differs"
+    return Row(str(path), outcome, len(differences), worst, differences[worst])
+
+
+def compare_samples(
+    path: Path, network: ts.Network, peer: Peer, options: argparse.Namespace
+) -> Row:
+    """Compare the means of exact simulations."""
+    times, n = sampled_times(options, network), options.ssa
+    names = list(network.species)
+    answer = peer.ask(file=str(path), times=times, names=names, trajectories=n, seed=options.seed)
+    if "error" in answer:
+        return Row(str(path), "peer failed", detail=answer["error"])
+    ours = ts.run(
+        network,
+        method="ssa",
+        n=n * OURS_TO_THEIRS,
+        times=times,
+        device="cpu",
+        threads=1,
+        seed=options.seed,
+        record="statistics",
+    )
+    z: dict[str, float] = {}
+    for name in answer["mean"]:
+        variance = ours.variance(name) / (n * OURS_TO_THEIRS)
+        variance = variance + np.array(answer["variance"][name]) / n + FEWEST_VARIANCE
+        apart = np.abs(ours.mean(name) - np.array(answer["mean"][name]))
+        z[name] = float((apart / np.sqrt(variance)).max())
+    return judged(path, z, LARGEST_Z)
+
+
+def compare(path: Path, peer: Peer, options: argparse.Namespace) -> Row:
+    """Compare one file, or say why it cannot be."""
+    method = "ssa" if options.ssa else "ode"
+    try:
+        network = read_sbml(path)
+        if options.molecules:
+            network = ts.in_molecules(network)
+        require_support(network, method)
+    except TauslabError as error:
+        return Row(str(path), "refused", detail=str(error))
+    try:
+        return (compare_samples if options.ssa else compare_equations)(path, network, peer, options)
+    except TauslabError as error:
+        return Row(str(path), "failed", detail=str(error))
+
+
+def files(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    """Files to compare, those with equal text once."""
+    seen = set()
+    for given in options.files:
+        found = sorted(p for p in given.rglob("*") if p.suffix in (".xml", ".sbml"))
+        for path in found if given.is_dir() else [given]:
+            data = path.read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            if digest not in seen and b"<sbml" in data:
+                seen.add(digest)
+                yield path
+    for seed in range(options.first, options.first + options.generate):
+        path = folder / f"generated_{seed}.xml"
+        path.write_text(sbml_documents.document(seed, exact=options.ssa > 0), encoding="utf-8")
+        yield path
+
+
+def parsed() -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="*", type=Path, help="SBML files, or folders of them")
+    parser.add_argument("--peer", required=True, help="a Python that has libroadrunner")
+    parser.add_argument("--generate", type=int, default=0, metavar="N")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--ssa", type=int, default=0, metavar="N", help="simulations by the peer")
+    parser.add_argument("--t-end", type=float, help="default: the file's own, or 10")
+    parser.add_argument("--points", type=int, default=11)
+    parser.add_argument("--tolerance", type=float, default=1e-5)
+    parser.add_argument("--floor", type=float, default=1e-9, help="smallest scale of a quantity")
+    parser.add_argument("--molecules", action="store_true", help="convert amounts to molecules")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds for the peer")
+    parser.add_argument("-o", "--output", type=Path, help="table, one row for each file")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Compare all files; print what differs and a summary."""
+    options = parsed()
+    begin, rows = time.monotonic(), []
+    peer = Peer(options.peer, options.patience)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in files(options, Path(folder)):
+            row = compare(path, peer, options)
+            rows.append(row)
+            if row.outcome != "same":
+                text = row.detail or f"{row.worst} by {row.difference:.3g}"
+                print(f"{path.name}: {row.outcome}: {text}", flush=True)
+    peer.close()
+    if options.output:
+        with options.output.open("w", newline="", encoding="utf-8") as table:
+            writer = csv.DictWriter(table, list(Row.__annotations__))
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in rows)
+    counts = Counter(row.outcome for row in rows)
+    print(", ".join(f"{name}: {count}" for name, count in counts.most_common()))
+    same = [row for row in rows if row.outcome == "same"]
+    worst = max((row.difference for row in same), default=0.0)
+    print(
+        f"{sum(row.quantities for row in same)} quantities of {len(same)} files are the same, "
+        f"the worst to {worst:.2g}; {time.monotonic() - begin:.0f} s"
+    )
+    return 1 if counts["differs"] or counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

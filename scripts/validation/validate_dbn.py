@@ -1,0 +1,257 @@
+"""Marginals of a dynamic Bayesian network against trajectories that were sampled directly.
+
+    python scripts/validation/validate_dbn.py --device cuda --samples 3e6 -o docs/validation/dbn-cuda.csv
+    python scripts/validation/validate_dbn.py --device cpu --samples 1e4 --points 11 --substeps 1000
+
+EGF-NGF signalling (Brown et al. 2004, BIOMD0000000033) with unknown rate constants, as many
+trajectories, time points and Runge-Kutta steps as Hagiescu et al., ACM TACO 10(4):55 (2013), by
+default. A network is counted; then as many trajectories are run anew by ``--method ode``, with
+other seeds, recorded at some of the time points, and put into the network's intervals here. So
+nothing but the integrator is common to both. Compared are, for every variable and time:
+
+* the network's sampled marginals with the direct ones, by a chi-square test of two samples. A right
+  network fails (a p-value below 1e-4 over the number of tests) once in 10,000 seeds;
+* marginals by the factored frontier with the direct ones, everything unknown; and with one
+  parameter known to be in its first interval, and in its last, with those direct trajectories that
+  drew it there. These are approximations: what they lose is shown, as the largest and the mean
+  difference of a probability.
+
+Exits 1 if a test fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import tauslab as ts
+from tauslab import dbn
+
+MODEL = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml" / "BIOMD0000000033.xml"
+UNKNOWN = (
+    "kpMekCytoplasmic", "kdErk", "kdMek", "kRasGap", "krbEGF", "kruNGF", "kSos", "kRasToRaf1",
+    "kpP90Rsk", "kPI3KRas", "kAkt", "kC3GNGF", "kRap1ToBRaf", "kdBRaf",
+)  # fmt: skip
+ALARM = 1e-4  # probability that a right network fails
+FEWEST = 5.0  # expected trajectories of a cell; cells with fewer are joined
+PORTION = 100_000  # trajectories that are in memory at a time
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Largest differences of a variable's probabilities over the compared times."""
+
+    variable: str
+    tests: int
+    smallest_p: float
+    sampled: float
+    frontier: float
+    frontier_mean: float
+    known: float
+    known_mean: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build, run, compare, print and write."""
+    arguments = parser().parse_args(argv)
+    unknown = tuple(arguments.unknown.split(","))
+    began = time.perf_counter()
+    network = build(unknown, arguments)
+    built = time.perf_counter()
+    chosen = np.unique(np.linspace(0, arguments.points - 1, arguments.compare).round().astype(int))
+    direct = binned(network, chosen, arguments)
+    counted = time.perf_counter()
+    rows = compared(network, direct, chosen)
+    tests = sum(row.tests for row in rows)
+    smallest = min(row.smallest_p for row in rows)
+    right = smallest * tests > ALARM
+    text = (
+        f"{network.samples} trajectories counted in {built - began:.1f} s, as many run directly in "
+        f"{counted - built:.1f} s, frontiers in {time.perf_counter() - counted:.1f} s.\n"
+        f"{tests} tests of sampled marginals at {len(chosen)} times: smallest p-value "
+        f"{smallest:.2g}, {'none' if right else 'SOME'} below {ALARM / max(1, tests):.2g}; largest "
+        f"difference {max(row.sampled for row in rows):.2g}.\n"
+        f"Factored frontier: differs by {np.mean([row.frontier_mean for row in rows]):.2g} in the "
+        f"mean, by {max(row.frontier for row in rows):.2g} at most; with {unknown[0]} known by "
+        f"{np.mean([row.known_mean for row in rows]):.2g} and {max(r.known for r in rows):.2g}."
+    )
+    print(text)
+    if arguments.output is not None:
+        write(rows, text, arguments.output)
+    return 0 if right else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Options."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--samples", type=float, default=3e6)
+    made.add_argument("--points", type=int, default=101, help="time points of the network")
+    made.add_argument("--substeps", type=int, default=100, help="steps from one to the next")
+    made.add_argument("--t-end", type=float, default=10.0)
+    made.add_argument("--intervals", type=int, default=5)
+    made.add_argument("--unknown", default=",".join(UNKNOWN), help="names; the first is known too")
+    made.add_argument("--compare", type=int, default=11, help="time points that are compared")
+    made.add_argument("--precision", choices=("single", "double"), default="single")
+    made.add_argument("--device", default="auto")
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("-o", "--output", type=Path, help="CSV file; a summary goes beside it")
+    return made
+
+
+def build(unknown: Sequence[str], arguments: argparse.Namespace) -> dbn.DynamicNetwork:
+    """The network, every unknown drawn from half to twice its value."""
+    built = dbn.build(
+        MODEL, unknown=unknown, samples=int(arguments.samples), t_end=arguments.t_end,
+        points=arguments.points, ode_solver="rk4", substeps=arguments.substeps,
+        precision=arguments.precision, intervals=arguments.intervals, seed=arguments.seed,
+        device=arguments.device,
+    )  # fmt: skip
+    assert built is not None
+    return built
+
+
+@dataclass
+class Direct:
+    """Direct trajectories per interval ``[time, bin]``.
+
+    `everything` are all, `first` and `last` those with the first parameter in that interval of its.
+    """
+
+    everything: dict[str, FloatArray]
+    first: dict[str, FloatArray]
+    last: dict[str, FloatArray]
+
+
+def binned(
+    network: dbn.DynamicNetwork, chosen: npt.NDArray[np.int64], arguments: argparse.Namespace
+) -> Direct:
+    """Run trajectories with other seeds, and count them in the network's intervals."""
+    nominal = ts.read(MODEL).parameter_values()
+    sample = [f"{n}=uniform({nominal[n] / 2!r},{nominal[n] * 2!r})" for n in network.parameters]
+    known = network.parameters[0]
+    gaps = np.diff(chosen)
+    if len(set(gaps.tolist())) > 1:
+        raise SystemExit("--compare must cut the time points evenly")
+    found = Direct(*({n: np.zeros((len(chosen), network.bins(n))) for n in network.variables}
+                     for _ in range(3)))  # fmt: skip
+    left, portion = int(arguments.samples), 0
+    while left > 0:
+        portion += 1
+        n = min(left, PORTION)
+        left -= n
+        result = ts.run(
+            MODEL, n=n, times=network.times[chosen], method="ode", ode_solver="rk4",
+            substeps=arguments.substeps * int(gaps[0]), precision=arguments.precision,
+            sample=sample, seed=arguments.seed * 1_000_003 + portion, device=arguments.device,
+            record="trajectories,sampled",
+        )  # fmt: skip
+        drawn = _bins(result.summary(f"sampled:{known}"), network.edges[known])
+        ends = drawn == 0, drawn == network.bins(known) - 1
+        for name in network.variables:
+            bins = _bins(result.amounts(name), network.edges[name])
+            own = network.bins(name)
+            for counts, some in zip(
+                (found.everything, found.first, found.last), (slice(None), *ends), strict=True
+            ):
+                for k in range(len(chosen)):
+                    counts[name][k] += np.bincount(bins[some, k], minlength=own)[:own]
+    return found
+
+
+def _bins(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.int64]:
+    """Interval of every value, the outermost for those outside; one more for what is no number."""
+    bins = np.searchsorted(edges[1:-1], values, side="right")
+    bins[~np.isfinite(values)] = len(edges) - 1
+    return bins
+
+
+def compared(
+    network: dbn.DynamicNetwork, direct: Direct, chosen: npt.NDArray[np.int64]
+) -> list[Row]:
+    """Differences of every variable."""
+    known = network.parameters[0]
+    frontier = dbn.factored_frontier(network).probabilities
+    ends = [dbn.factored_frontier(network, given={known: bin_}).probabilities
+            for bin_ in (0, network.bins(known) - 1)]  # fmt: skip
+    rows = []
+    for name in network.variables:
+        counts, other = network.marginals[name][chosen].astype(float), direct.everything[name]
+        tests = [two_samples(*pair) for pair in zip(counts, other, strict=True)]
+        found = [p for p in tests if p is not None]
+        shares = _shares(other)
+        apart = abs(frontier[name][chosen] - shares)
+        conditional = np.array([
+            abs(end[name][chosen] - _shares(some[name]))
+            for end, some in zip(ends, (direct.first, direct.last), strict=True)
+        ])  # fmt: skip
+        rows.append(Row(
+            name, len(found), min(found, default=1.0), float(abs(_shares(counts) - shares).max()),
+            float(apart.max()), float(apart.mean()), float(conditional.max()),
+            float(conditional.mean()),
+        ))  # fmt: skip
+    return rows
+
+
+def _shares(counts: FloatArray) -> FloatArray:
+    shares: FloatArray = counts / np.maximum(1.0, counts.sum(axis=1, keepdims=True))
+    return shares
+
+
+def two_samples(a: FloatArray, b: FloatArray) -> float | None:
+    """P-value of the chi-square test that two histograms are of one law; None: too few cells.
+
+    Cells with few trajectories are joined with the next.
+    """
+    share = a.sum() / (a.sum() + b.sum())
+    least = min(share, 1 - share)
+    joined: list[list[float]] = [[0.0, 0.0]]
+    for one, other in zip(a, b, strict=True):
+        joined[-1] = [joined[-1][0] + one, joined[-1][1] + other]
+        if least * sum(joined[-1]) >= FEWEST:
+            joined.append([0.0, 0.0])
+    rest = joined.pop()
+    if len(joined) < 2:
+        return None
+    cells = np.array(joined)
+    cells[-1] += rest
+    expected = cells.sum(axis=1, keepdims=True) * np.array([share, 1 - share])
+    return survival(float(((cells - expected) ** 2 / expected).sum()), len(cells) - 1)
+
+
+def survival(x: float, degrees: int) -> float:
+    """Probability that chi-square with some degrees of freedom is above x."""
+    half = x / 2
+    total = math.erfc(math.sqrt(half)) if degrees % 2 else 0.0
+    term = math.exp(-half) * (math.sqrt(half / math.pi) * 2 if degrees % 2 else 1.0)
+    for k in range(degrees // 2):
+        total += term
+        term *= half / (k + (1.5 if degrees % 2 else 1.0))
+    return total
+
+
+def write(rows: Sequence[Row], text: str, path: Path) -> None:
+    """A table, and a summary beside it."""
+    names = [field.name for field in fields(Row)]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for row in rows:
+            own = (getattr(row, name) for name in names)
+            writer.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in own])
+    path.with_suffix(".md").write_text(text.replace("\n", "\n\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

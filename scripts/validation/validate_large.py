@@ -1,0 +1,388 @@
+"""Exact SSA of large networks: means against mean-field courses, other selectors, another package.
+
+    python scripts/validation/validate_large.py --n 400 --device cpu --seed 1 -o table.csv
+    python scripts/validation/validate_large.py --n 4096 --device cuda --until egfr_net=4 BCR_ssa=3 \
+        --cases multistate multisite2 egfr_net BCR_ssa -o table.csv
+    python -m venv /tmp/peers && /tmp/peers/bin/pip install rebop
+    python scripts/validation/validate_large.py --peers-python /tmp/peers/bin/python -o table.csv
+
+writes the table, a summary beside it (table.md), and exits 1 if something disagrees. A GPU makes an
+event of a trajectory in some microseconds, however many run: `--until` cuts long courses (the
+second command takes about 80 s on an H200).
+
+Courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
+against the course of the mean-field equations: that of BioNetGen for BCR, from the same start in
+whole molecules, and SciPy's for the others (tests/data/net). Where the course has 25 molecules or
+more, mean and course may differ by 0.5 % of the course, which is for what mean-field equations
+leave out and for rounding the start, and by the sampling error on top of that: q standard errors of
+the sampled mean. q is the two-sided quantile of Student's law with n - 1 degrees that all tests of
+this kind together exceed in one of 1000 runs (Bonferroni). And the means of each selector against
+those of `linear`, the engine of small networks, where that can run, within q standard errors alone.
+
+Random network. 1024 reactions of 1024 species (Komarov & D'Souza, PLoS ONE 7:e46693, 2012, figure
+6): the residuals of the means of every species at ten times against rebop, an independent exact
+simulator, must stay below 4 % of rebop's mean, and be no more than the two sampling errors explain:
+the largest of them in standard errors may reach what a right sampler exceeds in one of 1000 runs.
+rebop runs in `--peers-python`, or `--peer` names a file of an earlier answer, which is made if it
+is not there. Without rebop this part is left out, and the summary says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import norm
+from scipy.stats import t as student
+
+import tauslab as ts
+from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
+from tauslab.model.portable.host_math import evaluate
+
+FloatArray = npt.NDArray[np.float64]
+
+NETS = Path(__file__).resolve().parents[2] / "tests" / "data" / "net"
+WORKER = Path(__file__).resolve().parents[1] / "peers" / "moments.py"
+TABLED = SELECTORS[1:]
+FALSE_ALARMS = 1e-3  # of all tests of a kind together
+MEAN_FIELD = 0.005  # part of a course that means may be off by
+FEWEST_MOLECULES = 25.0  # of a course that means are compared with
+TIMES = 5
+LARGEST_RESIDUAL = 0.04
+SIZE, MOLECULES, T_END, STEPS = 1024, 100, 0.01, 10  # the random network
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of tests/data/net, the file of its course, and its part of ``--n``."""
+
+    name: str
+    course: str
+    share: float
+    start: str | None = None
+    until: float = float("inf")
+
+
+CASES = (
+    Case("multistate", "multistate.ode.csv", 10.0),
+    Case("multisite2", "multisite2.ode.csv", 1.0),
+    Case("egfr_net", "egfr_net.ode.csv", 0.1),
+    Case("BCR_ssa", "BCR_start.gdat", 0.0625, "BCR_start.csv"),
+)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Means and their standard errors, ``[group, time]``, of n trajectories."""
+
+    n: int
+    mean: FloatArray
+    error: FloatArray
+
+
+@dataclass(frozen=True)
+class Row:
+    """A group of a network against one reference: the largest differences over its times."""
+
+    network: str
+    quantity: str
+    selector: str
+    n: int
+    reference: str
+    tests: int
+    largest: float
+    percent: float
+    standard_errors: float
+    allowed: float
+    verdict: str
+
+
+COLUMNS = tuple(Row.__dataclass_fields__)
+
+
+def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
+    """Times ``[time]``, names of groups, and their course ``[group, time]``."""
+    path = NETS / case.course
+    split = (lambda line: line.split(",")) if path.suffix == ".csv" else str.split
+    header, *lines = path.read_text(encoding="utf-8").splitlines()
+    table = np.array([split(line) for line in lines], np.float64)
+    table = table[table[:, 0] <= case.until]
+    kept = np.unique(np.linspace(0, len(table) - 1, TIMES + 1).round().astype(int))[1:]
+    return table[kept, 0], tuple(split(header.lstrip("#"))[1:]), table[kept, 1:].T
+
+
+def start_of(case: Case) -> dict[str, float]:
+    """Initial molecules that differ from the network's own."""
+    if case.start is None:
+        return {}
+    with (NETS / case.start).open(encoding="utf-8") as file:
+        return {row["species"]: float(row["molecules"]) for row in csv.DictReader(file)}
+
+
+def sample(
+    network: ts.Network, times: FloatArray, names: Sequence[str], n: int, **options: Any
+) -> Moments:
+    """Run n trajectories; moments of groups or species."""
+    result = ts.run(network, n=n, times=times, method="ssa", record="statistics", **options)
+    if (np.asarray(result.status) > 1).any():
+        raise SystemExit(f"{network.name}: a trajectory ended early")
+    mean = np.array([result.mean(name) for name in names])
+    return Moments(n, mean, np.array([result.std(name) for name in names]) / np.sqrt(n))
+
+
+def quantile(tests: int, degrees: float) -> float:
+    """Standard errors that one of `tests` exceeds with the probability `FALSE_ALARMS` at most."""
+    return float(student.isf(FALSE_ALARMS / (2 * tests), degrees))
+
+
+def in_errors(difference: FloatArray, error: FloatArray) -> FloatArray:
+    """Differences in standard errors; none where both are zero."""
+    size = np.abs(difference)
+    return np.divide(size, error, out=np.where(size > 1e-9, np.inf, 0.0), where=error > 0)
+
+
+def against_course(
+    case: Case, names: Sequence[str], course: FloatArray, found: Moments, selector: str, tests: int
+) -> Iterator[Row]:
+    """A row for each group that has molecules enough."""
+    allowed = quantile(tests, found.n - 1)
+    for name, expected, mean, error in zip(names, course, found.mean, found.error, strict=True):
+        high = expected >= FEWEST_MOLECULES
+        if not high.any():
+            continue
+        off = np.abs(mean - expected)[high]
+        beyond = np.maximum(off - MEAN_FIELD * expected[high], 0.0)
+        good = bool((in_errors(beyond, error[high]) <= allowed).all())
+        yield Row(
+            case.name, name, selector, found.n, "course", int(high.sum()),
+            float(off.max()), 100 * float((off / expected[high]).max()),
+            float(in_errors(off, error[high]).max()), allowed, "pass" if good else "FAIL",
+        )  # fmt: skip
+
+
+def against_linear(
+    case: Case, names: Sequence[str], linear: Moments, found: Moments, selector: str, tests: int
+) -> Iterator[Row]:
+    """A row for each group; both samples err."""
+    allowed = quantile(tests, linear.n + found.n - 2)
+    off = np.abs(found.mean - linear.mean)
+    errors = in_errors(off, np.hypot(linear.error, found.error))
+    for i, name in enumerate(names):
+        percent = 100 * float((off[i] / np.maximum(linear.mean[i], 1e-9)).max())
+        yield Row(
+            case.name, name, selector, found.n, "linear", TIMES, float(off[i].max()), percent,
+            float(errors[i].max()), allowed, "pass" if errors[i].max() <= allowed else "FAIL",
+        )  # fmt: skip
+
+
+def validate(case: Case, n: int, *, tests: int, seed: int = 1, **options: Any) -> list[Row]:
+    """Run a network by every selector and compare."""
+    network = ts.read(NETS / f"{case.name}.net")
+    assert isinstance(network, ts.Network)
+    times, names, course = course_of(case)
+    run = partial(sample, network, times, names, n, set=start_of(case), **options)
+    rows: list[Row] = []
+    linear = None
+    if len(network.reactions) <= LARGEST_LINEAR:
+        linear = run(selector="linear", seed=seed)
+    for k, selector in enumerate(TABLED):
+        found = run(selector=selector, seed=seed + 1 + k)
+        rows += against_course(case, names, course, found, selector, tests)
+        if linear is not None:
+            rows += against_linear(case, names, linear, found, selector, tests)
+    return rows
+
+
+def planned_tests(cases: Sequence[Case]) -> int:
+    """Numbers that `validate` compares in all cases together, at most."""
+    count = 0
+    for case in cases:
+        _, names, course = course_of(case)
+        count += len(TABLED) * int((course >= FEWEST_MOLECULES).sum())
+        if case.name == "multistate":
+            count += len(TABLED) * len(names) * TIMES
+    return count
+
+
+def request(network: ts.Network, n: int, seed: int) -> dict[str, Any]:
+    """A network for the worker: a law at one combination of its reactants is its constant."""
+
+    def spelled(side: Mapping[str, int]) -> list[str]:
+        return [name for name, count in side.items() for _ in range(count)]
+
+    reactions = [
+        (evaluate(r.law, dict(r.reactants)), spelled(r.reactants), spelled(r.products))
+        for r in network.reactions
+    ]
+    return {
+        "initial": dict.fromkeys(network.species, MOLECULES), "reactions": reactions,
+        "t_end": T_END, "steps": STEPS, "trajectories": n, "seed": seed,
+    }  # fmt: skip
+
+
+def has_rebop(options: argparse.Namespace) -> bool:
+    """Whether moments of rebop are to be had; ends where a named interpreter lacks it."""
+    if options.peer and options.peer.exists():
+        return True
+    if not options.peers_python:
+        return False
+    if subprocess.run([options.peers_python, "-c", "import rebop"], check=False).returncode:
+        raise SystemExit(f"{options.peers_python} has no rebop: {options.peers_python} -m pip "
+                         "install rebop")  # fmt: skip
+    return True
+
+
+def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments:
+    """Moments of rebop ``[species, time]``, from its file or by running it."""
+    if options.peer and options.peer.exists():
+        answer = options.peer.read_text(encoding="utf-8")
+    else:
+        asked = json.dumps(request(network, options.peer_n, options.seed))
+        answer = subprocess.run(
+            [options.peers_python, str(WORKER)], input=asked, stdout=subprocess.PIPE, text=True,
+            check=True,
+        ).stdout  # fmt: skip
+        if options.peer:
+            options.peer.write_text(answer, encoding="utf-8")
+    found = json.loads(answer)
+    n = int(found["trajectories"])
+    total, squares = (np.array(found[key], np.float64).T for key in ("sum", "squares"))
+    mean = total / n
+    return Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
+
+
+def against_peer(selector: str, found: Moments, peer: Moments) -> Row:
+    """Residuals of all means of the random network."""
+    tests = len(TABLED) * peer.mean.size
+    allowed = float(norm.isf(FALSE_ALARMS / (2 * tests)))
+    off = np.abs(found.mean - peer.mean)
+    scale = np.maximum(peer.mean, 1e-9)
+    error = np.hypot(peer.error, found.error)
+    residual, worst = float((off / scale).max()), float(in_errors(off, error).max())
+    sampling = f"standard error <= {100 * float((error / scale).max()):.2f} %"
+    good = residual < LARGEST_RESIDUAL and worst <= allowed
+    return Row(
+        f"random {SIZE} x {SIZE}", f"{SIZE} species; {sampling}", selector, found.n,
+        f"rebop, n = {peer.n}", off.size, float(off.max()), 100 * residual, worst, allowed,
+        "pass" if good else "FAIL",
+    )  # fmt: skip
+
+
+def validate_random(options: argparse.Namespace) -> list[Row]:
+    """The random network by every selector against rebop."""
+    if not has_rebop(options):
+        return []
+    network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
+    times = np.linspace(0, T_END, STEPS + 1)[1:]
+    samples = {
+        selector: sample(
+            network, times, tuple(network.species), options.random_n, seed=options.seed + 1 + k,
+            selector=selector, device=options.device, threads=options.threads,
+        )
+        for k, selector in enumerate(TABLED)
+    }  # fmt: skip
+    print(f"random network: {options.random_n} trajectories", flush=True)
+    peer = peer_moments(network, options)
+    return [against_peer(selector, found, peer) for selector, found in samples.items()]
+
+
+def main() -> int:
+    """Run all parts, write table and summary; 1 if something disagrees."""
+    options = _arguments()
+    known = [replace(case, until=options.until.get(case.name, case.until)) for case in CASES]
+    cases = [case for case in known if case.name in options.cases]
+    tests, begin = planned_tests(known), time.perf_counter()
+    rows: list[Row] = []
+    for case in cases:
+        n = max(4, round(options.n * case.share))
+        rows += validate(case, n, tests=tests, seed=options.seed, device=options.device,
+                         threads=options.threads)  # fmt: skip
+        print(f"{case.name}: {n} trajectories, {time.perf_counter() - begin:.0f} s", flush=True)
+    if "random" in options.cases:
+        rows += validate_random(options)
+    seconds = time.perf_counter() - begin
+    lines = [_line(row) for row in rows]
+    with options.output.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(lines)
+    options.output.with_suffix(".md").write_text(
+        _summary(options, seconds, lines, tests), encoding="utf-8"
+    )
+    failed = sum(row.verdict != "pass" for row in rows)
+    print(f"{len(rows)} comparisons, {failed} failed; {seconds:.0f} s")
+    return 1 if failed else 0
+
+
+def _line(row: Row) -> list[str]:
+    return [
+        f"{value:.3g}" if isinstance(value, float) else str(value)
+        for value in (getattr(row, column) for column in COLUMNS)
+    ]
+
+
+def _summary(
+    options: argparse.Namespace, seconds: float, lines: Sequence[Sequence[str]], tests: int
+) -> str:
+    passed = sum(line[-1] == "pass" for line in lines)
+    about = (
+        f"{passed} of {len(lines)} comparisons agree: seed {options.seed}, device "
+        f"{options.device}, {seconds:.0f} s in all (`scripts/validation/validate_large.py`, which states the "
+        f"rules). n trajectories each. Against a course, {100 * MEAN_FIELD:g} % of it are forgiven "
+        "before `standard_errors`, which is of the whole difference, counts; `allowed` standard "
+        f"errors are exceeded by one of {tests} right means in one of {1 / FALSE_ALARMS:g} runs. "
+        "`largest` is in molecules, `percent` in parts of the reference.\n"
+    )
+    none = "random" in options.cases and not any(line[0].startswith("random") for line in lines)
+    text = [
+        "# Large networks\n",
+        about,
+        "| " + " | ".join(COLUMNS) + " |",
+        "|" + "---|" * len(COLUMNS),
+        *("| " + " | ".join(line) + " |" for line in lines),
+        *(["\nThe random network was left out: no rebop was named."] if none else []),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--n", type=int, default=400, help="trajectories of multisite2; multi"
+                        "state takes 10 times as many, egfr_net 1/10, BCR_ssa 1/16")  # fmt: skip
+    parser.add_argument("--random-n", type=int, default=10_000, help="of the random network")
+    parser.add_argument("--peer-n", type=int, default=10_000, help="of rebop, about 0.1 s each")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
+    parser.add_argument("--seed", type=int, default=1)
+    names = [*(case.name for case in CASES), "random"]
+    parser.add_argument("--cases", nargs="+", choices=names, default=names, metavar="CASE")
+    parser.add_argument("--until", nargs="+", type=_end, default=[], metavar="CASE=TIME",
+                        help="ends of courses, where not those of their files")  # fmt: skip
+    parser.add_argument("--peers-python", help="interpreter that has rebop")
+    parser.add_argument("--peer", type=Path, help="JSON of rebop's moments: read, or made")
+    parser.add_argument("-o", "--output", type=Path, default=Path("large.csv"))
+    options = parser.parse_args()
+    options.until = dict(options.until)
+    return options
+
+
+def _end(text: str) -> tuple[str, float]:
+    name, equals, end = text.partition("=")
+    if not equals or name not in {case.name for case in CASES}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not CASE=TIME")
+    return name, float(end)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Tau-leaping against the exact distribution of the Schlögl model, and against our own exact SSA.
+
+    python scripts/validation/validate_tau.py --n 1000000 --device cuda --seed 1 -o table.csv
+
+writes the table and a summary beside it (table.md), and exits 1 if a count is negative or a bound
+is broken.  Schlögl, t = 2 to 10: the Kolmogorov-Smirnov distance between samples and the exact
+distribution, beside 1.36 / sqrt(n), which an exact sampler exceeds once in 20 times.  Other models:
+the largest difference of means over species and samples, as a part of the mean and in standard
+errors, and of standard deviations, as a part of what is larger of itself and 1 / epsilon molecules:
+step selection lets a count change by one molecule whatever its size, so a species that comes and
+goes within a leap may be off by as much.  Means must agree within epsilon, standard deviations
+within 2 epsilon, plus 5 standard errors.  And of all four models no sample of any of n trajectories
+may be below zero: the cells under 0 of histograms of every species at every sample time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from validate_cme import DATA, PROBLEMS, exact_distribution
+
+import tauslab as ts
+from tauslab.model.readers.read import read_network
+from tauslab.runner.cli.bench import michaelis_menten
+from tauslab.runner.cli.bench import schlogl as schlogl_model
+
+# A model, its initial amounts, the last of 50 samples.
+MODELS = {
+    "michaelis_menten": (michaelis_menten, {"E": 750.0, "S": 1000.0}, 5.0),
+    "prokaryotic_gene_network": (
+        lambda: read_network(DATA / "sbml" / "prokaryotic_gene_network.xml"), {}, 50.0,
+    ),
+    "ras_camp_pka": (lambda: read_network(DATA / "sbml" / "ras_camp_pka.xml"), {}, 10.0),
+}  # fmt: skip
+COUNTED = {**MODELS, "schlogl": (schlogl_model, {}, 10.0)}
+ANY_COUNT = "0:2147483648:1"  # one bin, with a cell below it and one above
+HEADER = ("model", "epsilon", "n", "compared_with", "measure", "value", "bound", "verdict")
+Row = tuple[str, float, int, str, str, float, float, str]
+
+
+def verdict(*, good: bool) -> str:
+    """A word for the table."""
+    return "pass" if good else "FAIL"
+
+
+def schlogl(epsilon: float, n: int, device: str, seed: int) -> list[Row]:
+    """Distances of distributions at the times of the exact solution."""
+    network = next(p for p in PROBLEMS if p.name == "schlogl").model()
+    times, exact = exact_distribution("schlogl", "X")
+    result = ts.run(network, method="tau", epsilon=epsilon, n=n, times=times, species="X",
+                    record="trajectories", device=device, seed=seed)  # fmt: skip
+    x = result.counts("X")
+    rows: list[Row] = []
+    for k, t in enumerate(times):
+        size = max(int(x[:, k].max()) + 1, exact.shape[1])
+        law = np.zeros(size)
+        law[: exact.shape[1]] = exact[k]
+        sampled = np.cumsum(np.bincount(x[:, k], minlength=size)) / n
+        distance = float(np.abs(sampled - np.cumsum(law)).max())
+        bound = 1.36 / n**0.5 + epsilon
+        good = distance < bound and int(x.min()) >= 0
+        measure = f"KS distance at t = {t:g} (1.36 / sqrt(n) = {1.36 / n**0.5:.1e})"
+        rows.append(("schlogl", epsilon, n, "exact", measure, distance, bound, verdict(good=good)))
+    return rows
+
+
+def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> list[Row]:
+    """Largest differences of means and standard deviations over species and samples."""
+    make, values, t_end = MODELS[name]
+    options: dict[str, Any] = {"n": n, "times": np.linspace(t_end / 50, t_end, 50), "set": values,
+               "device": device, "record": "statistics,final"}  # fmt: skip
+    exact = ts.run(make(), method="ssa", seed=seed, **options)
+    leaped = ts.run(make(), method="tau", epsilon=epsilon, seed=seed + 1, **options)
+    means, errors, spreads, good, least = 0.0, 0.0, 0.0, True, 1 / epsilon
+    for species in exact.species:
+        mean, std = exact.mean(species), exact.std(species)
+        error = np.sqrt((exact.variance(species) + leaped.variance(species)) / n)
+        difference = np.abs(leaped.mean(species) - mean)
+        change = np.abs(leaped.std(species) - std)
+        means = max(means, float((difference / np.maximum(mean, least)).max()))
+        errors = max(errors, float((difference / np.maximum(error, 1e-300)).max()))
+        spreads = max(spreads, float((change / np.maximum(std, least)).max()))
+        noise = 5 * std * np.sqrt(1.0 / n)
+        good = good and bool((difference <= epsilon * np.maximum(mean, least) + 5 * error).all())
+        good = good and bool((change <= 2 * epsilon * np.maximum(std, least) + noise).all())
+        good = good and int(leaped.final(species).min()) >= 0
+    word = verdict(good=good)
+    return [
+        (name, epsilon, n, "ssa", "means, relative", means, epsilon, word),
+        (name, epsilon, n, "ssa", "means, standard errors", errors, float("nan"), word),
+        (name, epsilon, n, "ssa", "standard deviations, relative", spreads, 2 * epsilon, word),
+    ]
+
+
+def below_zero(name: str, epsilon: float, n: int, device: str, seed: int) -> Row:
+    """How many samples of all species have a negative count; every one must have been looked at."""
+    make, values, t_end = COUNTED[name]
+    network = make()
+    record = [f"histogram:{species}:{ANY_COUNT}" for species in network.species]
+    times = np.linspace(t_end / 50, t_end, 50)
+    result = ts.run(network, method="tau", epsilon=epsilon, n=n, set=values, seed=seed,
+                    times=times, device=device, record=record)  # fmt: skip
+    cells = np.stack([result.data[f"statistics/histogram/{s}"][()] for s in network.species])
+    negative = float(cells[..., 0].sum())
+    good = negative == 0 and bool((cells[..., 1] == n).all())
+    measure = f"samples below zero, of {cells.sum():.3g}"
+    return (name, epsilon, n, "0", measure, negative, 0.0, verdict(good=good))
+
+
+def main() -> int:
+    """Run everything, write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    for epsilon in (0.03, 0.01):
+        rows += schlogl(epsilon, arguments.n, arguments.device, arguments.seed)
+    for name in MODELS:
+        n = arguments.n if name != "ras_camp_pka" else max(1, arguments.n // 100)
+        rows += against_ssa(name, 0.03, n, arguments.device, arguments.seed)
+    rows += [below_zero(name, 0.03, arguments.n, arguments.device, arguments.seed)
+             for name in COUNTED]  # fmt: skip
+    with arguments.output.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+    lines = [
+        "# Tau-leaping",
+        "",
+        "Made by `scripts/validation/validate_tau.py`, which states the measures.",
+        "",
+    ]
+    lines += [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
+    for row in rows:
+        cells = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines[4:]))
+    return int(any(row[-1] == "FAIL" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+"""Every CUDA kernel compiles without a GPU, stays in registers, and contracts nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from places import TESTS
+
+from tauslab.kernels.backends.cache import CSRC, csrc_texts
+from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
+from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import entry_of, file_of
+from tauslab.kernels.exact.table_network import TEAMS, tables_of
+from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
+from tauslab.kernels.network.codegen import table_header, unrolled_header
+from tauslab.kernels.network.lowering import LoweredNetwork, lower
+from tauslab.model.errors import KernelCompileError
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.generate import colloidal_aggregation
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml
+
+DATA = TESTS / "data" / "sbml"
+PROBE = TESTS / "support" / "kernels" / "csrc_math_probe.cc"
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+REGISTERS = 255  # that a thread may have
+A_FEW = 24  # bytes that may wait in local memory: of a loop's bounds, not of what it computes with
+
+# Whole powers, mass action, Hill terms, functions, and the largest that are still unrolled.
+UNROLLED = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "dimerization",
+            "lac_two_state", "heat_shock_mass_action", "BIOMD0000000012")  # fmt: skip
+TABLES = ("ras_camp_pka", "heat_shock_mass_action", "toggle_switch")
+
+Usage = dict[str, tuple[int, int, int, int]]  # by kernel: stack bytes, stores, loads, registers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc_version() -> tuple[int, int]:
+    """Version of NVRTC; skips the module where there is none, unless it is required."""
+    required = os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}
+    try:
+        from cupy.cuda import nvrtc
+
+        return nvrtc.getVersion()
+    except (ImportError, RuntimeError) as error:
+        if required:
+            pytest.fail(f"NVRTC is required here and cannot be loaded: {error}")
+        pytest.skip(f"no NVRTC (pip install tauslab[nvrtc]): {error}")
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def architecture(request) -> str:
+    from cupy.cuda import nvrtc
+
+    if int(request.param.removeprefix("sm_")) not in nvrtc.getSupportedArchs():
+        pytest.skip(f"this NVRTC knows no {request.param}")
+    return request.param
+
+
+def lowered(network: Network, varied: tuple[str, ...] = ()) -> LoweredNetwork:
+    values = network.parameter_values()
+    counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
+    return lower(network, parameters=values, counts=counts, varying=varied)
+
+
+def model(name: str) -> Network:
+    return read_sbml(DATA / f"{name}.xml")
+
+
+def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
+    """Compile as the device does; what ptxas says of each kernel."""
+    cubin, log = compile_cubin(file, texts, nvrtc_flags(architecture, THREADS_PER_BLOCK))
+    assert cubin.startswith(b"\x7fELF")
+    found = re.findall(
+        r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
+        r"(\d+) bytes spill loads.*?Used (\d+) registers",
+        log,
+        re.DOTALL,
+    )
+    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+
+
+def check(usage: Usage, kernels: set[str]) -> None:
+    assert set(usage) == kernels
+    for name, (stack, stores, loads, registers) in usage.items():
+        print(f"{name}: {registers} registers")
+        assert max(stack, stores, loads) <= A_FEW, name
+        assert registers <= REGISTERS
+
+
+@pytest.mark.parametrize("name", UNROLLED)
+def test_unrolled_kernels_stay_in_registers(name, architecture):
+    header = unrolled_header(lowered(model(name)), CudaBackend.style)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+
+
+def test_a_network_with_varying_constants_stays_in_registers(architecture):
+    network = model("vilar_oscillator")
+    network = lowered(network, tuple(network.parameter_values()))
+    assert len(network.constants) > 10
+    header = unrolled_header(network, CudaBackend.style)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+
+
+def test_a_swept_rate_costs_no_registers(architecture):
+    """A register more than 72 would mean fewer threads at a time."""
+    header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style)
+    usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
+    check(usage, {"ssa"})
+    assert usage["ssa"][-1] <= 72
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("selector", SELECTORS[1:])
+def test_table_kernels_need_little_local_memory(name, team, selector, architecture):
+    # The partial sums of a group of 32 (256 bytes, twice inlined) are indexed at run time, so a
+    # thread has them in local memory, which stays in the first cache; a warp has them in registers.
+    # `rssa` has also a batch of 32 candidates there, and what it hands to functions seldom called.
+    network = lowered(model(name))
+    header = table_header(network, tables_of(network, selector).header(), team)
+    texts = csrc_texts() | {"model.h": header}
+    entry = entry_of(selector)
+    stack, _, _, registers = compile_usage(file_of(selector), texts, architecture)[entry]
+    print(f"{entry}: {registers} registers, {stack} bytes of local memory")
+    alone, together = (1664, 512) if selector == "rssa" else (1024, 128)
+    assert stack <= (alone if team == 1 else together)
+    assert registers <= (REGISTERS if team == 1 else 80)
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_dense_kernels_need_little_local_memory(team, architecture):
+    network = lowered(colloidal_aggregation(80))
+    book = tables_of(network, "pdm")
+    assert book["IS_DENSE"]
+    book.constant("FAST_PARTS", int(team >= 32))
+    texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
+    stack, _, _, registers = compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"]
+    assert stack <= (1024 if team == 1 else 256)
+    assert registers <= (REGISTERS if team == 1 else 80)
+
+
+@pytest.mark.parametrize("team", [8, 32])
+def test_narrow_numbers_and_fast_memory_compile(team, architecture):
+    network = lowered(model("ras_camp_pka"))
+    book = tables_of(network, "pdm")
+    book.macro("WIDE_WHOLE", value=False)
+    book.constant("FAST_PARTS", 3 if team == 32 else 0)
+    texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
+    assert compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
+    # 64 registers, so that 1,024 threads hide each other's waits; choices of one warp spill.
+    texts = csrc_texts() | {"model.h": fine_header(lowered(model(name)), LAYOUT)[1]}
+    stack, stores, _, registers = compile_usage("leaping/fine/fine_tau.cc", texts, architecture)[
+        "fine_tau"
+    ]
+    print(f"fine_tau: {registers} registers, {stack} bytes of local memory")
+    assert registers <= 64
+    assert max(stack, stores) <= 1024
+
+
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
+def test_leaps_of_small_networks_do_not_spill(name, architecture):
+    # Propensities before the leap and counts, to go back to: 16 bytes of local memory a reaction.
+    network = lowered(model(name))
+    texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style)}
+    usage = compile_usage("leaping/tau_leap.cc", texts, architecture)
+    stack, stores, loads, registers = usage["tau_leap"]
+    print(f"tau_leap: {registers} registers, {stack} bytes of local memory")
+    assert (stores, loads) == (0, 0)
+    assert stack <= 16 * len(network.reactions)
+    assert registers <= 128
+
+
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "ras_camp_pka"])
+def test_checked_leaps_need_little_local_memory(name, architecture):
+    # 128 registers leave room for 4 blocks on a processor; what large networks spill for it grows
+    # with the number of their reactions.
+    network = lowered(model(name))
+    texts = csrc_texts() | {"model.h": leap_header(network, CudaBackend.style, checked=True)}
+    usage = compile_usage("leaping/tau_leap_checked.cc", texts, architecture)
+    stack, stores, loads, registers = usage["tau_leap_checked"]
+    print(f"{registers} registers, {stack} bytes of local memory, {stores} + {loads} spilled")
+    assert registers <= 128
+    assert stack <= 24 * (len(network.species) + len(network.reactions))
+    assert stores + loads <= 340 * len(network.reactions)
+
+
+def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str, str]:
+    model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
+    model.add_species(*(f"S{i}" for i in range(species)))
+    model.add_diffusion("*", 1e-12)
+    model.add_reaction("S0 + S1 -> S2", rate=1, volume="site")
+    model.add_reaction("S2 -> S0 + S1", rate=1)
+    lattice = lower_lattice(model)
+    tables = reaction_tables(lattice.reactions, species)
+    return csrc_texts() | {"model.h": lattice_header(lattice, tables, small=small)}
+
+
+@pytest.mark.parametrize(
+    ("slots", "species", "small"),
+    [(8, 3, False), (16, 3, True), (32, 3, False), (16, 300, False), (32, 300, True)],
+)
+def test_lattice_kernels_need_little_local_memory(slots, species, small, architecture):
+    # The rare path of a reaction may keep some registers in local memory.
+    texts = lattice_texts(slots, species, small=small)
+    usage = compile_usage("lattice/rdme.cc", texts, architecture)
+    assert set(usage) == {"rdme_xy", "rdme_z", "rdme_steps"}
+    for name, (stack, stores, _, registers) in usage.items():
+        if name == "rdme_steps" and not small:
+            continue  # which a GPU does not run
+        print(f"{name}: {registers} registers, {stack} bytes of local memory")
+        assert max(stack, stores) <= 160
+        assert registers <= 128
+    check(compile_usage("lattice/count.cc", texts, architecture), {"rdme_count"})
+
+
+@pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
+def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
+    usage = compile_usage("lattice/halo.cc", lattice_texts(slots, species), architecture)
+    check(usage, {"halo_pack", "halo_wait", "halo_unpack", "halo_advance"})
+    assert max(registers for *_, registers in usage.values()) <= 64
+
+
+def test_statistics_stay_in_registers(architecture):
+    usage = compile_usage("ensemble/statistics.cc", csrc_texts(), architecture)
+    check(usage, {"count_statistics", "count_histogram", "real_ranges", "real_statistics"})
+
+
+def test_tables_of_networks_stay_in_registers(architecture):
+    usage = compile_usage("dbn/count.cc", csrc_texts(), architecture)
+    check(usage, {"bin_double", "bin_single", "count_dense", "count_sparse", "move_entries"})
+
+
+def test_summaries_stay_in_registers(architecture):
+    usage = compile_usage("ensemble/summaries.cc", csrc_texts(), architecture)
+    check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
+
+
+def test_portable_functions_stay_in_registers(architecture):
+    texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
+    kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
+    check(compile_usage(PROBE.name, texts, architecture), kernels)
+
+
+def test_every_kernel_file_is_compiled_here():
+    files = {path.relative_to(CSRC).as_posix() for path in CSRC.rglob("*.cc")}
+    elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py
+    assert files - elsewhere == {
+        "dbn/count.cc", "ensemble/ssa.cc", "ensemble/statistics.cc", "ensemble/summaries.cc",
+        "lattice/count.cc", "lattice/halo.cc", "lattice/rdme.cc", "leaping/fine/fine_tau.cc",
+        "leaping/tau_leap.cc", "tables/rejection/ssa_rejection.cc", "tables/ssa_table.cc",
+        "leaping/tau_leap_checked.cc",
+    }  # fmt: skip
+
+
+def ptx(source: str) -> str:
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(source, "contraction.cu", (), ())
+    nvrtc.compileProgram(program, nvrtc_flags("sm_80", THREADS_PER_BLOCK))
+    return str(nvrtc.getPTX(program).decode())
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a * b + c", {"mul.rn.f64", "add.rn.f64"}),
+        ("a * b - c", {"mul.rn.f64", "sub.rn.f64"}),
+        ("__fma_rn(a, b, c)", {"fma.rn.f64"}),
+        ("a / b + c", {"div.rn.f64", "add.rn.f64"}),
+        ("__dsqrt_rn(a) * b", {"sqrt.rn.f64", "mul.rn.f64"}),
+    ],
+)
+def test_the_flags_contract_nothing(expression, expected):
+    head = 'extern "C" __global__ void f(double *out, double a, double b, double c)'
+    text = ptx(f"{head} {{ *out = {expression}; }}")
+    assert set(re.findall(r"\b(?:mul|add|sub|fma|div|sqrt)\.\w+\.f64", text)) == expected
+
+
+def test_a_broken_kernel_names_file_line_and_flags():
+    with pytest.raises(
+        KernelCompileError, match=r"cannot compile broken\.cc .*sm_80.*broken\.cc\(2\)"
+    ):
+        compile_cubin(
+            "broken.cc",
+            {"broken.cc": "__device__ int x;\n__device__ int y = z;\n"},
+            nvrtc_flags("sm_80", 128),
+        )
+
+
+def test_kernels_include_no_header_of_the_system():
+    for name, text in csrc_texts().items():
+        assert not re.search(r"^\s*#\s*include\s*<", text, re.MULTILINE), name

@@ -1,0 +1,174 @@
+"""Random models of every engine: nothing is lost, and no cut of the work changes a bit.
+
+``TAUSLAB_FUZZ_CASES`` is how many of each kind (scripts/sanitize.py address --fuzz N).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+from emulation import EmulatedBackend, EmulatedLattices
+from lattice_factory import digest, state_of
+from ode_probe import integrate, system_of
+from random_models import random_lattice, random_network
+from test_fine_tau import simulate as leap
+from test_teams import compiler, simulate
+
+from tauslab.kernels.backends import BackendOptions
+from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.lattice.codegen import in_strips, tile_of
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.leaping.tau_leap import TauLeap
+from tauslab.kernels.ode.engine import SOLVERS, OdeSettings
+from tauslab.model.lattice.placement import Start
+
+CASES = os.environ.get("TAUSLAB_FUZZ_CASES")
+QUICK = ((1,), (4,))  # of networks, of lattices
+NETWORKS, LATTICES = (range(int(CASES)) if CASES else quick for quick in QUICK)
+TIMES = [0.0, 0.1, 0.4]
+ENDS = {0, 1, 2, 3}  # done, absorbed, overflow, step_limit: never nan
+
+
+KERNELS = tuple(solver for solver in SOLVERS if solver != "auto")
+
+
+@pytest.fixture(autouse=True)
+def _compile_fast(monkeypatch):
+    """The bits do not depend on how hard the compiler tries."""
+    if "TAUSLAB_CXXFLAGS" not in os.environ:
+        monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
+
+
+class Dirty(CpuBackend):
+    """Memory holds what was there before: kernels must not lean on zeros."""
+
+    def empty(self, shape, dtype):
+        made = super().empty(shape, dtype)
+        made.reshape(-1).view(np.uint8)[...] = 0xA5
+        return made
+
+
+def cpu(threads=1):
+    kind = CpuBackend if threads == 1 else Dirty
+    return kind(BackendOptions(threads=threads))
+
+
+def same(one, other):
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+
+
+def is_possible(found, masses):
+    """Counts are whole, none is negative but after a trajectory's end, and masses stay."""
+    counts, status = found[0], found[3]
+    assert set(status.tolist()) <= ENDS
+    sound = status <= 1
+    assert (counts[sound] >= 0).all()
+    assert (counts >= -1).all()
+    if masses:
+        assert sound.all()
+        weighed = counts @ np.array([masses[name] for name in masses])
+        assert (weighed == weighed[:, :1]).all()
+
+
+@compiler
+@pytest.mark.parametrize("seed", NETWORKS)
+def test_exact_trajectories_of_a_random_network(tmp_path, seed):
+    dice = random.Random(f"network {seed}")
+    net, masses = random_network(dice, dice.choice((1, 3, 20, 70)))
+    selectors = (SELECTORS[seed % 2], SELECTORS[2 + seed // 2 % 3])
+    for selector in selectors[len(net.reactions) > 30 and selectors[0] == "linear" :]:
+        found = simulate(cpu(), net, TIMES, 5, selector)
+        is_possible(found, masses)
+        assert same(found, simulate(cpu(3), net, TIMES, 5, selector))
+        if selector != "linear":
+            team, order = dice.choice((8, 32, 128)), dice.choice((1, -1))
+            folder = tmp_path / selector
+            folder.mkdir()
+            device = EmulatedBackend(folder, max(32, team), order)
+            assert same(found, simulate(device, net, TIMES, 5, selector, team)), (selector, team)
+
+
+@compiler
+@pytest.mark.parametrize("seed", NETWORKS)
+def test_leaps_of_a_random_network(tmp_path, seed):
+    dice = random.Random(f"leaps {seed}")
+    net, masses = random_network(dice, dice.choice((1, 3, 20)))
+    epsilon, most = dice.choice((0.01, 0.3)), dice.choice((50, 5000))
+    options = {"epsilon": epsilon, "max_steps": most}
+    if seed % 2 or CASES:
+        found = leap(cpu(), net, TIMES, 5, engine=TauLeap, **options)
+        is_possible(found, masses)
+        assert same(found, leap(cpu(3), net, TIMES, 5, engine=TauLeap, **options))
+    if seed % 2 == 0 or CASES:
+        threads, blocks, crew = dice.choice(((32, 1, 1), (32, 3, 3), (64, 4, 2)))
+        found = leap(cpu(), net, TIMES, 5, **options)
+        is_possible(found, masses)
+        assert same(found, leap(cpu(3), net, TIMES, 5, **options))
+        device = EmulatedBackend(tmp_path, threads, dice.choice((1, -1)), blocks)
+        spread = {"blocks": crew, "layout": (threads, 1)}
+        assert same(found, leap(device, net, TIMES, 5, **options, **spread))
+
+
+@pytest.mark.parametrize("seed", NETWORKS)
+@pytest.mark.parametrize("solver", KERNELS if CASES else KERNELS[:1])
+@pytest.mark.parametrize("precision", ["double", "single"] if CASES else ["single"])
+def test_courses_of_a_random_network(seed, solver, precision):
+    dice = random.Random(f"courses {seed}")
+    net, _ = random_network(dice, dice.choice((1, 3, 20)))
+    settings = OdeSettings(solver, substeps=20, precision=precision)
+    found = [
+        integrate(cpu(threads), system_of(net), TIMES, settings, rows=5, max_steps=2000)
+        for threads in (1, 3)
+    ]
+    for one, other in zip(*(course.arrays for course in found), strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+
+
+@compiler
+@pytest.mark.parametrize("seed", LATTICES)
+def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(Start, "crowding", 0.0)
+    dice = random.Random(f"lattice {seed}")
+    model = random_lattice(dice)
+    marks = [1, 2, 5, 17]
+    expected = started(cpu(), model, together=False)
+    start = expected.count().counts[0]
+    counts = expected.run_sampled(marks)
+    assert (counts.counts >= 0).all()
+    if model.closed:
+        assert np.array_equal(counts.counts, start + counts.fired @ model.change)
+    for engine in others(tmp_path, dice, model):
+        found = engine.run_sampled(marks)
+        assert np.array_equal(found.by_type, counts.by_type)
+        assert digest(engine) == digest(expected)
+
+
+def started(backend, model, **options):
+    engine = LatticeEngine(backend, model.lattice, seed=5, **options)
+    engine.load(state_of(model.lattice, model.particles))
+    return engine
+
+
+def others(folder, dice, model):
+    """Three threads, together and not; the blocks of a GPU; little room for those that wait."""
+    lattice = model.lattice
+    three = cpu(3)
+    three.sites_of_a_block = 1
+    yield started(three, model, together=True, capacity=dice.choice((1, 4, 4096)))
+    if CASES:
+        yield started(three, model, together=False)
+    threads = tile_of(lattice, small=True).threads
+    yield started(EmulatedLattices(made(folder / "a"), threads, 1, counter=three), model,
+                  together=True)  # fmt: skip
+    if CASES and in_strips(lattice):
+        yield started(EmulatedLattices(made(folder / "b"), 128, -1, counter=three), model,
+                      together=False)  # fmt: skip
+
+
+def made(folder):
+    folder.mkdir()
+    return folder

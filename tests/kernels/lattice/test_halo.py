@@ -1,0 +1,318 @@
+"""Messages straight into a neighbour's memory, with threads for ranks.
+
+The kernels that pack, wait and unpack, the turns that two messages take, recorded launches.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import gc
+import os
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from halo_models import MODELS
+
+from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.slab import cut_planes
+from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
+from tauslab.kernels.backends import BackendOptions
+from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.model.errors import DecompositionError, DeviceError
+
+SEED, STEPS = 5, 60
+
+
+class Launches:
+    """What was launched, in that order: right for one stream, whatever streams it came from."""
+
+    def __init__(self, works):
+        self._works = works
+
+    def launch(self, stream):
+        for work in self._works:
+            stream.submit(work)
+
+
+class Passed:
+    """An event of a recording."""
+
+    def wait(self):
+        """It has passed: a recording has one order."""
+
+
+class RecordingStream(CpuStream):
+    """Its launches can be recorded; with `pause` (s), each begins so much later."""
+
+    pause = 0.0
+
+    def __init__(self, backend):
+        super().__init__()
+        self._backend = backend
+
+    def submit(self, work):
+        if self._backend.recording is None:
+            if self.pause:
+                super().submit(functools.partial(time.sleep, self.pause))
+            super().submit(work)
+        else:
+            self._backend.recording.append(work)
+
+    def record(self):
+        return super().record() if self._backend.recording is None else Passed()
+
+
+class SharedBackend(CpuBackend):
+    """A CPU device whose memory other threads open, and whose launches can be recorded."""
+
+    windows: dict = {}  # noqa: RUF012 - of all ranks together
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.recording = None
+        self.recorded = 0
+        self.memory_closed = False
+
+    def stream(self, *, urgent=False):
+        del urgent
+        self._streams.append(RecordingStream(self))
+        return self._streams[-1]
+
+    def export_memory(self, buffer):
+        if self.memory_closed:
+            raise DeviceError("its memory is closed")
+        handle = str(id(buffer)).encode()
+        self.windows[handle] = buffer
+        return handle
+
+    def open_memory(self, handle, words):
+        assert len(self.windows[handle]) == words
+        return self.windows[handle]
+
+    def record_launches(self, work, stream):
+        del stream
+        self.recording, works = [], []
+        works = self.recording
+        work()
+        self.recording = None
+        self.recorded += 1
+        return Launches(works)
+
+
+class Request:
+    """A persistent request: `start` and what waits for it."""
+
+    def __init__(self, start, finish):
+        self.Start, self._finish = start, finish
+
+    def Wait(self):  # noqa: N802
+        self._finish()
+
+    def Free(self):  # noqa: N802
+        """Nothing is held."""
+
+
+class Thread:
+    """One rank's view of threads that are ranks."""
+
+    def __init__(self, rank, size, values, barrier, boxes):
+        self.rank, self.size, self._values, self._barrier = rank, size, values, barrier
+        self._boxes = boxes
+
+    def Send_init(self, buf, dest, tag):  # noqa: N802
+        box = self._boxes[self.rank, dest, tag]
+        return Request(lambda: box.put(buf.copy()), lambda: None)
+
+    def Recv_init(self, buf, source, tag):  # noqa: N802
+        box = self._boxes[source, self.rank, tag]
+        return Request(lambda: None, lambda: np.copyto(buf, box.get(timeout=60)))
+
+    def allgather(self, value):
+        self._values[self.rank] = value
+        self.Barrier()
+        found = list(self._values)
+        self.Barrier()
+        return found
+
+    def Barrier(self):  # noqa: N802
+        self._barrier.wait(60)
+
+
+def on_threads(size, work):
+    """`work` of each rank at the same time; what they return."""
+    barrier, values = threading.Barrier(size), [None] * size
+    boxes = {(a, b, tag): queue.Queue() for a in range(size) for b in range(size)
+             for tag in (61, 62)}  # fmt: skip
+
+    def call(rank):
+        try:
+            return work(Thread(rank, size, values, barrier, boxes))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        return [future.result() for future in [pool.submit(call, rank) for rank in range(size)]]
+
+
+@functools.cache
+def whole(name):
+    """The state after all steps without a cut."""
+    backend = CpuBackend(BackendOptions(threads=1))
+    engine = LatticeEngine(backend, MODELS[name](), seed=SEED)
+    engine.load_start()
+    engine.run_sampled([STEPS])
+    state = engine.save()
+    backend.close()
+    return state
+
+
+def advanced(comm, name, options, threads=1, closed=(), *, aside=False, slow=None):
+    """The slab of a rank after all steps, in three batches; how often launches were recorded."""
+    lattice = MODELS[name]()
+    backend = SharedBackend(BackendOptions(threads=threads))
+    backend.waits_aside = aside
+    backend.memory_closed = comm.rank in closed
+    bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
+    engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
+    if slow is not None:
+        getattr(engine, slow).pause = 0.001
+    engine.load_start()
+    for marks in ([3], [1, 20], [STEPS - 23]):
+        engine.run_sampled(marks)
+    state = engine.save()
+    engine.close()
+    backend.close()
+    return state, backend.recorded, engine.transports
+
+
+def same(states, expected):
+    assert np.array_equal(np.concatenate([s.particles for s in states]), expected.particles)
+    assert np.array_equal(np.concatenate([s.waiting for s in states]), expected.waiting)
+    assert np.array_equal(sum(s.fired for s in states), expected.fired)
+    assert sum(s.spills for s in states) == expected.spills
+    assert {s.step for s in states} == {STEPS}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "depth", "threads"),
+    [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed periodic", 2, 2, 2),
+     ("sparse", 4, 1, 1), ("sparse", 3, 2, 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("record", [False, True])
+def test_a_cut_changes_nothing(name, size, depth, threads, record):
+    options = HaloOptions(transport="peer", depth=depth, record=record)
+    found = on_threads(size, lambda comm: advanced(comm, name, options, threads))
+    same([state for state, _, _ in found], whole(name))
+    assert all((count > 0) == record for _, count, _ in found)
+    assert {way for *_, ways in found for way in ways} <= {"peer", None}
+
+
+@pytest.mark.parametrize("slow", ["stream", "edge_stream"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_streams_may_be_as_slow_as_they_like(slow, depth):
+    """What one stream needs of the other it waits for, however late that comes."""
+    options = HaloOptions(transport="peer", depth=depth, record=False)
+    found = on_threads(2, lambda comm: advanced(comm, "crowded", options, slow=slow))
+    same([state for state, _, _ in found], whole("crowded"))
+
+
+def test_each_neighbour_has_its_own_transport():
+    """Rank 2's memory cannot be opened: the others reach it through the host, each other not."""
+    found = on_threads(3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,)))
+    same([state for state, _, _ in found], whole("crowded"))
+    assert [ways for *_, ways in found] == [("host", "peer"), ("peer", "host"), ("host", "host")]
+    assert not any(count for _, count, _ in found)
+
+
+def test_ranks_of_a_node_share_host_memory_where_devices_do_not_reach_each_other():
+    """As above, but kernels may wait: no message takes the host's time; launches are recorded."""
+    found = on_threads(
+        3, lambda comm: advanced(comm, "crowded", HaloOptions(), closed=(2,), aside=True)
+    )
+    same([state for state, _, _ in found], whole("crowded"))
+    ways = [ways for *_, ways in found]
+    assert ways == [("shared", "peer"), ("peer", "shared"), ("shared", "shared")]
+    assert all(count for _, count, _ in found)
+    gc.collect()
+    assert not [name for name in map(os.readlink, files_open()) if "memfd:tauslab" in name]
+
+
+def files_open():
+    return [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda handle: handle.replace(b"tauslab-", b"another-"), "is not the neighbour's memory"),
+        (lambda handle: b"tauslab- /proc/0/fd/3", "cannot be opened: /proc/0/fd/3: No such file"),
+    ],
+)
+def test_memory_of_another_process_is_not_taken_for_a_neighbours(change, reason):
+    memory = HostMemory(CpuBackend(BackendOptions(threads=1)))
+    mine = memory.make(100)
+    handle = memory.offer(mine)
+    mine[7] = 5
+    assert memory.open(handle, 100)[7] == 5
+    with pytest.raises(DeviceError, match=reason):
+        memory.open(change(handle), 100)
+    memory.drop(mine)
+
+
+def test_a_host_without_memory_to_share_says_so(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    before = len(files_open())
+    with pytest.raises(DeviceError, match="no memory to share: No space left"):
+        HostMemory(CpuBackend(BackendOptions(threads=1))).make(100)
+    assert len(files_open()) == before
+
+
+def test_one_closed_memory_refuses_peers_on_all_ranks():
+    def refused(comm):
+        with pytest.raises(DecompositionError, match=r"rank [01] cannot .* rank 2: its memory is"):
+            advanced(comm, "sparse", HaloOptions(transport="peer"), closed=(2,))
+
+    on_threads(3, refused)
+
+
+def test_full_lists_and_messages_change_nothing():
+    """On some ranks only, so that the others must do the batch again for them."""
+    options = HaloOptions(transport="auto", depth=2, capacity=40, room=3)
+    found = on_threads(3, lambda comm: advanced(comm, "crowded", options))
+    same([state for state, _, _ in found], whole("crowded"))
+
+
+def test_changes_from_outside_reach_the_neighbours():
+    """Particles that one rank puts at its edge between two batches, as hooks do."""
+    lattice = MODELS["sparse"]()
+
+    def work(comm):
+        backend = SharedBackend(BackendOptions(threads=1))
+        bounds = cut_planes(lattice.shape[0], comm.size)
+        engine = SlabEngine(backend, lattice, comm if comm.size > 1 else None, bounds, seed=SEED)
+        engine.load_start()
+        engine.run_sampled([4])
+        engine.synchronize()
+        if engine.slab.begin == 0:
+            engine.particles[engine.slab.below, :, :, :4] = 1
+            engine.mark_all()
+        engine.run_sampled([20])
+        state = engine.save()
+        engine.close()
+        backend.close()
+        return state
+
+    (expected,), states = on_threads(1, work), on_threads(2, work)
+    assert np.array_equal(np.concatenate([s.particles for s in states]), expected.particles)
+    assert (expected.particles > 0).sum() > 1000

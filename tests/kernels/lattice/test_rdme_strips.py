@@ -1,0 +1,101 @@
+"""Warps that hop in a tile each give the bits of a thread that goes through all sites."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulation import EmulatedLattices
+from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, state_of, typed
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice.codegen import in_strips
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.state import Slab
+from tauslab.model.lattice.placement import Start
+
+THREADS = 128
+NARROW = (19, 40)  # sites of a plane along y and x; a plane ends in a half-filled tile
+
+
+def wide():
+    model = empty_lattice((3, 9, 35), {f"S{i}": 0.1 for i in range(300)}, slots=8)
+    for i in range(0, 299, 2):
+        model.add_reaction(f"S{i} + S{i + 1} -> S{(7 * i) % 300}", rate=3000, volume="site")
+    for i in range(300):
+        model.place(f"S{i}", count=4)
+    return lowered(model)
+
+
+# Planes that end within a tile, on it, and of which one tile is nearly empty; all faces; sites that
+# fit registers, some that do not, and most that do not.
+MODELS = {
+    "periodic": lambda: binding((4, 21, 37), 1.6),
+    "periodic, whole tiles": lambda: binding((3, 32, 64), 0.3),
+    "crowded": lambda: binding((3, 18, 33), 4.8, slots=8),
+    "full": lambda: binding((3, 17, 32), 7.5),
+    "reflecting": lambda: binding((3, 19, 40), 2.5, boundary="reflecting"),
+    "absorbing": lambda: binding((3, 19, 40), 2.5, boundary="absorbing"),
+    "typed": lambda: typed((4, 17, 45)),
+    "typed periodic": lambda: typed((3, 16, 34), boundary="periodic", slots=8, fill=2.5),
+    "wide": wide,
+}
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    opened = get_backend("cpu", BackendOptions(threads=1))
+    yield opened
+    opened.close()
+
+
+def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
+    assert in_strips(binding((4, 21, 37), 1.6))
+    assert not in_strips(binding((4, 21, 37), 4.8))  # too full
+    assert not in_strips(binding((4, 21, 37), 1.6, slots=32))
+    assert not in_strips(binding((4, 21, 7), 1.6))  # narrower than a warp
+    assert engine_on(cpu, binding((4, 21, 37), 1.6))._warps == 1
+
+
+@pytest.mark.parametrize(("name", "order"), [(m, (-1) ** i) for i, m in enumerate(MODELS)])
+def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
+    monkeypatch.setattr(Start, "crowding", 0.0)
+    lattice = MODELS[name]()
+    assert in_strips(lattice)
+    backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
+    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice, together=False)
+    assert found._warps == THREADS // 32
+    counts = expected.run_sampled([3, 8])
+    assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
+    assert digest(found) == digest(expected)
+    backend.close()
+
+
+class OneType:
+    """Sites of a lattice of which only the planes that are asked for are in memory."""
+
+    def planes(self, z0, z1):
+        return np.zeros((z1 - z0, *NARROW), np.uint8)
+
+
+def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
+    """The planes around site 2^32 of a lattice that is larger than memory."""
+    monkeypatch.setattr(Start, "crowding", 0.0)
+    sites = NARROW[0] * NARROW[1]
+    middle = 2**32 // sites
+    assert 0 < 2**32 - middle * sites < sites
+    lattice = replace(binding((5, *NARROW), 0), shape=(middle + 5, *NARROW), site_map=OneType())
+    particles = np.zeros((5, *NARROW, lattice.slots), np.uint8)
+    particles[..., 0] = np.arange(5 * sites).reshape(5, *NARROW) % 4
+    backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
+    slab, digests = Slab(middle - 2, middle + 3), []
+    for device in (cpu, backend):
+        engine = LatticeEngine(device, lattice, seed=5, slab=slab)
+        engine.load(state_of(lattice, particles))
+        engine.run(4)
+        assert engine.save().fired.min() > 0
+        digests.append(digest(engine))
+    assert engine._warps == THREADS // 32
+    assert digests[0] == digests[1]
+    backend.close()

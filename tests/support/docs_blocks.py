@@ -1,0 +1,99 @@
+"""The commands and blocks of code that the pages for users show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from places import ROOT
+
+PAGES = [
+    str(page.relative_to(ROOT))
+    for page in (
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "examples").glob("*.md")),
+    )
+]
+
+# Numbers that make a job long, and what a test makes of them.
+_SHORTER = (
+    ("-n", r"\d+", "8"),
+    ("--samples", r".*", "1000"),
+    ("--points", r"\d{3,}", "31"),
+    ("--nodes", r"\d+", "1"),
+    ("--count-every", r"\d+", "5"),
+    ("--frame-every", r"\d+", "10"),
+    ("--design", r"(\w+):\d+", r"\1:4"),
+    ("--sweep", r"(.*:.*:.*):\d+", r"\1:2"),
+)
+_OVERWRITE = ("run", "rdme", "dbn", "plot", "export", "slurm")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a language; without one, also those that are indented."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fenced = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    if language:
+        return fenced
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return fenced + re.findall(r"(?<=\n\n)(?:    \S.*\n)+", outside)
+
+
+class Transcript(NamedTuple):
+    """A block that shows what was typed and what came out: ``console`` or ``pycon``."""
+
+    language: str
+    text: str
+
+    def commands(self) -> list[tuple[str, str]]:
+        """Each line after a ``$``, and what is shown below it."""
+        pieces = re.split(r"(?m)^\$ ", self.text)[1:]
+        return [(command, shown) for command, _, shown in (p.partition("\n") for p in pieces)]
+
+
+def transcripts(page: str) -> list[Transcript]:
+    """The transcripts of a page, in its order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(console|pycon)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [Transcript(*pair) for pair in found]
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """The words of each ``tauslab`` command, without the launcher and what follows it."""
+    for block in blocks(page, ""):
+        for line in block.replace("\\\n", " ").splitlines():
+            bare = re.sub(r"\s+#.*", "", line.strip())
+            bare = re.sub(r"^mpirun -n \d+ ", "", bare)
+            if not bare.startswith("tauslab ") or bare.endswith(" ..."):
+                continue
+            # One line of README names several commands, without saying tauslab again.
+            for part in re.split(r"; | · ", bare):
+                words = shlex.split(part)
+                yield words[words[0] == "tauslab" :]
+
+
+def shorter(words: list[str]) -> list[str]:
+    """The same job, small; what an earlier command wrote is written anew."""
+    words = list(words)
+    for option, pattern, small in _SHORTER:
+        for k, word in enumerate(words[1:], start=1):
+            if words[k - 1] == option:
+                words[k] = re.sub(f"^{pattern}$", small, word)
+    if words[0] == "rdme":
+        end = words.index("--t-end") if "--t-end" in words else len(words)
+        words[end : end + 2] = ["--t-end", "0.001"]
+    if words[0] in _OVERWRITE and not {"--", "--resume", "--append"} & set(words):
+        words.append("--overwrite")
+    return words
+
+
+def shorter_python(code: str) -> str:
+    """The same calls, small."""
+    code = re.sub(r"\bn=[\d_]+", "n=8", code)
+    code = re.sub(r"\bsamples=[\d_]+", "samples=1000", code)
+    code = re.sub(r"\((\"sobol\"), \d+\)", r"(\1, 4)", code)
+    code = re.sub(r"hooks=\[\(\d+, ", "hooks=[(10, ", code)
+    return re.sub(r"(frame|count)_every=[\d_]+", r"\1_every=5", code)

@@ -1,0 +1,136 @@
+"""A device whose threads are fibers of one CPU thread: runs the code of warps and blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from places import TESTS
+
+from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
+from tauslab.kernels.backends.cache import csrc_texts, write_texts
+from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
+from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
+from tauslab.kernels.network.codegen import Style
+
+PRELUDE = TESTS / "support" / "kernels" / "emulated_prelude.h"
+BYTES = TESTS / "support" / "kernels" / "csrc_bytes.h"
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-shared",
+    "-Wno-psabi",
+    "-U_FORTIFY_SOURCE",
+)  # threads change their stacks by longjmp, which that refuses
+# A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
+FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
+
+
+class EmulatedProgram:
+    """A kernel that runs on blocks of fibers, which are the library's: one launch at a time."""
+
+    def __init__(self, path: Path, threads: int, blocks: int) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self._one_at_a_time = threading.Lock()
+        self._threads, self._blocks = threads, blocks
+
+    def launch(self, entry: str, items: int, arguments: Sequence[Any], stream: CpuStream) -> None:
+        """Run all blocks, whatever `items` says: their teams take all trajectories in turn."""
+        assert items % self._threads == 0 or items > self._threads
+        self._run(entry, arguments, stream)
+
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+    ) -> None:
+        """Run all blocks, which must be those of the grid."""
+        assert (grid.blocks, grid.threads) == (self._blocks, self._threads)
+        self._run(entry, arguments, stream)
+
+    def resident_blocks(self, entry: str, threads: int) -> int:
+        """All blocks."""
+        del entry, threads
+        return self._blocks
+
+    def _run(self, entry: str, arguments: Sequence[Any], stream: CpuStream) -> None:
+        address = ctypes.c_void_p.in_dll(self._library, entry).value
+        function = ctypes.CFUNCTYPE(None)(address)
+
+        def work() -> None:
+            with self._one_at_a_time:  # streams run beside each other
+                function(*[_as_ctypes(argument) for argument in arguments])
+
+        stream.submit(work)
+
+    def resident(self, entry: str) -> int:
+        """All blocks."""
+        del entry
+        return self._threads * self._blocks
+
+
+class AnyGrid(EmulatedProgram):
+    """One block does the work of any number."""
+
+    def launch_blocks(
+        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+    ) -> None:
+        """Run it, whatever the grid says of blocks."""
+        assert grid.threads == self._threads
+        self._run(entry, arguments, stream)
+
+
+class EmulatedBackend(CpuBackend):
+    """`blocks` blocks of `block` threads; `order` is 1 or -1."""
+
+    style = Style(branches=False, warps=True)
+    fast_memory = 227 * 1024
+
+    def __init__(self, folder: Path, block: int, order: int = 1, blocks: int = 1) -> None:
+        super().__init__(BackendOptions(threads=1))
+        self._folder, self._block, self._order, self._blocks = folder, block, order, blocks
+
+    def compile(self, source: KernelSource) -> Any:
+        """Compile with the prelude of the emulation in place of the device's."""
+        texts = csrc_texts() | dict(source.generated)
+        texts |= {"device/prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
+        write_texts(self._folder, texts)
+        out = self._folder / f"kernel{self._block}{self._order}.so"
+        compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
+        sizes = (
+            f"-DFIBERS_OF_BLOCK={self._block}",
+            f"-DFIBER_BLOCKS={self._blocks}",
+            f"-DORDER={self._order}",
+        )
+        chosen = chosen_flags()
+        if chosen:
+            chosen += FIBER_FLAGS[compiler.name]
+        command = [*compiler.command, *FLAGS, *chosen, *sizes, f"-I{self._folder}", "-o", str(out)]
+        subprocess.run([*command, str(self._folder / source.file)], check=True)
+        return EmulatedProgram(out, self._block, self._blocks)
+
+    def launched_items(self, items: int) -> int:
+        """Whole blocks."""
+        return -(-max(1, items) // self._block) * self._block
+
+
+class EmulatedLattices(EmulatedBackend):
+    """Steps of lattices by one block; `counter` is the device that counts."""
+
+    sites_of_a_block = 1
+
+    def __init__(self, folder: Path, block: int, order: int, *, counter: CpuBackend) -> None:
+        super().__init__(folder, block, order)
+        self._counter = counter
+
+    def compile(self, source: KernelSource) -> Any:
+        """Compile; what counts, for the other device."""
+        if source.file != "lattice/rdme.cc":
+            return self._counter.compile(source)
+        made = super().compile(source)
+        made.__class__ = AnyGrid
+        return made

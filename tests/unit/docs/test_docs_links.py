@@ -1,0 +1,97 @@
+"""Links in pages lead somewhere, and so do the paths that pages and docstrings speak of."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+from places import ROOT
+
+FOLDERS = ("docs", "examples", "scripts", "slurm", "src", "tests")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for name in FOLDERS for p in (ROOT / name).rglob("*.md"))])
+FENCE = re.compile(r"(?ms)^ *```.*?^ *```$")
+LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+# Paths from the root; not those that a command writes.
+TESTS = "tests/(?:unit|kernels|mpi|statistics|data)"
+PATH = re.compile(rf"(?<![\w/.$-])(?<!-o )((?:docs|examples|scripts|slurm|{TESTS})/[\w./-]*\w)")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def slug(heading):
+    """What GitHub makes of a heading."""
+    bare = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+    return re.sub(r"[^\w\- ]", "", bare).replace(" ", "-")
+
+
+@cache
+def anchors(page):
+    found: list[str] = []
+    for heading in re.findall(r"(?m)^#+ +(.*?)#*$", FENCE.sub("", page.read_text())):
+        name = slug(heading)
+        again = sum(known == name or re.fullmatch(rf"{name}-\d+", known) is not None
+                    for known in found)  # fmt: skip
+        found.append(f"{name}-{again}" if again else name)
+    return found
+
+
+def broken(page, text):
+    """Links of a page's text that lead nowhere."""
+    for target in LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        aim = (page.parent / path).resolve() if path else page
+        if not aim.exists() or (anchor and anchor not in anchors(aim)):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_of_a_page(page):
+    assert list(broken(page, page.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](nowhere.md)", "![a](no.png)", "[`a`](index.md#no-such)", "x [b [c]](../no)"]
+)
+def test_a_broken_link_is_found(text):
+    assert len(list(broken(ROOT / "docs" / "index.md", text))) == 1
+
+
+def test_links_that_lead_somewhere():
+    text = "[a](index.md) [b](#tauslab) [c](../README.md#use) `[d](no.md)` <https://example.org>"
+    assert list(broken(ROOT / "docs" / "index.md", text)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_that_a_page_speaks_of(page):
+    text = FENCE.sub("", page.read_text())
+    assert [path for path in PATH.findall(text) if not (ROOT / path).exists()] == []
+
+
+def test_pages_that_the_code_speaks_of():
+    found = {
+        (name_of(path), named)
+        for folder in ("src", "scripts", "examples", "slurm")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".h", ".cc", ".sbatch", ".toml"}
+        for named in re.findall(r"(?<!-o )\bdocs/[\w/-]+\.\w+", path.read_text())
+    }
+    assert found
+    assert sorted((where, page) for where, page in found if not (ROOT / page).exists()) == []
+
+
+def test_every_page_can_be_reached_from_the_index():
+    reached, left = set(), [ROOT / "docs" / "index.md"]
+    while left:
+        page = left.pop()
+        if page.suffix != ".md" or page in reached:
+            continue
+        reached.add(page)
+        targets = (link.partition("#")[0] for link in LINK.findall(page.read_text()))
+        left += [(page.parent / t).resolve() for t in targets if t and ":" not in t]
+    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert sorted(name_of(page) for page in pages - reached) == []

@@ -1,0 +1,83 @@
+"""The pages of docs/reference say what the code says, and leave nothing out."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+import pytest
+import reference
+import reference_commands
+import reference_text
+from places import ROOT
+from reference_pages import HIDDEN, PAGES
+
+import tauslab as ts
+
+FUNCTIONS = [e for page in PAGES for e in page.entries if inspect.isfunction(e.object)]
+EVIDENT = {"grid", "lattice", "network", "path"}  # what a function is about
+
+
+def public_names():
+    """What `tauslab` and its documented modules export."""
+    tree = ast.parse((ROOT / "src" / "tauslab" / "__init__.py").read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"tauslab.{alias.asname}" for alias in node.names)
+    yield from (f"tauslab.dbn.{name}" for name in ts.dbn.__all__)
+    yield from (f"tauslab.geometry.{name}" for name in ts.geometry.__all__)
+
+
+def test_pages_are_up_to_date():
+    pages = reference.written()
+    found = {path.name: path.read_text() for path in reference.FOLDER.glob("*.md")}
+    stale = sorted(name for name in {*pages, *found} if pages.get(name) != found.get(name))
+    assert not stale, f"run: python scripts/docs/reference.py ({', '.join(stale)})"
+
+
+def test_every_public_name_is_there():
+    entries = [entry for page in PAGES for entry in page.entries]
+    told = {entry.title for entry in entries} | {entry.call for entry in entries}
+    assert set(public_names()) - {"tauslab.dbn", "tauslab.geometry"} <= told
+
+
+def test_what_is_hidden_is_there():
+    classes = {entry.object.__name__: entry.object for page in PAGES for entry in page.entries}
+    for name, members in HIDDEN.items():
+        assert [member for member in members if not hasattr(classes[name], member)] == []
+
+
+def test_every_option_has_a_keyword():
+    assert reference_commands.without_keyword() == []
+
+
+@pytest.mark.parametrize("entry", FUNCTIONS, ids=lambda entry: entry.object.__name__)
+def test_parameters_of_a_function_are_told(entry):
+    told = inspect.getdoc(entry.object)
+    given = inspect.signature(entry.object).parameters
+    if len(given) > 4 or "\nParameters\n" in told:
+        items = re.findall(r"(?m)^(\w+(?:, \w+)*)$", told)
+        names = {name for item in items for name in item.split(", ")}
+        assert given.keys() - names - set(re.findall(r"`(\w+)`", told)) <= EVIDENT
+
+
+def test_names_in_docstrings_are_those_of_something():
+    text = "\n".join(reference.written().values())
+    outside = re.sub(r"(?ms)^```.*?^```$", "", text)
+    named = set(re.findall(r"`(tauslab(?:\.\w+)+)`", outside))
+    titles = {entry.title for page in PAGES for entry in page.entries}
+    assert named - titles == {"tauslab.geometry"}
+
+
+def test_a_docstring_becomes_markdown():
+    docstring = (
+        "Count `x`, as `tauslab.run` does.\n\nParameters\n----------\na, b\n    First\n    line.\n"
+        "\nReturns\n-------\nA ``[time]`` of `Result`.\n\n>>> 1 + 1\n2\n"
+    )
+    places = {"tauslab.run": "running.md#tauslabrun", "Result": "results.md#tauslabresult"}
+    assert reference_text.markdown(docstring, places, "running", "tauslab.f") == (
+        "Count `x`, as [`tauslab.run`](#tauslabrun) does.\n\n**Parameters**\n\n"
+        "- **`a`, `b`**: First line.\n\n**Returns**\n\nA `[time]` of "
+        "[`Result`](results.md#tauslabresult).\n\n```pycon\n>>> 1 + 1\n2\n```"
+    )

@@ -1,0 +1,124 @@
+"""The wheel holds what the checkout holds, and works outside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from places import ROOT, TESTS
+
+LAYERS = ("model", "kernels", "decomposition", "runner")
+# Not the links at the root, so that a checkout without links is what gets built.
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+
+
+def run(*command: str | Path, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """A wheel built from a copy of the sources, without the network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, source / name)
+    build = "from setuptools.build_meta import build_wheel; print(build_wheel('..'))"
+    done = run(sys.executable, "-c", build, cwd=source)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """Folder with the wheel in it."""
+    target = tmp_path_factory.mktemp("installed")
+    options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--target", target)
+    done = run(sys.executable, "-m", "pip", "install", *options, wheel, cwd=target)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def python(program: str, installed: Path, cwd: Path) -> subprocess.CompletedProcess:
+    # -P keeps the working directory off the path; the folder stands before an editable install.
+    return run(sys.executable, "-P", "-c", program, cwd=cwd, path=installed)
+
+
+def test_the_wheel_holds_every_source_file(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if name.startswith("tauslab/")}
+        licences = [name for name in archive.namelist() if name.endswith("LICENSE")]
+    package = ROOT / "src" / "tauslab"
+    here = {
+        f"tauslab/{path.relative_to(package)}"
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert inside == here
+    assert len(licences) == 1
+    assert "tauslab/py.typed" in inside
+    assert "tauslab/kernels/csrc/ssa.cc" in inside
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_from_the_wheel_only(installed, tmp_path, layer):
+    done = python(f"import tauslab.{layer} as m; print(m.__file__)", installed, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == installed / "tauslab" / layer / "__init__.py"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_layer_is_a_package_of_its_own(installed, tmp_path, layer):
+    done = python(f"import {layer}", installed, tmp_path)
+    assert done.returncode == 1
+    assert f"No module named '{layer}'" in done.stderr
+
+
+def test_kernel_sources_are_found(installed, tmp_path):
+    program = "from tauslab.kernels.backends.cache import csrc_texts; print(sorted(csrc_texts()))"
+    done = python(program, installed, tmp_path)
+    assert done.returncode == 0, done.stderr
+    csrc = ROOT / "src" / "tauslab" / "kernels" / "csrc"
+    assert done.stdout.strip() == str(sorted(path.name for path in csrc.iterdir()))
+
+
+def test_the_console_script_runs_the_wheel(installed, tmp_path):
+    model = TESTS / "data" / "sbml" / "schlogl.xml"
+    script = installed / "bin" / "tauslab"
+    done = run(sys.executable, "-P", script, "check", model, cwd=tmp_path, path=installed)
+    assert done.returncode == 0, done.stderr
+    assert "schlogl" in done.stdout
+
+
+def test_metadata(installed, tmp_path):
+    program = (
+        "import importlib.metadata as m, json; d = m.distribution('tauslab');"
+        "print(json.dumps([d.version, d.metadata.get_all('Provides-Extra'), str(d._path)]))"
+    )
+    done = python(program, installed, tmp_path)
+    assert done.returncode == 0, done.stderr
+    version, extras, path = json.loads(done.stdout)
+    assert Path(path).parent == installed
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert {"mpi", "cuda12", "cuda13", "dask", "plot", "zig", "test"} <= set(extras)

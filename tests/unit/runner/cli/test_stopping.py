@@ -1,0 +1,48 @@
+"""A run that ends in order when its time is over."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from places import TESTS
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.cli.main import main
+from tauslab.runner.ranks.stopping import stop_in_order
+
+MODEL = TESTS / "data" / "sbml" / "schlogl.xml"
+
+
+@pytest.fixture(autouse=True)
+def _own_signals():
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("text", ["0", "0:00", "0:0:0.0"])
+def test_time_that_is_over(text):
+    assert stop_in_order(text)()
+
+
+@pytest.mark.parametrize("text", ["3:50:00", "90", "1:30"])
+def test_time_that_is_left(text):
+    assert not stop_in_order(text)()
+
+
+@pytest.mark.parametrize("text", ["", "1:2:3:4", "-1", "1h", "1:", "nan"])
+def test_what_is_no_time(text):
+    with pytest.raises(ConfigError, match="write H:M:S, M:S or seconds"):
+        stop_in_order(text)
+
+
+def test_a_run_that_stops_is_completed_later(tmp_path, capsys):
+    path = tmp_path / "a.h5"
+    run = ["run", str(MODEL), "-n", "300", "--t-end", "1", "--points", "3", "--seed", "1",
+           "--device", "cpu", "--quiet", "--method", "ssa", "-o", str(path)]  # fmt: skip
+    assert main([*run, "--max-time", "0"]) == 75
+    assert "--resume completes" in capsys.readouterr().err
+    assert main([*run, "--resume"]) == 0

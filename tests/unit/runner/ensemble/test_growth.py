@@ -1,0 +1,388 @@
+"""Results that grow: the digest is that of one run with all trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from places import TESTS
+
+import tauslab as ts
+from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.runner.api.api import ranks
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble import growth
+from tauslab.runner.ensemble.convergence import Convergence, Until
+from tauslab.runner.ensemble.run import run_network, run_portion
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.output.writers import join
+from tauslab.runner.results.digest import digest_lines
+
+ALL = "trajectories,statistics,final,histogram:X:0:40:10,summary:mean:X"
+SWEEP = {"k": [3.0, 5.0, 8.0]}
+
+
+def pairs() -> ts.Network:
+    """Immigration and pairwise death, with an observable."""
+    net = ts.Network("pairs")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_parameter("k", 5.0)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("2 X -> Y", rate=0.1)
+    net.add_rule("total", "X + 2 * Y")
+    net.add_rule("spread", "exp(8 * X - 9 * Y)")  # whose windows move as portions are joined
+    return net
+
+
+def run(device="cpu", **options):
+    chosen = {"times": [0.0, 1.0, 2.0], "seed": 3, "method": "ssa", "device": device}
+    return ts.run(pairs(), **{**chosen, **options})
+
+
+def lines(result):
+    with result:
+        return dict(digest_lines(result, None))
+
+
+@pytest.mark.parametrize("record", [ALL, "statistics,histogram:X:0:40:10", "final"])
+@pytest.mark.parametrize("sweep", [None, SWEEP])
+def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sweep):
+    path, common = tmp_path / "a.h5", {"record": record, "sweep": sweep, "device": device}
+    run(n=70, output=path, **common).close()
+    run(append=23, output=path, **common).close()
+    grown = lines(run(append=7, output=path, record=record, sweep=sweep, device=device))
+    assert grown == lines(run(n=100, **common))
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
+    """Times, species, points and the method's options."""
+    path, net = tmp_path / "a.h5", pairs()
+    species = ["X"]
+    more = {"epsilon": 0.05} if method == "tau" else {"max_steps": 10_000}
+    fixed = {"times": [0.0, 0.3, 0.7], "species": species, "method": method, "seed": 3, **more}
+    ts.run(net, n=4, output=path, device="cpu", **fixed).close()
+    ts.run(net, append=4, output=path, device="cpu").close()
+    with ts.open(path) as found:
+        assert lines(found) == lines(ts.run(net, n=8, device="cpu", **fixed))
+    (tmp_path / "m.toml").write_text(ts.read(path).source_text)
+    words = ["run", str(tmp_path / "m.toml"), "--append", "2", "--quiet", "--device", "cpu"]
+    assert main([*words, "-o", str(path)]) == 0
+    with ts.open(path) as found:
+        assert lines(found) == lines(ts.run(net, n=10, device="cpu", **fixed))
+
+
+@pytest.mark.parametrize("sweep", [None, SWEEP])
+def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
+    """Nothing is copied; the first file becomes a part, and a view grows again."""
+    monkeypatch.setattr(join, "MERGE_BYTES", 0)
+    path, common = tmp_path / "a.h5", {"record": ALL, "sweep": sweep}
+    run(n=50, output=path, **common).close()
+    for added in (30, 30):  # equal portions, whose files must not share a name
+        run(append=added, output=path, **common).close()
+    with ts.open(path) as result:
+        assert result.data["counts"].is_virtual
+        assert result.attributes["storage"] == "virtual"
+    assert lines(ts.open(path)) == lines(run(n=110, **common))
+    folder = tmp_path / "moved"
+    folder.mkdir()
+    for name in ("a.h5", "a.h5.parts"):
+        (tmp_path / name).rename(folder / name)
+    assert lines(ts.open(folder / "a.h5")) == lines(run(n=110, **common))
+
+
+def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
+    path = tmp_path / "a.h5"
+    options = {"method": "tau", "epsilon": 0.1, "record": ALL}
+    run(n=40, output=path, **options).close()
+    run(append=20, output=path, epsilon=0.1, method="auto").close()
+    assert lines(ts.open(path)) == lines(run(n=60, **options))
+
+
+def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
+    path = tmp_path / "a.h5"
+    run(n=50, output=path, record=ALL).close()
+    before = path.read_bytes()
+    calls = []
+    options = Options(np.array([0.0, 1.0, 2.0]), seed=3, method="ssa", device="cpu", output=path,
+                      append=600, block=8, record=Record.parse(ALL))  # fmt: skip
+    told = f"of the 600 trajectories to add; the same command adds to {path}$"
+    with pytest.raises(StoppedEarly, match=told):
+        run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
+    assert path.read_bytes() == before
+    with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of --append 600;"):
+        run(append=500, output=path, record=ALL)
+    run(append=600, output=path, record=ALL).close()
+    assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 4}, "its seed is 3, not 4; --append needs the same job"),
+        ({"record": "final"}, "its record is .*--append needs the same job"),
+        ({"overwrite": True}, "--append and --overwrite exclude each other"),
+        ({"append": 0}, "--append 0 is not allowed"),
+        ({"set": {"k": np.full(1000, 2.0)}}, "--append needs the same values"),
+        ({"output": None}, "--append needs the finished file"),
+    ],
+)
+def test_what_cannot_be_appended_is_refused(tmp_path, options, message):
+    path = tmp_path / "a.h5"
+    run(n=50, output=path, record=ALL).close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=message):
+        run(**{"append": 10, "output": path, "record": ALL, **options})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_compressed_results_are_the_same(tmp_path):
+    path = tmp_path / "a.h5"
+    run(n=500, output=path, record=ALL, compress=4, block=50).close()
+    with ts.open(path) as result:
+        assert result.data["counts"].compression == "gzip"
+    assert lines(ts.open(path)) == lines(run(n=500, record=ALL))
+    run(append=100, output=path, record=ALL, compress=4).close()
+    assert lines(ts.open(path)) == lines(run(n=600, record=ALL))
+
+
+# --- until
+
+
+def decay(**options):
+    net = ts.Network("decay")
+    net.add_species("X", 50)
+    net.add_reaction("X ->", rate=1.0)
+    chosen = {"times": [0.0, 1.0, 2.0], "seed": 2, "method": "ssa", "device": "cpu"}
+    return ts.run(net, **{**chosen, **options})
+
+
+@pytest.mark.parametrize("until", ["mean(X) rel 0.006", "P(X>18 at 1) ci 0.008"])
+@pytest.mark.parametrize("record", ["trajectories", "statistics", "final"])
+def test_until_gives_what_one_run_gives(tmp_path, until, record):
+    path = tmp_path / "a.h5"
+    found = decay(n=100_000, until=until, record=record)
+    assert found.n % 4096 == 0
+    assert 4096 < found.n < 100_000
+    assert found.attributes["until_met"] == 1
+    decay(n=100_000, until=until, record=record, output=path, block=1000).close()
+    with ts.open(path) as written:
+        assert written.attributes["until"] == until
+    plain = lines(decay(n=found.n, record=record))
+    assert lines(found) == plain
+    assert lines(ts.open(path)) == plain
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_until_stops_at_the_first_test_that_is_passed():
+    """The half width from the samples themselves: not met a test earlier, met at the end."""
+    x = decay(n=100_000, until="mean(X) rel 0.006", record="trajectories").counts("X")[:, -1]
+
+    def width(values):
+        return 1.959964 * values.std(ddof=1) / np.sqrt(len(values)) / values.mean()
+
+    assert width(x) <= 0.006 < width(x[:-4096])
+
+
+def test_a_limit_ends_it_with_a_warning():
+    with pytest.warns(UserWarning, match=r"was not met by 5000 trajectories: the half width is"):
+        found = decay(n=5000, until="mean(X) rel 1e-5", record="final")
+    assert found.n == 5000
+    assert found.attributes["until_met"] == 0
+    assert lines(found) == lines(decay(n=5000, record="final"))
+
+
+def test_until_resumes_from_its_portions(tmp_path):
+    path, common = tmp_path / "a.h5", {"until": "mean(X) rel 0.006", "record": "statistics"}
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    options = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+                      until=common["until"], record=Record.parse("statistics"), output=path,
+                      threads=1)  # fmt: skip
+    calls = []
+    told = rf"\d+ of \d+ blocks done of the next \d+ .*--resume completes {path}$"
+    with pytest.raises(StoppedEarly, match=told):
+        run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
+    assert not path.exists()
+    with pytest.raises(ConfigError, match=r"a\.h5 was begun .a\.h5\.until-0 is a portion of it"):
+        decay(n=100_000, output=path, **common)
+    whole = decay(n=100_000, **common)
+    assert lines(decay(n=100_000, resume=True, output=path, **common)) == lines(whole)
+    with ts.open(path) as again:
+        assert again.n == whole.n
+
+
+@pytest.mark.parametrize("other", [{"seed": 4}, {"times": [0.0, 1.0]}, {"method": "tau"}])
+def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
+    common = {"n": 5000, "until": "mean(X at 1) rel 0.1", "output": tmp_path / "a.h5"}
+    done = lines(decay(record="final", **common))
+    assert lines(decay(record="final", resume=True, **common)) == done
+    with pytest.raises(ConfigError, match=r"a\.h5 holds another run: .*--resume needs the same"):
+        decay(**{"record": "final", "resume": True, **common, **other})
+
+
+@pytest.mark.parametrize(
+    ("record", "large"),
+    [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
+)
+def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, record, large):
+    """As if it had been the limit from the start; nothing is run twice."""
+    monkeypatch.setattr(join, "MERGE_BYTES", 0 if large else 1 << 30)
+    path, until = tmp_path / "a.h5", "mean(X) rel 0.0045"
+    common = {"until": until, "output": path, "record": record}
+    with pytest.warns(UserWarning, match="not met by 5000"):
+        decay(n=5000, **common).close()
+    began = []
+    monkeypatch.setattr(growth, "run_portion", lambda s, task, *rest: (
+        began.append((task.options.portion.before, task.options.n)) or run_portion(s, task, *rest)
+    ))  # fmt: skip
+    with pytest.warns(UserWarning, match="not met by 9000"):
+        decay(n=9000, resume=True, **common).close()
+    assert began == [(5000, 3192), (8192, 808)]
+    grown = decay(n=100_000, resume=True, **common)
+    assert grown.attributes["until_met"] == 1
+    assert grown.n % 4096 == 0
+    whole = decay(n=100_000, until=until, record=common["record"])
+    assert lines(grown) == lines(whole)
+    began.clear()
+    with decay(n=10**6, resume=True, **common) as again:
+        assert (again.n, began) == (whole.n, [])
+    left = {"a.h5", "a.h5.parts"} if large else {"a.h5"}
+    assert {p.name for p in tmp_path.iterdir()} <= left
+
+
+def test_a_higher_limit_goes_on_where_no_leap_was_to_be_checked(tmp_path):
+    """``auto`` took exact simulation, which has no use for --post-leap-check."""
+    common = {"until": "mean(X) rel 0.0045", "method": "auto", "post_leap_check": True,
+              "output": tmp_path / "a.h5"}  # fmt: skip
+    for n in (5000, 9000):
+        with pytest.warns(UserWarning, match=f"not met by {n}"):
+            found = decay(n=n, resume=n > 5000, **common)
+        assert (found.n, found.method) == (n, "ssa")
+        found.close()
+
+
+def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
+    """And no test is made at its end, where a run with the higher limit has none."""
+    path, until = tmp_path / "a.h5", "mean(X) rel 0.0045"
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    options = Options(
+        np.array([0.0, 1.0, 2.0]), n=9000, seed=2, method="ssa", device="cpu", threads=1,
+        until=until, record=Record.parse("final"), output=path,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        run_network(network, options, ranks(), lambda: len(portions_of(path)) > 1)
+    begun = ts.open(tmp_path / "a.h5.until-4096")
+    assert begun.n == 9000 - 4096
+    begun.close()
+    common = {"n": 100_000, "until": until, "record": "final"}
+    assert lines(decay(resume=True, output=path, **common)) == lines(decay(**common))
+
+
+def stopped_until(path):
+    """Leave the portions of a run that was stopped: two whole ones and a bit of the next."""
+    network = ts.Network("decay")
+    network.add_species("X", 50)
+    network.add_reaction("X ->", rate=1.0)
+    chosen = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+                     until="P(X>6 at 2) ci 0.002", record=Record.parse("statistics"), output=path,
+                     threads=1)  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        run_network(network, chosen, ranks(), lambda: len(portions_of(path)) > 2)
+    assert len(portions_of(path)) == 3
+
+
+def portions_of(path):
+    return [p for p in path.parent.iterdir() if p.suffix.removeprefix(".until-").isdigit()]
+
+
+@pytest.mark.parametrize("until", [{}, {"until": "mean(X) rel 0.1", "record": "final"}])
+def test_overwriting_removes_portions_of_a_longer_run(tmp_path, until):
+    path = tmp_path / "a.h5"
+    stopped_until(path)
+    decay(n=5000, output=path, overwrite=True, **until).close()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_a_portion_has_moments_and_histograms_of_its_own(tmp_path):
+    stopped_until(tmp_path / "a.h5")
+    with ts.open(tmp_path / "a.h5.until-4096") as portion:
+        n, first = portion.n, 4096
+        whole = decay(n=first + n, record="trajectories")
+        x = whole.counts("X")[first:]
+        assert n > 4096
+        assert np.allclose(portion.mean("X"), x.mean(axis=0), rtol=1e-14)
+        assert np.allclose(portion.variance("X"), x.var(axis=0, ddof=1), rtol=1e-12)
+        cells, _ = portion.stored_histogram("X")
+        assert cells[2].sum() == n
+        assert cells[2, 1:].sum() == (x[:, 2] > 6).sum()
+        assert portion.plot("X", kind="mean").axes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean X rel 1", "write mean"),
+        ("P(X) ci 1", "write mean"),
+        ("mean(X) rel 0", "a number above 0"),
+        ("mean(X at 1e) ci 1", "is not a number"),
+        ("mean(Z) rel 0.1", "Z is not a recorded species"),
+        ("mean(X at 1.5) rel 0.1", "not a sample time; the nearest is"),
+    ],
+)
+def test_conditions_that_are_not_understood(text, message):
+    with pytest.raises(ConfigError, match=message):
+        decay(n=100, until=text)
+
+
+def test_half_widths():
+    """Against the formulas in textbooks: normal for a mean, Wilson's for a probability."""
+    values = np.array([3, 5, 8, 9, 2])
+    sums = (5, int(values.sum()), int((values**2).sum()))
+    normal = 1.959963984540054 * values.std(ddof=1) / np.sqrt(5)
+    assert Until.parse("mean(X) ci 1").half_width(sums) == pytest.approx(normal)
+    assert Until.parse("mean(X) rel 1").half_width(sums) == pytest.approx(normal / values.mean())
+    wilson = Until.parse("P(X>=3) ci 1").half_width((10, 0, 0))
+    assert wilson == pytest.approx(
+        1.959963984540054**2 / (2 * 10) / (1 + 1.959963984540054**2 / 10)
+    )
+    assert Until.parse("mean(X) ci 1").half_width((1, 3, 9)) == np.inf
+
+
+@pytest.mark.parametrize(("relation", "low"), [(">", 301), (">=", 300), ("<", 300), ("<=", 301)])
+def test_the_bin_of_a_probability(relation, low):
+    spec = Until.parse(f"P(X{relation}300 at 2) ci 0.1").histogram
+    assert (spec.low, spec.high, spec.bins) == (low, low + 1, 1)
+
+
+def test_portions_depend_on_the_sums_alone():
+    tests = Convergence(Until.parse("mean(X) ci 0.12"), 10**6)
+    assert tests.next_end() == 4096
+    tests.test(np.array([[4096, 4096 * 10, 4096 * 200]], object), 4096)  # variance 100
+    wanted = (1.96 * 10 / 0.12) ** 2 * 1.05
+    assert wanted <= tests.next_end() <= wanted + 2 * 4096
+    tests.limit = 5000
+    assert tests.next_end() == 5000
+
+
+def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):
+    """It is that of the file, from the model as from the result itself, wherever that lies."""
+    monkeypatch.chdir(tmp_path)
+    model = str(TESTS / "data" / "sbml" / "schlogl.xml")
+    path = tmp_path / "there" / "a.h5"
+    path.parent.mkdir()
+    common = ["--method", "ssa", "--device", "cpu", "--quiet"]
+    assert main(["run", model, "-n", "30", "--t-end", "0.5", "-o", str(path), *common]) == 0
+    assert main(["run", model, "--append", "20", "--t-end", "0.5", "-o", str(path), *common]) == 0
+    assert main(["run", str(path), "--append", "10", "--device", "cpu", "--quiet"]) == 0
+    assert ts.open(path).n == 60
+    assert [p.name for p in tmp_path.iterdir()] == ["there"]
+    until = ["run", model, "-n", "50", "--t-end", "0.5", "--until", "mean(X) rel 0.5", *common]
+    assert main([*until, "-o", "u.h5"]) == 0
+    assert main([*until, "-o", "u.h5", "--resume"]) == 0
+    assert capsys.readouterr().err.count("not met") <= 1

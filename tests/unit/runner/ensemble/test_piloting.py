@@ -1,0 +1,254 @@
+"""A pilot orders a large network and may choose the selector; files keep what it chose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from places import TESTS
+
+import tauslab as ts
+from tauslab.kernels.backends import get_backend
+from tauslab.kernels.backends.base import BackendOptions
+from tauslab.kernels.exact.owners import change_weights
+from tauslab.kernels.exact.presimulation import TRAJECTORIES
+from tauslab.kernels.exact.selectors import (
+    MOST_BOUNDS,
+    MOST_CANDIDATES,
+    SELECTORS,
+    Pilot,
+    pilot_selector,
+    selector_after,
+)
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.model.expressions.expression import Number
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.choices import presimulation as piloting
+from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.task import prepare
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.digest import digest_lines
+
+NET = TESTS / "data" / "net" / "multisite2.net"
+BASE = "pdm"  # of this network
+
+
+def chain(species: int, *, laws: int = 0) -> LoweredNetwork:
+    """S0 -> S1 -> ... -> S0, the first of them by laws."""
+    reactions = []
+    for j in range(species):
+        change = tuple(sorted(((j, -1), ((j + 1) % species, 1))))
+        law = Number(1.0) if j < laws else None
+        reactions.append(LoweredReaction(f"R{j}", change, Number(2.0), ((j, 1),), law, ()))
+    names = tuple(f"S{i}" for i in range(species))
+    return LoweredNetwork(names, tuple(reactions), (), tuple(range(species)), ())
+
+
+def run(**options):
+    settings = {"n": 70, "t_end": 0.05, "points": 3, "seed": 3, "device": "cpu", "threads": 2,
+                "method": "ssa", "presimulation": 500}  # fmt: skip
+    chosen = {name: value for name, value in {**settings, **options}.items() if value is not None}
+    return ts.run(NET, **chosen)
+
+
+def prepared(network, **options):
+    settings = {"times": np.array([0.05]), "n": 70, "seed": 3, "method": "ssa"}
+    return prepare(network, Options(**{**settings, **options}))
+
+
+def lines(result):
+    with result:
+        return digest_lines(result, None)
+
+
+@pytest.fixture
+def cr_favoured(monkeypatch):
+    """A pilot that chooses another selector than the network alone does."""
+    counted = []
+
+    def favour(network, base, pilot):
+        counted.append((base, pilot))
+        return "cr"
+
+    monkeypatch.setattr(piloting, "selector_after", favour)
+    return counted
+
+
+def test_weights_of_species_are_firings_of_the_reactions_that_change_them():
+    network = chain(4)
+    assert change_weights(network).tolist() == [2, 2, 2, 2]
+    assert change_weights(network, np.array([5.0, 0, 1, 10])).tolist() == [15, 5, 1, 11]
+    assert change_weights(replace(network, reactions=()), np.zeros(0)).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "share", "pays"),
+    [
+        (1.0, 0.0, True),
+        (MOST_CANDIDATES, 1.0, True),
+        (MOST_CANDIDATES + 0.01, 0.0, False),
+        (1.0, 1.01, False),
+    ],
+)
+@pytest.mark.parametrize("base", ["tree", "pdm", "cr"])
+def test_few_candidates_and_bounds_an_event_choose_rejection(candidates, share, pays, base):
+    """Shares are of the bounds that are allowed."""
+    bounds = share * MOST_BOUNDS[base]
+    network, firings = chain(300), np.full(300, 1000.0)
+    pilot = Pilot(firings, round(300_000 * candidates), round(300_000 * bounds))
+    assert pilot.work == pytest.approx((candidates, bounds))
+    assert selector_after(network, base, pilot) == ("rssa" if pays else base)
+    assert selector_after(chain(300, laws=151), base, pilot) == base, "no pilot by rejection"
+    assert selector_after(network, base, Pilot(0 * firings)) == base, "nothing fired"
+
+
+def test_the_selector_of_a_pilot_follows_from_the_network():
+    assert pilot_selector(chain(300)) == pilot_selector(chain(300, laws=150)) == "rssa"
+    assert pilot_selector(chain(300, laws=151)) == "tree"
+    assert pilot_selector(chain(10, laws=10)) == "tree", "unrolled code counts nothing"
+
+
+@pytest.mark.parametrize("selector", [None, *SELECTORS[1:]])
+def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
+    """A run that takes its selector from a file must be ordered as the first one was."""
+    backend = get_backend("cpu", BackendOptions(threads=2))
+    network = ts.read(NET)
+    try:
+        task = prepared(network, presimulation=2000, selector=selector)
+        found = piloting.piloted(task, backend)
+        wanted = piloting.piloted(prepared(network, presimulation=2000), backend)
+    finally:
+        backend.close()
+    assert found is not None
+    assert wanted is not None
+    assert found.firings.sum() == TRAJECTORIES * 2000
+    assert np.array_equal(found.firings, wanted.firings)
+    assert (found.candidates, found.bounds) == (wanted.candidates, wanted.bounds)
+    if pilot_selector(task.lowered) == "rssa":
+        assert found.candidates >= TRAJECTORIES * 2000
+    else:
+        assert (found.candidates, found.bounds) == (0, 0)
+
+
+def test_a_network_in_which_nothing_fires_is_piloted():
+    net = ts.Network("nothing")
+    net.add_species("X", 1)
+    result = ts.run(net, n=2, times=[1.0], seed=1, device="cpu", method="ssa", presimulation=10)
+    assert result.counts().tolist() == [[[1]], [[1]]]
+
+
+def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_favoured):
+    chosen = run(method="auto")
+    assert (chosen.attributes["selector"], chosen.attributes["presimulation"]) == ("cr", 500)
+    assert [base for base, _ in cr_favoured] == [BASE]
+    assert lines(chosen) == lines(run(selector="cr"))
+
+
+def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_favoured):
+    pilot, backend = Pilot(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
+    network = ts.read(NET)
+    task = prepared(network, selector="tree")
+    assert piloting.with_pilot(task, pilot, tell=True).selector == "tree"
+    for none in ({"presimulation": 0}, {"n": 10}, {"method": "tau"}):
+        task = prepared(network, **none)
+        assert piloting.piloted(task, backend) is None
+        assert piloting.with_pilot(task, None, tell=True).selector == BASE
+    assert not cr_favoured
+    backend.close()
+
+
+def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
+    """A rerun, a resumed run and one that is appended to ask no pilot again."""
+    first, again, part = (tmp_path / f"{name}.h5" for name in ("first", "again", "part"))
+    whole = lines(run(output=first))
+    given = {"seed": 3, "device": "cpu", "quiet": True, "block": 10, "method": "ssa", "n": 70}
+    options = Options(np.linspace(0, 0.05, 3), **given, presimulation=500, output=part)
+    asked, network = iter([False]), ts.read(NET)
+    with pytest.raises(ts.StoppedEarly):
+        run_network(network, options, SerialCommunicator(), lambda: next(asked, True))
+    grown = tmp_path / "grown.h5"
+    run(n=50, output=grown).close()
+    monkeypatch.setattr(piloting, "selector_after", lambda *_: pytest.fail("asked again"))
+
+    assert main(["run", str(first), "--quiet", "--device", "cpu", "-o", str(again)]) == 0
+    assert lines(ts.open(again)) == whole
+    resumed = replace(options, presimulation=None, resume=True)
+    assert lines(run_network(network, resumed, SerialCommunicator())) == whole
+    assert lines(run(append=20, n=None, presimulation=None, output=grown)) == whole
+
+
+def test_portions_of_a_growing_run_have_one_choice(cr_favoured):
+    until = run(until="mean(S1) rel 0.01", t_end=0.01, n=1000)
+    assert until.attributes["selector"] == "cr"
+    assert len(cr_favoured) == 1
+    given = run(selector="cr", t_end=0.01, n=until.n)
+    assert np.array_equal(until.counts(), given.counts())
+
+
+def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(piloting, "selector_after", lambda *_: "cr")
+    monkeypatch.setattr(
+        piloting, "presimulate", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
+    )
+    command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
+               "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),
+               "--overwrite"]  # fmt: skip
+    assert main(command) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
+    assert told == ["selector: cr (1.04 candidates and 0.2 bounds an event in the pilot)"]
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main([*command, "--selector", "cr"]) == 0
+    assert "selector:" not in capsys.readouterr().out
+
+
+def test_check_tells_what_a_pilot_may_choose():
+    told = outlook(ts.read(NET))[0]
+    assert told.startswith(
+        "selector of ssa: pdm, or rssa where the pilot of a run of 64 trajectories or more favours "
+        "it, an event changes the inputs of 5"
+    )
+    small = ts.Network("small")
+    small.add_species("X", 10)
+    small.add_reaction("X ->", rate=1.0)
+    assert outlook(small)[0].startswith("selector of ssa: linear, an event changes")
+    laws = ts.Network("laws")  # half of which are not of mass action
+    for i in range(300):
+        laws.add_species(f"S{i}", 10)
+        laws.add_reaction(f"S{i} ->", law=f"S{i} / (1 + S{i})")
+    assert outlook(laws)[0].startswith("selector of ssa: tree, an event changes")
+
+
+def many_molecules() -> ts.Network:
+    """A cycle of species with so many molecules that propensities hardly change."""
+    net = ts.Network("cycle")
+    for i in range(300):
+        net.add_species(f"S{i}", 20_000)
+    for i in range(300):
+        net.add_reaction(f"S{i} -> S{(i + 1) % 300}", rate=1.0 + i % 7)
+    return net
+
+
+def few_molecules() -> ts.Network:
+    """Two molecules of each species, each of which 39 reactions read."""
+    net = ts.Network("pairs")
+    for i in range(40):
+        net.add_species(f"S{i}", 2)
+    for i in range(40):
+        for j in range(i):
+            net.add_reaction(f"S{i} + S{j} -> S{i} + S{(j + 1) % 40}", rate=1.0)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("network", "t_end", "after"), [(many_molecules, 5e-5, "rssa"), (few_molecules, 0.1, "pdm")]
+)
+def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device, network, t_end, after):
+    options = {"n": 64, "times": [0.0, t_end], "seed": 2, "device": device, "method": "ssa",
+               "species": ["S0"]}  # fmt: skip
+    found = ts.run(network(), **options)
+    assert found.attributes["selector"] == after
+    assert digest_lines(found) == digest_lines(ts.run(network(), **options, selector=after))

@@ -1,0 +1,229 @@
+"""A lattice run that stops, fails or is killed, and goes on with the same bits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from lattice_factory import STEP, empty_lattice
+from lattice_run_factory import T_END, digest, meddling, model, run
+
+import tauslab as ts
+from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
+from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.runner.api.api import ranks
+from tauslab.runner.lattice import loop as lattice_loop
+from tauslab.runner.lattice import run as driver
+from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.lattice import writer as lattice_writer
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "whole.h5"
+    run(path).close()
+    return path
+
+
+@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
+@pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)])
+def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, hooks):
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
+    unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
+    run(unbroken, frame_every=frame_every, hooks=hooks).close()
+    asked = iter(range(1000))
+    options = LatticeOptions(
+        t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
+        output=path, quiet=True, hooks=hooks,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly, match="--resume completes"):
+        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
+    with pytest.raises(InputFileError, match="unfinished"):
+        digest(path)
+    with ts.open(path) as result:
+        assert not result.complete
+        assert result.counts("A")[0] == 400
+        reason = "unfinished, and its frames" if frame_every else "has no frames"
+        with pytest.raises(ConfigError, match=reason):
+            result.kymograph("A")
+    run(path, frame_every=frame_every, resume=True, seed=None, hooks=hooks).close()
+    assert digest(path) == digest(unbroken)
+    run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do
+    assert digest(path) == digest(unbroken)
+
+
+class FailingDisk(Disk):
+    """Fails at the n-th change."""
+
+    left = 0
+
+    def _count(self):
+        type(self).left -= 1
+        if type(self).left < 0:
+            raise OSError(28, "No space left on device")
+
+    def create(self, path):
+        self._count()
+        super().create(path)
+
+    def write(self, fd, data, offset):
+        self._count()
+        return super().write(fd, data, offset)
+
+    def sync(self, fd):
+        self._count()
+        super().sync(fd)
+
+    def replace(self, old, new):
+        self._count()
+        super().replace(old, new)
+
+
+def test_a_failure_at_any_write_leaves_what_can_be_completed(whole, tmp_path, monkeypatch):
+
+    monkeypatch.setattr(lattice_writer, "Disk", FailingDisk)
+    failures = 0
+    for n in range(0, 400, 7):
+        path = tmp_path / f"n{n}.h5"
+        FailingDisk.left = n
+        try:
+            run(path).close()
+        except OutputError:
+            failures += 1
+        else:
+            break
+        FailingDisk.left = 10**9
+        if path.exists():
+            h5py.File(path, "r").close()
+            run(path, resume=True).close()
+            assert digest(path) == digest(whole)
+        shutil.rmtree(path.with_name(path.name + ".parts"), ignore_errors=True)
+    assert failures > 5
+
+
+@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
+def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
+    """At the end nothing is left to join, and all is as if it had been."""
+    from tauslab.runner.output.lattice import early as lattice_early
+    from tauslab.runner.output.lattice import frames as lattice_frames
+
+    path, late = tmp_path / "run.h5", tmp_path / "late.h5"
+    with monkeypatch.context() as patch:
+        patch.setattr(lattice_frames, "_join_frame", lambda *_: pytest.fail("was joined"))
+        run(path, hooks=hooks, replicas=2).close()
+    monkeypatch.setattr(lattice_early.EarlyFrames, "add", lambda *_: None)
+    run(late, hooks=hooks, replicas=2).close()
+    assert digest(path) == digest(late)
+    with h5py.File(path) as one, h5py.File(late) as other:
+        for name in ("particles", "sites"):
+            assert one[f"lattice/{name}"].chunks == other[f"lattice/{name}"].chunks
+            assert np.array_equal(one[f"lattice/{name}"], other[f"lattice/{name}"])
+    assert {p.name for p in tmp_path.iterdir()} == {"run.h5", "late.h5"}
+
+
+def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path):
+    """No file may grow beyond so many bytes: parts do not, their second copy does."""
+    whole, lattice = tmp_path / "whole.h5", empty_lattice((16, 24, 24), {"A": 0.15}, slots=8)
+    lattice.place("A", count=9000, site_type="default")
+    write_lattice(lattice, tmp_path / "model.h5")
+    run(whole, lattice, frame_every=5).close()
+    program = (
+        "import resource, signal, sys\n"
+        "from tauslab.runner.cli.main import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
+        "print(main(sys.argv[2:]))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
+        "print(main([*sys.argv[2:], '--resume']))\n"
+    )
+    path, most = tmp_path / "out.h5", whole.stat().st_size // 2
+    given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
+    own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
+    words = [sys.executable, "-c", program, most, *given, *own]
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "0"]
+    assert "cannot be written: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not [p for p in tmp_path.rglob("*") if p.suffix.startswith(".tauslab")]
+    assert digest(path) == digest(whole)
+
+
+def test_a_killed_runs_early_frames_go_with_its_parts(whole, tmp_path, monkeypatch):
+    path = tmp_path / "killed.h5"
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+    asked = iter(range(1000))
+    options = LatticeOptions(
+        t_end=T_END, count_every=3, frame_every=10, seed=7, device="cpu", threads=1, output=path,
+        quiet=True,
+    )  # fmt: skip
+    with pytest.raises(StoppedEarly):
+        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= 30)
+    path.with_name(f"{path.name}.tauslab-frames").write_bytes(b"half a file")
+    run(path, resume=True, seed=None).close()
+    assert digest(path) == digest(whole)
+    assert [p.name for p in tmp_path.iterdir()] == ["killed.h5"]
+
+
+def test_resuming_another_run_is_refused(whole, tmp_path):
+    path = tmp_path / "copy.h5"
+    shutil.copy(whole, path)
+    with pytest.raises(InputFileError, match="seed"):
+        run(path, resume=True, seed=8)
+    with pytest.raises(InputFileError, match="count_every"):
+        run(path, resume=True, count_every=5)
+    with pytest.raises(InputFileError, match="set_k"):
+        run(path, resume=True, set={"k": 801.0})
+
+
+def test_replicas_that_end_look_for_no_old_checkpoints(tmp_path, monkeypatch):
+    """As many as there are parts already: an ensemble would take the square of its size."""
+    looked, original = [], lattice_writer.list_parts
+
+    def listing(*arguments):
+        looked.append(arguments)
+        return original(*arguments)
+
+    monkeypatch.setattr(lattice_writer, "list_parts", listing)
+    run(tmp_path / "a.h5", replicas=12, frame_every=0, t_end=6 * STEP).close()
+    assert len(looked) < 6
+
+
+@pytest.mark.parametrize("after", [1, 7, 19])
+def test_an_ensemble_goes_on_with_the_same_bits(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+    short = {"replicas": 5, "frame_every": 0, "t_end": 6 * STEP, "checkpoint_steps": 2}
+    unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
+    run(unbroken, **short).close()
+    asked = iter(range(1000))
+    options = LatticeOptions(
+        **short, count_every=3, seed=7, device="cpu", threads=1, output=path, quiet=True
+    )
+    with pytest.raises(StoppedEarly):
+        driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
+    run(path, **short, resume=True, seed=None).close()
+    assert digest(path) == digest(unbroken)
+
+
+def test_a_program_stops_its_run_and_goes_on(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+    path, asked = tmp_path / "own.h5", []
+    with pytest.raises(ts.StoppedEarly, match="--resume completes"):
+        run(path, stop=lambda: len(asked) > 3 or asked.append(1))
+    run(path, resume=True, seed=None).close()
+    assert digest(path) == digest(whole)
+
+
+def test_a_stopped_run_without_a_file_promises_nothing():
+    with pytest.raises(ts.StoppedEarly, match=r"stopped on request .* of replica 0$"):
+        ts.run(model(), t_end=T_END, seed=7, device="cpu", threads=1, stop=lambda: True)

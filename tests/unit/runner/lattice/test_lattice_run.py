@@ -1,0 +1,197 @@
+"""``tauslab rdme``: the file, the command line, warnings, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from lattice_factory import STEP
+from lattice_run_factory import T_END, digest, model, run
+
+import tauslab as ts
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.model.errors import ConfigError
+from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.runner.cli.main import main
+from tauslab.runner.lattice import run as driver
+from tauslab.runner.options.lattice import LatticeOptions
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "whole.h5"
+    run(path).close()
+    return path
+
+
+def test_the_file_holds_what_the_engine_counts(whole):
+    lattice = driver.prepare_lattice(model(), LatticeOptions(t_end=T_END)).lattice
+    with ts.open(whole) as result, h5py.File(whole) as file:
+        assert result.complete
+        assert not whole.with_name("whole.h5.parts").exists()
+        assert np.allclose(result.times, np.arange(0, 61, 3) * STEP)
+        assert np.allclose(result.frame_times, np.arange(0, 61, 10) * STEP)
+        counts, fired = file["counts"][...], file["reactions_fired"][...]
+        assert counts[0].tolist() == [400, 300, 0]
+        assert fired[-1].min() > 20
+        change = np.array([[-1, -1, 1], [1, 1, -1]])
+        assert np.array_equal(counts, counts[0] + fired @ change)
+        assert np.array_equal(counts, file["counts_by_site_type"][...].sum(axis=1))
+        particles = file["lattice/particles"][...]
+        assert particles.shape == (7, 4, 6, 7, 8)
+        assert np.array_equal(particles[0], lattice.particles(0, 4, 7))
+        assert np.array_equal(file["lattice/sites"][0], lattice.sites(0, 4))
+        for number in range(3):  # frame 3 is at step 30, sample 10
+            assert (particles[3] == number + 1).sum() <= counts[10, number]
+        assert result.kymograph("A").shape == (7, 7)
+
+
+def test_every_axis_has_a_scale(whole):
+    with h5py.File(whole) as file:
+        for name in ("counts", "counts_by_site_type", "reactions_fired", "overflow",
+                     "lattice/particles", "lattice/sites"):  # fmt: skip
+            for dimension in file[name].dims:
+                assert len(dimension) == 1, name
+                assert dimension[0].shape[0] == file[name].shape[dimension._dimension]
+
+
+def test_xarray_reads_the_file(whole):
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_dataset(whole, engine="h5netcdf") as data:
+        assert data["counts"].dims == ("time", "species")
+        assert data["counts"].sel(species="A")[0] == 400
+
+
+def test_threads_and_samples_do_not_change_the_frames(whole, tmp_path):
+    path = tmp_path / "other.h5"
+    ts.run(model(), t_end=T_END, count_every=7, frame_every=20, seed=7, device="cpu", threads=2,
+           output=path).close()  # fmt: skip
+    with h5py.File(whole) as first, h5py.File(path) as second:
+        one, other = first["lattice/particles"][::2], second["lattice/particles"][...]
+        assert np.array_equal(one, other)
+        assert np.array_equal(first["counts"][7], second["counts"][3])
+
+
+def test_replicas_differ_and_the_first_is_the_run_without(whole, tmp_path):
+    path = tmp_path / "replicas.h5"
+    run(path, replicas=3).close()
+    with h5py.File(path) as file, h5py.File(whole) as one:
+        assert file["counts"].shape == (3, 21, 3)
+        assert file["lattice/particles"].shape == (3, 7, 4, 6, 7, 8)
+        assert np.array_equal(file["lattice/particles"][0], one["lattice/particles"][...])
+        assert not np.array_equal(file["counts"][0], file["counts"][1])
+        assert not np.array_equal(file["lattice/particles"][1, 0], file["lattice/particles"][2, 0])
+    assert len(digest(path)) == 64
+
+
+def test_without_a_path_the_result_is_temporary():
+    result = run(frame_every=0)
+    folder = result.path.parent
+    assert result.counts("B")[0] == 300
+    result.close()
+    assert not folder.exists()
+
+
+def test_a_parameter_of_the_command_takes_effect():
+    with run(set={"k": 0.0}) as result, h5py.File(result.path) as file:
+        assert file["reactions_fired"][-1, 0] == 0
+
+
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_lattice(model(), tmp_path / "cell.h5")
+    arguments = ["rdme", "cell.h5", "--t-end", str(T_END), "--count-every", "3", "--frame-every",
+                 "10", "--seed", "7", "--device", "cpu", "--threads", "1"]  # fmt: skip
+    assert main([*arguments, "-o", "out.h5", "--quiet"]) == 0
+    assert main([*arguments, "-o", "out.h5"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main([*arguments, "-o", "out.h5", "--overwrite"]) == 0
+    told = capsys.readouterr().out
+    assert "60 steps" in told
+    with ts.open("out.h5") as result:
+        passes = result.attributes["reaction_substeps"]
+    assert f"a step has 1 pass of hops and {passes} of reactions" in told
+    assert main(["digest", "out.h5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total"] == digest(tmp_path / "out.h5")
+    assert main(["info", "out.h5"]) == 0
+    assert "a lattice run" in capsys.readouterr().out
+    assert main(["digest", "out.h5", "--species", "A"]) == 0
+    assert "counts/A" in capsys.readouterr().out
+    assert main(["rdme", "out.h5", "--device", "cpu", "-o", "again.h5", "--quiet"]) == 0
+    assert digest(tmp_path / "again.h5") == digest(tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"count_every": 0}, "--count-every 0"),
+        ({"replicas": 0}, "--replicas 0"),
+        ({"set": {"q": 1}}, "no parameter of that name"),
+        ({"max_hop": 0.6}, "--max-hop 0.6"),
+        ({"hooks": [(0, print)]}, "hooks"),
+        ({"t_end": -1.0}, "--t-end -1"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        run(**options)
+
+
+def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
+    original = LatticeEngine.__init__
+
+    def tight(self, *arguments, **options):
+        original(self, *arguments, **{**options, "capacity": 3})
+
+    monkeypatch.setattr(LatticeEngine, "__init__", tight)
+    path = tmp_path / "tight.h5"
+    run(path).close()
+    assert digest(path) == digest(whole)
+
+
+@pytest.mark.filterwarnings("ignore:test. x = a0 tau")
+def test_a_divided_step_is_as_many_whole_steps(tmp_path):
+    """Two parts of a step are two steps of half the length: the same counts, frames, times."""
+    paths = tmp_path / "divided.h5", tmp_path / "halved.h5"
+    for path, length, every in zip(paths, (STEP, STEP / 2), (1, 2), strict=True):
+        lattice = model()
+        lattice.step, lattice.reaction_substeps = length, 2 // every
+        run(path, lattice, max_hop=0.1, count_every=3 * every, frame_every=10 * every).close()
+    with h5py.File(paths[0]) as divided, h5py.File(paths[1]) as halved:
+        assert divided.attrs["diffusion_substeps"] == 2
+        assert halved.attrs["diffusion_substeps"] == 1
+        for name in ("time", "counts", "reactions_fired", "overflow", "lattice/particles"):
+            assert np.array_equal(divided[name][...], halved[name][...]), name
+
+
+@pytest.mark.filterwarnings("always")
+def test_lost_reactions_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
+    """One sentence where a0 tau of a site exceeds 0.02, the same from all three."""
+    lattice = model()
+    lattice.reaction_substeps = 1
+    with pytest.warns(UserWarning, match="above 0.02, where") as seen:
+        run(lattice=lattice, t_end=STEP).close()
+    assert len(seen) == 1
+    sentence = str(seen[0].message).removeprefix("test: ")
+    path = tmp_path / "cell.h5"
+    write_lattice(lattice, path)
+    assert main(["check", str(path)]) == 0
+    assert f"warning: {sentence}" in capsys.readouterr().out.splitlines()
+    command = ["rdme", str(path), "--t-end", str(STEP), "--device", "cpu", "-o"]
+    assert main([*command, str(tmp_path / "a.h5"), "--quiet"]) == 0
+    assert capsys.readouterr().err == f"tauslab: warning: test: {sentence}\n"
+    fewer = ["--set", "k=0", "--max-hop", "0.05"]
+    assert main([*command, str(tmp_path / "b.h5"), *fewer, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["check", str(path), *fewer]) == 0
+    text = capsys.readouterr().out
+    assert "warning: x" not in text
+    assert "3 passes of diffusion with hop probability up to 0.05 to a side, 3 passes of" in text
+    for refused in (["check", str(path)], [*command, str(tmp_path / "c.h5")]):
+        assert main([*refused, "--max-hop", "0.5"]) == 2
+        assert "--max-hop 0.5" in capsys.readouterr().err
+        assert main([*refused, "--set", "no=1"]) == 2
+        assert "no parameter of that name" in capsys.readouterr().err
