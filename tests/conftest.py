@@ -100,9 +100,13 @@ def mpirun(tmp_path: Path) -> Mpirun:
         if launcher is None:
             pytest.skip("no MPI (pip install tauslab[mpi])")
         command = [launcher, "-n", str(n), sys.executable, *map(str, arguments)]
-        # The ranks start elsewhere: they must find the package that this session tests, and what
-        # this session finds in other folders.
-        folders = [str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        # The ranks start elsewhere: they must find the package that this session tests, the
+        # helpers of tests, and what this session finds in other folders.
+        support = Path(__file__).parent / "support"
+        folders = [
+            str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
+            *map(str, (support, support / "kernels", support / "programs")),
+        ]  # fmt: skip
         package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
         environment = {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
         done = _run(command, tmp_path, environment, timeout)

@@ -262,3 +262,19 @@ def check_marked_blocks(job: Job, path: Path) -> BoolArray:
                     np.testing.assert_array_equal(found, job.arrays[array.name][start:stop])
                 marked[block] = True
     return marked
+
+
+def sweep_job(block: int) -> Job:
+    """A job with two swept parameters, four points, three trajectories each."""
+    job = sample_job()
+    arrays = {name: np.concatenate([v, v[:1]]) for name, v in job.arrays.items()}
+    sweep = {"k": np.array([1.0, 1.0, 2.0, 2.0]), "X": np.array([5.0, 7.0, 5.0, 7.0])}
+    layout = replace(
+        job.layout,
+        n=len(arrays["status"]),
+        block=block,
+        sweep=sweep,
+        grid=(2, 2),
+        summaries=("mean:X",),
+    )
+    return Job(layout, arrays, per_launch=3)

@@ -97,7 +97,7 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
 @pytest.fixture
 def block_of_threads(monkeypatch):
     """A CPU device whose threads are those of one block, as a GPU runs them."""
-    here = TESTS / "kernels"
+    here = TESTS / "support" / "kernels"
     prelude = "".join(
         f.read_text() for f in (CSRC / "device/cpu.h", *(here / n for n in BLOCK_THREADS))
     )

@@ -1,8 +1,8 @@
 // Calls the generated check of a leap, and what is known of firings to come, for tests.
-#include "device/prelude.h"
 #include "leaping/known_firings.h"
 #include "leaping/leaps.h"
 #include "model.h"
+#include "device/prelude.h"
 
 // counts [n, species]; firings [n, channels]; holds [n]; all [n, channels]
 KERNEL(check_probe, const i32 *counts, i64 n, double epsilon, const i64 *firings, u8 *holds,

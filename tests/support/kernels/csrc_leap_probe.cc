@@ -1,7 +1,7 @@
 // Calls the generated parts of a leap for given states, so that they can be compared with formulas.
-#include "device/prelude.h"
 #include "leaping/leaps.h"
 #include "model.h"
+#include "device/prelude.h"
 
 // counts [n, species]; limits [n]; leaping [n, channels]
 KERNEL(leap_probe, const i32 *counts, i64 n, double epsilon, double *limits, double *leaping) {

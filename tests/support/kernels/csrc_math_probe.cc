@@ -1,7 +1,7 @@
 // Every portable function over arrays, for tests: `probe` takes arguments from memory,
 // `probe_random` makes them from Philox, so that all devices see the same ones.
-#include "device/prelude.h"
 #include "math/math.h"
+#include "device/prelude.h"
 #include "random/streams.h"
 
 // clang-format off

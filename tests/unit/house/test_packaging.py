@@ -78,7 +78,7 @@ def test_the_wheel_holds_every_source_file(wheel):
     assert inside == here
     assert len(licences) == 1
     assert "tauslab/py.typed" in inside
-    assert "tauslab/kernels/csrc/ssa.cc" in inside
+    assert "tauslab/kernels/csrc/ensemble/ssa.cc" in inside
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -100,7 +100,9 @@ def test_kernel_sources_are_found(installed, tmp_path):
     done = python(program, installed, tmp_path)
     assert done.returncode == 0, done.stderr
     csrc = ROOT / "src" / "tauslab" / "kernels" / "csrc"
-    assert done.stdout.strip() == str(sorted(path.name for path in csrc.iterdir()))
+    assert done.stdout.strip() == str(
+        sorted(path.relative_to(csrc).as_posix() for path in csrc.rglob("*") if path.is_file())
+    )
 
 
 def test_the_console_script_runs_the_wheel(installed, tmp_path):

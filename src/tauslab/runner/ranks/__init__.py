@@ -1,4 +1,4 @@
 """What ranks do together: MPI, agreement on errors, progress, stopping.
 
-`COMM_WORLD` is in `mpi` alone.
+The communicator of all ranks is in `mpi` alone.
 """

@@ -201,7 +201,7 @@ def test_models_that_cannot_be_are_refused(tmp_path):
     late = ts.Network("late")
     late.add_species("X", 1)
     late.add_reaction("X ->", rate=1.0)
-    late.add_feature(ts.model.network.Feature("delay", "reaction R1", "it has a delay"))
+    late.add_feature(ts.model.network.parts.Feature("delay", "reaction R1", "it has a delay"))
     with pytest.raises(ModelError, match="reaction R1: delays are not supported by ode"):
         dbn.build(late, t_end=1)
 

@@ -9,7 +9,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from sample_job import digest, sample_job
+from sample_job import digest, sample_job, sweep_job
 
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.seals import SEALED, SEALS, require_sound_heaps, seal
@@ -182,8 +182,6 @@ def test_whatever_writes_leaves_checksums(tmp_path, ranks):
 
 
 def test_swept_rows_are_compared_where_they_lie(tmp_path):
-    from output.test_sweep_files import sweep_job
-
     path = tmp_path / "a.h5"
     sweep_job(6).run(path)
     with h5py.File(path, "r+") as file:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
-from sample_job import Job, digest, sample_job
+from sample_job import Job, digest, sweep_job
 
 from tauslab import ConfigError
 from tauslab.runner.output.format.flat import FlatRows
@@ -18,14 +18,6 @@ from tauslab.runner.results.open import open_result
 POINTS, N = 4, 6
 BLOCKS = [2, 6, 12, 4, 24]  # a fraction of a point, one, two, neither, all
 VIRTUAL = PartsOptions(merge_bytes=0)
-
-
-def sweep_job(block: int) -> Job:
-    job = sample_job()
-    arrays = {name: np.concatenate([v, v[:1]]) for name, v in job.arrays.items()}
-    sweep = {"k": np.array([1.0, 1.0, 2.0, 2.0]), "X": np.array([5.0, 7.0, 5.0, 7.0])}
-    layout = replace(job.layout, n=N, block=block, sweep=sweep, grid=(2, 2), summaries=("mean:X",))
-    return Job(layout, arrays, per_launch=3)
 
 
 def check(job: Job, path) -> None:

@@ -1,8 +1,8 @@
 // What every ensemble kernel shares: trajectory status, sample records and the row counter.
 #pragma once
 
-#include "device/prelude.h"
 #include "model.h"
+#include "device/prelude.h"
 
 // Status of a trajectory, as stored in /status.
 enum Status : u8 { DONE = 0, ABSORBED = 1, OVERFLOWED = 2, STEP_LIMIT = 3, NOT_A_NUMBER = 4 };

@@ -4,11 +4,11 @@
 //
 // Draw number `step` of the trajectory's stream gives the step's 128 random bits: words 0 and 1
 // the waiting time, words 2 and 3 the reaction.
-#include "device/prelude.h"
 #include "ensemble/control.h"
-#include "ensemble/sampling.h"
-#include "math/math.h"
 #include "model.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
 
 struct Counts {

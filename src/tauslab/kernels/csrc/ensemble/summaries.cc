@@ -4,8 +4,8 @@
 // A quantity is a column of counts [rows, n_times, n_columns], or of real values where `counts` is
 // null. A sample that was not taken (a negative count) or is not finite makes a summary NaN,
 // unless the answer was found before it. Definitions and sources: docs/summaries.md.
-#include "device/prelude.h"
 #include "math/basic.h"
+#include "device/prelude.h"
 
 struct Trace {
     const i32 *counts;

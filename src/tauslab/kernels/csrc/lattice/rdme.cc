@@ -3,8 +3,8 @@
 //
 // Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
 // otherwise: keys of draws, thresholds, the list of those that wait.
-#include "lattice/cooperative_steps.h"
 #include "lattice/warp_column.h"
+#include "lattice/cooperative_steps.h"
 
 // Tiles that a block hops in side by side: one for each warp, or one.
 #if STRIPS_OF_LANES

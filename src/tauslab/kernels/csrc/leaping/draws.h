@@ -1,10 +1,10 @@
 // The Poisson numbers of a leap: channels with large means draw for themselves, the others together.
 #pragma once
 
-#include "device/prelude.h"
 #include "leaping/leaps.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "device/prelude.h"
 
 constexpr bool GROUPED = N_CHANNELS > FEW_CHANNELS;
 constexpr u32 GROUP = N_CHANNELS, PLACES = N_CHANNELS + 1;  // addresses of the group's draws

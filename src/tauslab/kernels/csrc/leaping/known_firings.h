@@ -5,10 +5,10 @@
 // uniformly and independently: a part of it holds a binomial number.
 #pragma once
 
-#include "device/prelude.h"
+#include "random/binomial.h"
 #include "leaping/leaps.h"
 #include "model.h"
-#include "random/binomial.h"
+#include "device/prelude.h"
 
 // Segments of a channel at most, and how many a rejection may add: both halves of the leap, or the way
 // to a critical event and that event. A leap whose rejection could not be kept is not tried.

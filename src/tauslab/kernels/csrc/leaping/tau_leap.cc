@@ -5,16 +5,16 @@
 // A step is a leap of two halves or one exact event. Poisson numbers have addresses of their own (random/poisson.h): every
 // half of every attempt at a leap is numbered. Exact events and waiting times of critical reactions take their
 // bits one after the other from STREAM_TAU.
-#include "device/prelude.h"
-#include "device/work_stealing.h"
-#include "ensemble/sampling.h"
 #include "leaping/draws.h"
-#include "leaping/leaps.h"
 #include "leaping/trajectory.h"
-#include "math/math.h"
+#include "leaping/leaps.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
+#include "device/work_stealing.h"
 
 constexpr int LEAPS_AT_ONCE = 16;  // between two choices of what the lanes of a warp do
 constexpr int ENOUGH_LANES = 24;   // that leap: with fewer, the warp chooses anew

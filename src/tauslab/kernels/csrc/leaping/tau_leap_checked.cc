@@ -4,15 +4,15 @@
 //
 // Every half of an attempt at a leap is numbered, as in leaping/tau_leap.cc; a channel's binomial number has its
 // own place (random/binomial.h). Exact events and waiting times take their bits one after the other from STREAM_TAU.
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "leaping/draws.h"
 #include "leaping/known_firings.h"
-#include "leaping/leaps.h"
+#include "leaping/draws.h"
 #include "leaping/trajectory.h"
-#include "math/math.h"
+#include "leaping/leaps.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
 
 // Of the limit before a leap, which is reached by the mean or by one standard deviation: then half

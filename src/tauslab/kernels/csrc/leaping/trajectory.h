@@ -1,13 +1,13 @@
 // A trajectory that leaps: its start, exact events between leaps, its end.
 #pragma once
 
-#include "device/prelude.h"
 #include "ensemble/control.h"
-#include "ensemble/sampling.h"
 #include "leaping/leaps.h"
-#include "math/math.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
 
 constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay

@@ -2,8 +2,8 @@
 // of doubles and rounds once more: the same bits on every device, and errors below one unit.
 #pragma once
 
-#include "device/prelude.h"
 #include "math/math.h"
+#include "device/prelude.h"
 
 DEVICE double fused(double a, double b, double c) {
     return FMA(a, b, c);

@@ -7,9 +7,9 @@
 // with r chosen such that the next 19 bits are zero: sums with k times the 42-bit log(2) are exact.
 #pragma once
 
-#include "device/prelude.h"
-#include "math/basic.h"
 #include "math/double_double.h"
+#include "math/basic.h"
+#include "device/prelude.h"
 
 constexpr double LN2_HIGH = 0x1.62e42fefa38p-1;      // 42 bits after the point
 constexpr double LN2_MIDDLE = 0x1.ef35793c7673p-45;  // log(2) - LN2_HIGH

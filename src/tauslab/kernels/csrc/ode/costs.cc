@@ -1,7 +1,7 @@
 // Every operation of generated equations alone in a kernel, to count the instructions that it
 // becomes (ode_costs.py). Never run.
-#include "math/both_precisions.h"
 #include "model.h"  // says what Real is
+#include "math/both_precisions.h"
 
 #define OPERATION(name, result) \
     KERNEL(operation_##name, Real *out, const Real *in) { \

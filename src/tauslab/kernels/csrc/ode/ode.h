@@ -4,10 +4,10 @@
 // then an event may happen, then a sample may be taken.
 #pragma once
 
-#include "device/prelude.h"
 #include "ensemble/control.h"
 #include "model.h"
 #include "ode/sample.h"
+#include "device/prelude.h"
 #include "random/streams.h"
 
 // Status of a trajectory, as stored in /status.

@@ -3,8 +3,8 @@
 // Draw number j belongs to prior number j; draw TABLE_DRAW chooses the row of the table.
 #pragma once
 
-#include "device/prelude.h"
 #include "math/math.h"
+#include "device/prelude.h"
 #include "random/streams.h"
 
 enum PriorKind {

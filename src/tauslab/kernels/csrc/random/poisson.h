@@ -5,8 +5,8 @@
 // and of what the caller captured, so that a draw has an address and not a history.
 #pragma once
 
-#include "device/prelude.h"
 #include "math/math.h"
+#include "device/prelude.h"
 #include "random/streams.h"
 
 // Means are 0 to this, so that every result is a whole double and fits any 64-bit sum.

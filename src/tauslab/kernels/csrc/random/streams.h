@@ -17,8 +17,8 @@
 // Numbers of streams are part of every result: never change or reuse one.
 #pragma once
 
-#include "device/prelude.h"
 #include "random/philox.h"
+#include "device/prelude.h"
 
 enum Stream : u32 {
     // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with
@@ -29,7 +29,7 @@ enum Stream : u32 {
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose
     // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
-    // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
+    // streams of the run with another key: `pilot_seed` of runner/pilots.py.
     STREAM_PILOT = 5,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };

@@ -22,9 +22,9 @@
 // the order of the plan, so that the order is the same for every team.
 #pragma once
 
-#include "ensemble/sampling.h"
-#include "math/basic.h"
 #include "tables/event.h"
+#include "math/basic.h"
+#include "ensemble/sampling.h"
 #include "team/team_draws.h"
 #include "team/team_votes.h"
 

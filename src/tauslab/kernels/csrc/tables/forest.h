@@ -18,8 +18,8 @@
 // IS_DENSE: start, events and the choice are those of tables/dense.h.
 #pragma once
 
-#include "random/streams.h"
 #include "tables/propensities.h"
+#include "random/streams.h"
 #include "team/team.h"
 
 // What the number of a term is, in its record's third word: a count of its own species less one, a

@@ -1,8 +1,8 @@
 // A network in tables, for kernels that are not unrolled.
 #pragma once
 
-#include "device/prelude.h"
 #include "model.h"
+#include "device/prelude.h"
 
 // In place of the index of a constant of the row.
 constexpr i32 GENERAL_LAW = -1;

@@ -3,12 +3,12 @@
 // reaction is found, and by which random numbers: tables/sum_search.h and tables/composition.h; what it changes:
 // tables/event.h, or tables/dense.h for both. A pilot, which counts how often each reaction fires, has a stream of
 // its own.
-#include "device/prelude.h"
 #include "ensemble/control.h"
-#include "math/math.h"
-#include "model.h"
-#include "random/streams.h"
 #include "tables/event.h"
+#include "model.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "random/streams.h"
 #include "tables/sum_search.h"
 #include "tables/team_sampling.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ensemble/control.h"
-#include "ensemble/sampling.h"
 #include "tables/propensities.h"
+#include "ensemble/sampling.h"
 
 // As LOOK_EVERY, for trajectories of large networks, whose events take longer.
 constexpr u32 LOOK_EVERY_TEAM = 1024;

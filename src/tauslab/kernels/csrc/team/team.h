@@ -8,8 +8,8 @@
 #pragma once
 
 #include "device/butterfly.h"
-#include "device/prelude.h"
 #include "model.h"
+#include "device/prelude.h"
 
 // Array of one team inside an allocation that all teams share.
 #if TEAM_THREADS == 1

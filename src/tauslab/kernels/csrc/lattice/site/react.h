@@ -2,8 +2,8 @@
 // propensities times the length of the pass.
 #pragma once
 
-#include "lattice/site/waiting.h"
 #include "math/exp.h"
+#include "lattice/site/waiting.h"
 
 constexpr double NO_TARGET = 1e300;
 

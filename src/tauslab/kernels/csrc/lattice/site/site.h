@@ -3,8 +3,8 @@
 // A particle is its species + 1; 0 is an empty slot. Sites are moved as words and read by slots.
 #pragma once
 
-#include "device/prelude.h"
 #include "model.h"
+#include "device/prelude.h"
 
 constexpr int SITE_WORDS = SLOTS * (int)sizeof(Particle) / 4;
 constexpr int SITE_ALIGNMENT = SITE_WORDS < 4 ? 8 : 16;

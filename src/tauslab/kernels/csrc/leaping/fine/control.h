@@ -2,10 +2,10 @@
 #pragma once
 
 #include "ensemble/control.h"
-#include "ensemble/sampling.h"
 #include "leaping/fine/network.h"
-#include "math/math.h"
 #include "random/poisson.h"
+#include "math/math.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
 
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events

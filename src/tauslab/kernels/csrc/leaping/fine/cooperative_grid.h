@@ -5,8 +5,8 @@
 // value has no order, so results do not depend on the size of a crew.
 #pragma once
 
-#include "device/prelude.h"
 #include "model.h"
+#include "device/prelude.h"
 #include "team/team.h"
 
 // Arrivals, 128 bytes away who may go on, and there the time that parts of a step took.

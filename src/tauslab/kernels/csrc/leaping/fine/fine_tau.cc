@@ -6,16 +6,16 @@
 // reaction and counts by species. A leap that pays less than exact events is replaced by some of them, which the first block takes.
 //
 // Random numbers as in leaping/tau_leap.cc: those of a reaction are at the address of its leaf.
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
+#include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/changes.h"
 #include "leaping/fine/control.h"
-#include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/network.h"
 #include "leaping/leaps.h"
-#include "math/math.h"
 #include "model.h"
 #include "random/poisson.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
 #include "random/streams.h"
 
 constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay

@@ -3,11 +3,11 @@
 // that a thread gathers what happens to a species and no two write to one count.
 #pragma once
 
-#include "ensemble/rate_laws.h"
 #include "leaping/fine/cooperative_grid.h"
+#include "ensemble/rate_laws.h"
 #include "leaping/leaps.h"
-#include "math/math.h"
 #include "tables/network_tables.h"
+#include "math/math.h"
 
 // In place of the first reactant's number. A law, more than two molecules, or a species that is
 // taken and is no reactant: such reactions have rows of their own.

@@ -20,10 +20,10 @@
 // once; whoever is not such waits until all before it are done, and is taken alone.
 #pragma once
 
-#include "ensemble/sampling.h"
 #include "math/math.h"
-#include "random/streams.h"
 #include "tables/rejection/bounds.h"
+#include "ensemble/sampling.h"
+#include "random/streams.h"
 #include "team/team_votes.h"
 
 // Changes of an item's record; what has more, or of more molecules than 16 bits hold for a batch, is

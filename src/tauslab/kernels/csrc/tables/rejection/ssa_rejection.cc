@@ -2,9 +2,9 @@
 // are large (tables/rejection/rejection.h): the network is read from tables, and a team of threads runs one
 // trajectory (team/team.h). A pilot, which counts how often each reaction fires, candidates and bounds
 // made, has a stream of its own.
-#include "device/prelude.h"
 #include "ensemble/control.h"
 #include "model.h"
+#include "device/prelude.h"
 #include "tables/rejection/walk.h"
 
 TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
