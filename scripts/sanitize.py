@@ -94,7 +94,7 @@ def checks(folder: Path) -> dict[str, Check]:
                 str(path.relative_to(ROOT))
                 for name in THREADED
                 for path in (ROOT / "tests/kernels").rglob(f"{name}.py")
-            ),  # fmt: skip
+            ),
         ),
         "assertions": Check(
             "-O1 -D_GLIBCXX_ASSERTIONS", tests=("tests/statistics/test_exact_rdme.py",)

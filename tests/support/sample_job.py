@@ -265,7 +265,7 @@ def check_marked_blocks(job: Job, path: Path) -> BoolArray:
 
 
 def sweep_job(block: int) -> Job:
-    """A job with two swept parameters, four points, three trajectories each."""
+    """A job with two swept parameters, four points of six trajectories."""
     job = sample_job()
     arrays = {name: np.concatenate([v, v[:1]]) for name, v in job.arrays.items()}
     sweep = {"k": np.array([1.0, 1.0, 2.0, 2.0]), "X": np.array([5.0, 7.0, 5.0, 7.0])}
