@@ -271,7 +271,7 @@ def sweep_job(block: int) -> Job:
     sweep = {"k": np.array([1.0, 1.0, 2.0, 2.0]), "X": np.array([5.0, 7.0, 5.0, 7.0])}
     layout = replace(
         job.layout,
-        n=len(arrays["status"]),
+        n=6,
         block=block,
         sweep=sweep,
         grid=(2, 2),
