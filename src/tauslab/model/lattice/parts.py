@@ -194,6 +194,15 @@ def as_spacing(value: float) -> float:
     return spacing
 
 
+def as_slots(value: int) -> int:
+    """Particles that a site can hold, if it is one of `SLOTS`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value not in SLOTS:
+        allowed = ", ".join(map(str, SLOTS))
+        raise ModelError(f"slots = {short(value)}: a site holds {allowed} particles")
+    return int(value)
+
+
 def as_substeps(value: int | None) -> int | None:
     """Passes of reactions in a step, if they can be done."""
     if value is None:

@@ -16,7 +16,7 @@ from lattice_run_factory import T_END, digest, meddling, model, run
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
-from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.api.api import ranks
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
