@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
+from tauslab._version import __version__
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.dask import worker as dask_worker
@@ -55,8 +56,6 @@ def run_job(
 
 
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
-    from tauslab import __version__
-
     comm = SerialCommunicator()
     require_output(options, comm)
     options = settled(options, comm)
@@ -91,8 +90,6 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 
 def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
-    from tauslab import __version__
-
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None and wants_solver(task):
         task = with_chosen_solver(task, plan.choice, tell=True)
