@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.network.codegen import Style
+from tauslab.model.arrays import Array
 
-Array = npt.NDArray[Any]
 Argument = Any  # a device buffer, a NumPy scalar, a Python int or float, or None for a null pointer
 
 

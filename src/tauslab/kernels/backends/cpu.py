@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import (
     Argument,
-    Array,
     BackendOptions,
     Grid,
     KernelSource,
@@ -40,6 +39,7 @@ from tauslab.kernels.backends.compilers import (
     run_compiler,
 )
 from tauslab.kernels.network.codegen import Style
+from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
 
 _NO_PEERS = "the cpu device has no memory that another process can open"

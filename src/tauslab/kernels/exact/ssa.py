@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.network.codegen import unrolled_header
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray, Uint32Array
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
@@ -215,7 +215,7 @@ def file_of(selector: str) -> str:
     return "tables/ssa_table.cc"
 
 
-def philox_keys(seed: int) -> npt.NDArray[np.uint32]:
+def philox_keys(seed: int) -> Uint32Array:
     """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: words of each round's key."""
     rounds = np.arange(10, dtype=np.uint32)
     low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)

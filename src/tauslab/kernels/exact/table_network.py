@@ -22,9 +22,10 @@ from tauslab.kernels.exact.owners import (
     literal_of,
 )
 from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
-from tauslab.kernels.exact.tables import LANES, IntArray, Rows, TableBook, padded
+from tauslab.kernels.exact.tables import LANES, Rows, TableBook, padded
 from tauslab.kernels.network.codegen import Style, table_header, weighted_sums
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.model.arrays import FloatArray, IntArray
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h

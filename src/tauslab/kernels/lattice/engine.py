@@ -15,9 +15,10 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
 from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.state import Array, LatticeState, Samples, Slab
+from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
+from tauslab.model.arrays import Array
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
 from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa, Launch, SampleBuffers
@@ -14,6 +13,7 @@ from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.leaping.fine_tables import FineTables
 from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray
 
 # Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
 # processor at least, which limits registers.
@@ -118,7 +118,7 @@ class FineTau(ExactSsa):
             empty((crews, _CONTROL_WORDS), np.uint64),
         )  # fmt: skip
 
-    def part_ticks(self, scratch: Any) -> npt.NDArray[np.float64]:
+    def part_ticks(self, scratch: Any) -> FloatArray:
         """Clock ticks that `PARTS` of all steps took in the last launch, which has ended."""
         stream, barriers = self.backend.stream(), scratch[3]
         held = self.backend.mirror(barriers)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.data import LatticeData
@@ -26,8 +26,6 @@ from tauslab.model.lattice.parts import (
 )
 from tauslab.model.lattice.site_map import UniformSites
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
 _COPIES = 4  # of the table of coefficients, in what is made from it
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import BoolArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues
 from tauslab.model.portable.host_math import value_of
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:
