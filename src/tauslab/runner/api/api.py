@@ -16,10 +16,10 @@ from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
+from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.cli.rerun import times_to_append
-from tauslab.runner.dask.executor import run_job
 from tauslab.runner.ensemble.ode_task import integration
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import (

@@ -20,6 +20,7 @@ from tauslab.model.network.molecules import in_molecules
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import ranks, ranks_for
+from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell, export_file, plot_file, told_file
@@ -35,7 +36,6 @@ from tauslab.runner.cli.tools import (
     require_new,
     warn_on_rank_0,
 )
-from tauslab.runner.dask.executor import run_job
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.lattice.run import run_lattice

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
+from tauslab._version import __version__
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.dask import worker as dask_worker
@@ -24,7 +25,7 @@ from tauslab.runner.ensemble.choices.solver_choice import (
     wants_solver,
     with_chosen_solver,
 )
-from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_network, run_task
+from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
 from tauslab.runner.ensemble.settling import require_output, settled
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options
@@ -34,15 +35,13 @@ from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.runner.results.result import Result
 
 
-def run_job(
+def run_on_workers(
     network: Network,
     options: Options,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Run an ensemble as its executor says; arguments and errors as for `run_network`."""
-    if options.dask is None:
-        return run_network(network, options, comm, stop)
+    """Run an ensemble on Dask workers; arguments and errors as for `run_network`."""
     if options.append is not None or options.until is not None:
         raise ConfigError("--executor dask excludes --append and --until: leave it out")
     if comm.size > 1:
@@ -51,12 +50,10 @@ def run_job(
             "start one process"
         )
     with written_by_us(options.output, comm):
-        return _run_on_workers(network, options, stop)
+        return _run(network, options, stop)
 
 
-def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
-    from tauslab import __version__
-
+def _run(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
     comm = SerialCommunicator()
     require_output(options, comm)
     options = settled(options, comm)
@@ -91,8 +88,6 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 
 def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
-    from tauslab import __version__
-
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None and wants_solver(task):
         task = with_chosen_solver(task, plan.choice, tell=True)

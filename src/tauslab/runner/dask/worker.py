@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab._version import __version__
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import WORK
@@ -239,8 +240,6 @@ def _worker() -> Any:
 
 
 def _require_version(version: str) -> None:
-    from tauslab import __version__
-
     if version != __version__:
         raise ConfigError(
             f"the Dask worker on {host_name()} has tauslab {__version__}, the client {version}: "

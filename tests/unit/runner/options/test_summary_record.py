@@ -9,7 +9,7 @@ import tauslab as ts
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.cli.info import describe
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.options.summary import SummarySpec
 from tauslab.runner.ranks.mpi import SerialCommunicator

@@ -10,7 +10,7 @@ from places import TESTS
 import tauslab as ts
 from tauslab.runner.cli.info import describe
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.options.sweep import choose_points

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab._version import __version__
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.output.format.layout import Layout, RowArray
 from tauslab.runner.output.format.windows import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
@@ -115,7 +116,7 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "tauslab_version": _version(),
+        "tauslab_version": __version__,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         **layout.attributes,
         "n": layout.n,
@@ -131,12 +132,6 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
     if "seed" in attributes:
         attributes["seed"] = np.uint64(attributes["seed"])
     return attributes
-
-
-def _version() -> str:
-    from tauslab import __version__  # it imports this module
-
-    return __version__
 
 
 def file_specs(

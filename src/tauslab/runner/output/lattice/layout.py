@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab._version import __version__
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
@@ -26,8 +27,6 @@ def planes_of_a_chunk(shape: Sequence[int], itemsize: int) -> int:
 
 def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
     """Root attributes."""
-    from tauslab import __version__
-
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

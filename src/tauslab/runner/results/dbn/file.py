@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab._version import __version__
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
@@ -66,8 +67,6 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
 
 
 def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:
-    from tauslab import __version__
-
     attributes = {
         **network.attributes,
         "format": FORMAT,
