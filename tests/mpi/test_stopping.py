@@ -12,7 +12,7 @@ import numpy as np
 import tauslab as ts
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.ranks.mpi import world
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 net = ts.Network("endless")
 net.add_species("X", 1000000)
 net.add_reaction("-> X", rate=1e9)

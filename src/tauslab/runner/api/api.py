@@ -16,10 +16,10 @@ from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
+from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.cli.rerun import times_to_append
-from tauslab.runner.dask.executor import run_job
 from tauslab.runner.ensemble.ode_task import integration
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import (
@@ -35,9 +35,7 @@ from tauslab.runner.options.python_values import known, names_of, numbers, point
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
-from tauslab.runner.results.dbn.file import is_network, load
-from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result
-from tauslab.runner.results.open import open_result
+from tauslab.runner.results.lattice.result import LatticeResult
 from tauslab.runner.results.result import Result
 from tauslab.runner.results.validity import warning_of
 
@@ -78,9 +76,9 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
-    if is_network(path):
-        return load(path)
-    return LatticeResult(path) if is_lattice_result(path) else open_result(path)
+    from tauslab.runner.results.kinds import kind_at  # which knows how to draw each kind
+
+    return kind_at(path).open(path)
 
 
 @overload

@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.ranks.mpi import Communicator
 

@@ -21,12 +21,11 @@ from tauslab.model.network.molecules import in_molecules
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import ranks, ranks_for
+from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
-from tauslab.runner.cli.dbn_commands import build_and_tell, export_file, plot_file, told_file
+from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
-from tauslab.runner.cli.info import describe, facts
-from tauslab.runner.cli.lattice_info import lattice_result_facts, lattice_summary, told_lines
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.cli.rerun import own_output, take_from_result, times_to_append
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
@@ -36,7 +35,6 @@ from tauslab.runner.cli.tools import (
     require_new,
     warn_on_rank_0,
 )
-from tauslab.runner.dask.executor import run_job
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.lattice.run import run_lattice
@@ -46,20 +44,15 @@ from tauslab.runner.options.lattice import LatticeOptions, set_parameters
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.texts import assignments, names, read_times
-from tauslab.runner.plots.ensemble import plot_result
-from tauslab.runner.plots.lattice import plot_lattice
 from tauslab.runner.ranks.last_word import PATIENCE
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import stop_in_order
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.results.dbn.file import is_network, network_digest_lines
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
-from tauslab.runner.results.lattice.export import export_lattice
-from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
-from tauslab.runner.results.open import open_result
+from tauslab.runner.results.digest import digest_total
+from tauslab.runner.results.kinds import View, kind_at
+from tauslab.runner.results.lattice.info import lattice_summary
+from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result
-from tauslab.runner.results.tables import SEPARATORS, lattice_table, table_of, write_table
 from tauslab.runner.results.validity import warning_of
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
@@ -272,32 +265,17 @@ def _span(values: FloatArray) -> str:
 
 def process_info(arguments: argparse.Namespace) -> None:
     """``tauslab info``: what a result file holds."""
-    if is_network(arguments.file):
-        print(told_file(arguments.file, as_json=arguments.json))
-        return
-    if is_lattice_result(arguments.file):
-        with LatticeResult(arguments.file) as lattice:
-            found = lattice_result_facts(lattice)
-            told = json.dumps(found, indent=2) if arguments.json else "\n".join(told_lines(found))
-        print(told)
-        return
-    with open_result(arguments.file) as result:
-        if arguments.json:
-            print(json.dumps(facts(result), indent=2))
-        else:
-            print("\n".join(describe(result)))
+    kind = kind_at(arguments.file)
+    if arguments.json:
+        print(json.dumps(kind.facts(arguments.file), indent=2))
+    else:
+        print("\n".join(kind.lines(arguments.file)))
 
 
 def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
-    chosen = list(names(arguments.species)) if arguments.species else None
-    if is_network(arguments.file):
-        lines = network_digest_lines(arguments.file)
-    elif is_lattice_result(arguments.file):
-        lines = lattice_digest_lines(arguments.file, chosen)
-    else:
-        with open_result(arguments.file) as result:
-            lines = digest_lines(result, chosen)
+    chosen = names(arguments.species) if arguments.species else None
+    lines = kind_at(arguments.file).digest(arguments.file, chosen)
     total = digest_total(lines)
     if arguments.json:
         print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
@@ -314,42 +292,23 @@ def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
     path = arguments.output or arguments.file.with_suffix(".png")
     require_new(path, overwrite=arguments.overwrite)
-    chosen = list(names(arguments.species)) if arguments.species else []
-    if is_network(arguments.file):
-        plot_file(path, arguments)
-    elif is_lattice_result(arguments.file):
-        with LatticeResult(arguments.file, arguments.replica) as frames:
-            plot_lattice(frames, arguments.kind, chosen or None, arguments.t, arguments.axis, path)
-    else:
-        chosen += [arguments.summary] if arguments.summary else []
-        with open_result(arguments.file) as result:
-            plot_result(result, arguments.kind, chosen, arguments.t, path)
+    kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
     print(path)
 
 
 def process_export(arguments: argparse.Namespace) -> None:
     """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
-    if is_network(arguments.file):
-        print(export_file(arguments))
-        return
-    lattice = is_lattice_result(arguments.file)
-    if lattice and arguments.what is not None:
-        raise ConfigError(
-            f"--what {arguments.what}: {arguments.file} is of a lattice: leave it out"
-        )
-    path = arguments.output or arguments.file.with_suffix(".vtkhdf" if lattice else ".csv")
+    kind = kind_at(arguments.file)
+    path = arguments.output or arguments.file.with_suffix(kind.suffix)
     require_new(path, overwrite=arguments.overwrite)
-    chosen = names(arguments.species) if arguments.species else ()
-    if lattice:
-        with LatticeResult(arguments.file, arguments.replica) as frames:
-            if path.suffix.lower() in SEPARATORS:
-                write_table(lattice_table(frames, chosen), path)
-            else:
-                export_lattice(frames, path, chosen or None)
-    else:
-        with open_result(arguments.file) as result:
-            write_table(table_of(result, arguments.what, chosen), path)
+    kind.export(arguments.file, path, _view(arguments))
     print(path)
+
+
+def _view(arguments: argparse.Namespace) -> View:
+    """What the options of ``plot`` or ``export`` choose."""
+    given = {k: v for k, v in vars(arguments).items() if k in View.__dataclass_fields__}
+    return View(**given | {"species": names(arguments.species) if arguments.species else ()})
 
 
 def process_check(arguments: argparse.Namespace) -> None:

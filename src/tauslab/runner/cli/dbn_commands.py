@@ -1,9 +1,8 @@
-"""What ``tauslab dbn`` does, and the other commands where a file holds such a network."""
+"""What ``tauslab dbn`` does."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 import warnings
@@ -12,10 +11,8 @@ from pathlib import Path
 from tauslab.model.network.network import Network
 from tauslab.runner.api.api import ranks
 from tauslab.runner.api.model_reading import read_telling
-from tauslab.runner.cli.dbn_info import network_facts, network_lines, network_summary
 from tauslab.runner.cli.tools import (
     ignored,
-    require_new,
     warn_on_rank_0,
 )
 from tauslab.runner.dbn.build import build_network
@@ -30,12 +27,11 @@ from tauslab.runner.options.dbn import (
 )
 from tauslab.runner.options.ensemble import sample_times
 from tauslab.runner.options.texts import assignments, names, read_times
-from tauslab.runner.plots.dbn import plot_network
 from tauslab.runner.ranks.last_word import PATIENCE
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import stop_on_signals
-from tauslab.runner.results.dbn.export import SUFFIX, export_network, time_points
 from tauslab.runner.results.dbn.file import is_network, load
+from tauslab.runner.results.dbn.info import network_summary
 from tauslab.runner.results.dbn.network import FloatArray
 
 
@@ -112,24 +108,3 @@ def _stored(arguments: argparse.Namespace) -> FloatArray | None:
             setattr(arguments, name, stored[name])
     given = (arguments.times, arguments.t_end, arguments.points)
     return found.times if given == (None, None, None) else None
-
-
-def plot_file(path: Path, arguments: argparse.Namespace) -> None:
-    """``tauslab plot``."""
-    chosen = names(arguments.species) if arguments.species else ()
-    plot_network(load(arguments.file), chosen, path)
-
-
-def export_file(arguments: argparse.Namespace) -> Path:
-    """``tauslab export``: BIF text."""
-    path: Path = arguments.output or arguments.file.with_suffix(SUFFIX)
-    require_new(path, overwrite=arguments.overwrite)
-    first, last = time_points(arguments.steps or ":")
-    export_network(load(arguments.file), path, first, last)
-    return path
-
-
-def told_file(path: Path, *, as_json: bool) -> str:
-    """``tauslab info``."""
-    found = network_facts(path)
-    return json.dumps(found, indent=2) if as_json else "\n".join(network_lines(found))

@@ -25,7 +25,7 @@ from tauslab.runner.ensemble.choices.solver_choice import (
     wants_solver,
     with_chosen_solver,
 )
-from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_network, run_task
+from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
 from tauslab.runner.ensemble.settling import require_output, settled
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options
@@ -35,15 +35,13 @@ from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.runner.results.result import Result
 
 
-def run_job(
+def run_on_workers(
     network: Network,
     options: Options,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Run an ensemble as its executor says; arguments and errors as for `run_network`."""
-    if options.dask is None:
-        return run_network(network, options, comm, stop)
+    """Run an ensemble on Dask workers; arguments and errors as for `run_network`."""
     if options.append is not None or options.until is not None:
         raise ConfigError("--executor dask excludes --append and --until: leave it out")
     if comm.size > 1:

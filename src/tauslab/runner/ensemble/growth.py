@@ -46,7 +46,7 @@ Stop = Callable[[], bool]
 
 
 def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
-    """Run ``--append`` or ``--until`` on all ranks; as `run.run_network`. Collective."""
+    """Run ``--append`` or ``--until`` on all ranks; as `entry.run_network`. Collective."""
     if options.append is not None:
         return _append(network, options, comm, stop)
     return _until(network, options, comm, stop)

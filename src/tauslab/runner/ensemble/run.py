@@ -1,4 +1,4 @@
-"""A run from model and options to result: the steps that all ranks take together."""
+"""The steps of a run that all ranks take together: kernels, layout, writer, launches, result."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from tauslab.runner.ensemble.lane import Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
 from tauslab.runner.ensemble.ode_task import ode_attributes, prepare_ode
-from tauslab.runner.ensemble.settling import require_output, settled
+from tauslab.runner.ensemble.settling import settled
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
-from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.writers.memory import MemoryWriter
 from tauslab.runner.output.writers.resume import existing_attribute
 from tauslab.runner.output.writers.writer import Storage, Writer, open_writer
@@ -56,38 +55,6 @@ from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
 
 ProfileRow = dict[str, float | str]
-
-
-def run_network(
-    network: Network,
-    options: Options,
-    comm: Communicator,
-    stop: Callable[[], bool] = lambda: False,
-) -> Result:
-    """Run an ensemble on all ranks of `comm`; every rank gets the result. Collective.
-
-    Parameters
-    ----------
-    stop
-        Asked between launches; True ends the run early with its blocks on disk.
-
-    Raises
-    ------
-    TauslabError
-        Bad input (on every rank alike), a device that is missing, a file that cannot be written.
-    StoppedEarly
-        The run was stopped on request; ``--resume`` completes it.
-    """
-    with written_by_us(options.output, comm):
-        if options.append is not None or options.until is not None:
-            from tauslab.runner.ensemble.growth import (
-                grow,  # which runs pieces by means of this module
-            )
-
-            return grow(network, options, comm, stop)
-        require_output(options, comm)
-        with opened(network, options, comm) as setup:
-            return run_portion(setup, setup.task, comm, stop)
 
 
 @dataclass(frozen=True)

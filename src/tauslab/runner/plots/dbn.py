@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.ensemble import (
+from tauslab.runner.plots.distributions import middle_edges
+from tauslab.runner.plots.figures import (
     BLUE,
     SUFFIXES,
     VERMILION,
-    middle_edges,
     new_panels,
     plot_style,
     save_figure,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,43 +10,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.runner.plots.distributions import (
+    HEATMAP_BINS,
+    amount,
+    density_map,
+    draw_histogram,
+    middle_edges,
+    round_edges,
+)
+from tauslab.runner.plots.figures import (
+    BLUE,
+    GREY,
+    SUFFIXES,
+    VERMILION,
+    new_panels,
+    plot_style,
+    save_figure,
+)
+from tauslab.runner.plots.maps import draw_modes, draw_summary
+from tauslab.runner.plots.sweep import automatic_kind, draw_sweep, varied
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import FloatArray
-from tauslab.runner.results.result import Result
+from tauslab.runner.results.ensemble_data import EnsembleData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Blue and vermilion of Okabe and Ito (2008), told apart under every common colour blindness.
-BLUE, VERMILION, _GREY = "#0072B2", "#D55E00", "#8A8A8A"
-_STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "tauslab",  # the same result draws the same file
-}
-SUFFIXES = (".png", ".svg")
 _MOST_LINES = 30
 _MOST_PANELS = 24
 _DEFAULT_PANELS = 4
 _LOOKED_AT = 64  # trajectories that tell which quantities are constant
-HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samples can fill
-HEATMAP_BINS = (40, 240)
 _MANY = 200  # from this many trajectories on, "auto" draws a distribution
 
 
 def plot_result(
-    result: Result,
+    result: EnsembleData,
     kind: str = "auto",
     species: Sequence[str] | None = None,
     t: float | None = None,
@@ -87,13 +86,9 @@ def plot_result(
         figure, panels = new_panels([_projection(result, drawn) for drawn in kinds])
         for name, drawn, axes in zip(names, kinds, panels, strict=True):
             if drawn in ("summary", "modes"):
-                from tauslab.runner.plots import maps as plot_maps
-
-                draw = plot_maps.draw_summary if drawn == "summary" else plot_maps.draw_modes
+                draw = draw_summary if drawn == "summary" else draw_modes
                 draw(axes, result, name, at)
             elif result.swept:
-                from tauslab.runner.plots.sweep import draw_sweep
-
                 draw_sweep(axes, result, name, drawn, at, colour)
             elif drawn == "heatmap":
                 _heatmap(axes, result, name, colour)
@@ -104,15 +99,6 @@ def plot_result(
         if path is not None:
             save_figure(figure, path)
     return figure
-
-
-def plot_style() -> AbstractContextManager[None]:
-    """Our style, for the figures made in its context; a `ConfigError` without matplotlib."""
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
-    return rc_context(_STYLE)
 
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
@@ -127,7 +113,7 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
         raise ConfigError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
 
 
-def _default_names(result: Result) -> tuple[str, ...]:
+def _default_names(result: EnsembleData) -> tuple[str, ...]:
     """The first few of what there is something to draw of."""
     sampled = any(
         key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
@@ -140,7 +126,7 @@ def _default_names(result: Result) -> tuple[str, ...]:
     return tuple(moving) or quantities[:_DEFAULT_PANELS]
 
 
-def _moves(result: Result, name: str) -> bool:
+def _moves(result: EnsembleData, name: str) -> bool:
     """Whether a quantity ever changes, as far as the first trajectories or the sums tell."""
     stored, group, names = result.place_of(name)
     if stored in result.data:
@@ -151,23 +137,19 @@ def _moves(result: Result, name: str) -> bool:
     return True
 
 
-def _kind_of(result: Result, name: str, kind: str, t: float | None) -> str:
+def _kind_of(result: EnsembleData, name: str, kind: str, t: float | None) -> str:
     if name not in result.species + result.observables and result.summaries:
         return "summary"
     return _automatic(result, name, t) if kind == "auto" else kind
 
 
-def _projection(result: Result, kind: str) -> str | None:
+def _projection(result: EnsembleData, kind: str) -> str | None:
     """Three dimensions for what is drawn over three swept names."""
-    from tauslab.runner.plots.sweep import varied
-
     return "3d" if kind in ("summary", "modes") and len(varied(result)) == 3 else None
 
 
-def _automatic(result: Result, name: str, t: float | None) -> str:
+def _automatic(result: EnsembleData, name: str, t: float | None) -> str:
     if result.swept:
-        from tauslab.runner.plots.sweep import automatic_kind
-
         return automatic_kind(result, name)
     if t is not None or len(result.times) == 1:
         return "histogram"
@@ -176,46 +158,14 @@ def _automatic(result: Result, name: str, t: float | None) -> str:
     return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
 
 
-def new_panels(projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
-    """A figure of its own, apart from pyplot's: nothing global changes, no window opens."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    count = len(projections)
-    across = min(count, 1 if count == 1 else 2 if count <= 4 else 3)
-    down = -(-count // across)
-    size = (5.6, 3.6) if count == 1 else (3.9 * across, 2.7 * down)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, [
-        figure.add_subplot(down, across, index + 1, projection=projection)
-        for index, projection in enumerate(projections)
-    ]
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture, the same bytes for the same picture; an `OutputError` if it cannot be."""
-    # A date in the file would make every picture a new one.
-    metadata: Mapping[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
-    try:
-        figure.savefig(path, metadata=dict(metadata))
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def amount(result: Result, name: str) -> str:
-    """Label of an axis with values of a species or observable."""
-    return f"{name} (molecules)" if name in result.species else name
-
-
-def _time_axes(axes: Axes, result: Result, name: str) -> None:
+def _time_axes(axes: Axes, result: EnsembleData, name: str) -> None:
     axes.set_xlabel("time")
     axes.set_ylabel(amount(result, name))
     if len(result.times) > 1:
         axes.set_xlim(float(result.times[0]), float(result.times[-1]))
 
 
-def _trajectories(axes: Axes, result: Result, name: str) -> None:
+def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
     """Up to `_MOST_LINES` trajectories as steps, since a state holds until the next event."""
     column = result.column(name)
     piece: npt.NDArray[Any] = next(column.pieces(), np.zeros((0, len(result.times))))
@@ -229,7 +179,7 @@ def _trajectories(axes: Axes, result: Result, name: str) -> None:
             result.times,
             line,
             where="post",
-            color=BLUE if alone else _GREY,
+            color=BLUE if alone else GREY,
             linewidth=1.0 if alone else 0.6,
             alpha=1.0 if alone else 0.65,
             label=label,
@@ -240,7 +190,7 @@ def _trajectories(axes: Axes, result: Result, name: str) -> None:
     _time_axes(axes, result, name)
 
 
-def _mean(axes: Axes, result: Result, name: str) -> None:
+def _mean(axes: Axes, result: EnsembleData, name: str) -> None:
     """Mean, a band of one standard deviation, and 5 and 95 % quantiles where samples are there."""
     times, mean, deviation = result.times, result.mean(name), result.std(name)
     axes.fill_between(
@@ -265,89 +215,20 @@ def _legend_above(axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-_LINES: Mapping[str, Callable[[Axes, Result, str], None]] = {
+_LINES: Mapping[str, Callable[[Axes, EnsembleData, str], None]] = {
     "trajectories": _trajectories,
     "mean": _mean,
 }
 
 
-def draw_histogram(axes: Axes, result: Result, name: str, t: float) -> None:
-    """Distribution of a species or observable at a sample time."""
-    numbers, edges = result.histogram(name, t)
-    sampled = result.has_samples(name)
-    whole = sampled and result.column(name).whole
-    most = int(np.clip(2 * np.sqrt(result.n), *HISTOGRAM_BINS))
-    if sampled and len(numbers) > most:
-        high = float(edges[-1]) - (1 if whole else 0)
-        numbers, edges = result.histogram(
-            name, t, round_edges(float(edges[0]), high, most, whole=whole)
-        )
-    total = max(1, int(numbers.sum()))
-    density = numbers / (total * np.diff(edges))
-    unit = " density" + (" (1/molecule)" if name in result.species else "")
-    axes.set_ylabel("probability" + ("" if np.all(np.diff(edges) == 1) else unit))
-    if whole:
-        edges = edges - 0.5  # bars are centred on their whole numbers
-    axes.stairs(density, edges, fill=True, color=BLUE, alpha=0.85)
-    axes.set_xlim(float(edges[0]), float(edges[-1]))
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(amount(result, name))
-    axes.set_title(f"t = {t:g}, {total:,} trajectories")
-
-
-def round_edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
-    """Edges of at most `most` equal bins from `low` to `high`."""
-    if whole or low == high:
-        return columns.whole_edges(low, high, most)
-    return np.linspace(low, high, most + 1)
-
-
-def _heatmap(axes: Axes, result: Result, name: str, colour: str) -> None:
+def _heatmap(axes: Axes, result: EnsembleData, name: str, colour: str) -> None:
     """Distribution over time: a column per sample time, which reaches half-way to the next."""
     probability, edges = _distribution(result, name)
     density_map(axes, result, name, middle_edges(result.times), probability, edges, colour)
     axes.set_xlabel("time")
 
 
-def density_map(
-    axes: Axes,
-    result: Result,
-    name: str,
-    columns_at: FloatArray,
-    probability: FloatArray,
-    edges: FloatArray,
-    colour: str,
-) -> None:
-    """Colours for probabilities ``[column, bin]``; `columns_at` and `edges` bound the cells."""
-    from matplotlib import colormaps
-    from matplotlib.colors import LogNorm, Normalize
-
-    positive = probability[probability > 0]
-    if not positive.size:
-        raise ConfigError(f"there is no sample of {name} to draw")
-    # A start from one state has all its probability in one cell: it must not set the scale.
-    spread = probability[(probability > 0).sum(1) > 1]
-    low = float(positive.min())
-    high = float(np.quantile(spread[spread > 0], 0.995) if spread.size else positive.max())
-    high = max(high, low * 1.001)
-    logarithmic = colour == "log" or (colour == "auto" and high / low > 300)
-    norm = LogNorm(low, high) if logarithmic else Normalize(0, high)
-    shown = np.ma.masked_equal(probability, 0) if logarithmic else probability
-    colours = colormaps["viridis"].copy()
-    axes.set_facecolor(colours(0.0))
-    mesh = axes.pcolormesh(columns_at, edges, shown.T, cmap=colours, norm=norm, rasterized=True)
-    axes.set_ylim(float(edges[0]), float(edges[-1]))
-    axes.set_ylabel(amount(result, name))
-    whole = bool(np.all(np.diff(edges) == 1))
-    unit = "" if whole else " per molecule" if name in result.species else " density"
-    bar = axes.figure.colorbar(
-        mesh, ax=axes, pad=0.02, extend="max" if positive.max() > high else "neither"
-    )
-    bar.set_label(f"P({name}, t){unit}")
-    bar.outline.set_linewidth(0.7)
-
-
-def _distribution(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+def _distribution(result: EnsembleData, name: str) -> tuple[FloatArray, FloatArray]:
     """Probability density ``[time, bin]`` and edges ``[bins + 1]``."""
     if result.has_samples(name):
         column = result.column(name)
@@ -361,11 +242,3 @@ def _distribution(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     density = numbers / np.maximum(total, 1)[:, None] / np.diff(edges)
     whole = result.has_samples(name) and name in result.species
     return density, edges - 0.5 if whole else edges  # cells are centred on their whole numbers
-
-
-def middle_edges(times: FloatArray) -> FloatArray:
-    """Edges of cells that begin and end half-way between neighbours, or at the ends."""
-    if len(times) == 1:
-        return np.array([times[0] - 0.5, times[0] + 0.5])
-    middle = (times[1:] + times[:-1]) / 2
-    return np.concatenate([times[:1], middle, times[-1:]])

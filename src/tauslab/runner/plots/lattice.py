@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.ensemble import SUFFIXES, new_panels, plot_style, save_figure
+from tauslab.runner.plots.figures import SUFFIXES, new_panels, plot_style, save_figure
 from tauslab.runner.results.lattice.result import AXES, LatticeResult
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.ensemble import BLUE, HISTOGRAM_BINS, VERMILION, amount, draw_histogram
+from tauslab.runner.plots.distributions import HISTOGRAM_BINS, amount, draw_histogram
+from tauslab.runner.plots.figures import BLUE, VERMILION
 from tauslab.runner.plots.sweep import draw_map, logarithmic, scale_axis, sorted_points, varied
 from tauslab.runner.results.columns import FloatArray
-from tauslab.runner.results.modes import Modes
-from tauslab.runner.results.result import Result
+from tauslab.runner.results.ensemble_data import EnsembleData
+from tauslab.runner.results.modes import ALPHA, Modes, modes_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _LARGEST_DOT = 40.0  # area of a mode that holds all trajectories, in points squared
 
 
-def draw_summary(axes: Axes, result: Result, name: str, t: float) -> None:
+def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     """Mean of a summary over one, two or three swept names; without a sweep, its histogram.
 
     Points where no trajectory has the number stay blank.
@@ -53,7 +54,7 @@ def draw_summary(axes: Axes, result: Result, name: str, t: float) -> None:
     axes.set_title(_each(result))
 
 
-def draw_modes(axes: Axes, result: Result, name: str, t: float) -> None:
+def draw_modes(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     """Modes at sample time `t`, found as `Result.modes` does.
 
     Without a sweep they are marked in the histogram. Over one name, positions, with areas as
@@ -65,7 +66,7 @@ def draw_modes(axes: Axes, result: Result, name: str, t: float) -> None:
     ConfigError
         More than three names were swept, or there is nothing to take modes from.
     """
-    found = result.modes(name, t)
+    found = modes_at(result, name, t, ALPHA)
     names = varied(result)
     if not result.swept:
         draw_histogram(axes, result, name, t)
@@ -85,12 +86,12 @@ def draw_modes(axes: Axes, result: Result, name: str, t: float) -> None:
     axes.set_title(f"t = {t:g}, several modes at {several_at} of {result.n_points} points")
 
 
-def _each(result: Result) -> str:
+def _each(result: EnsembleData) -> str:
     plural = "y" if result.n == 1 else "ies"
     return f"{result.n:,} trajector{plural} at each point"
 
 
-def _numbers(axes: Axes, result: Result, name: str) -> None:
+def _numbers(axes: Axes, result: EnsembleData, name: str) -> None:
     """Histogram of the numbers of all trajectories."""
     values = result.summary(name)
     valid = values[np.isfinite(values)]
@@ -103,7 +104,7 @@ def _numbers(axes: Axes, result: Result, name: str) -> None:
     axes.set_title(f"a number for {valid.size:,} of {values.size:,} trajectories")
 
 
-def _positions(axes: Axes, result: Result, name: str, found: Modes) -> None:
+def _positions(axes: Axes, result: EnsembleData, name: str, found: Modes) -> None:
     names = varied(result)
     swept = names[0] if names else next(iter(result.points))
     values, points = sorted_points(result, swept)
@@ -114,7 +115,7 @@ def _positions(axes: Axes, result: Result, name: str, found: Modes) -> None:
     scale_axis(axes, swept, values)
 
 
-def _over_two(axes: Axes, result: Result, values: FloatArray, label: str) -> None:
+def _over_two(axes: Axes, result: EnsembleData, values: FloatArray, label: str) -> None:
     """A map: cells of a grid, or triangles between points that are none."""
     if "grid" in result.attributes:
         draw_map(axes, result, values, label)
@@ -122,7 +123,7 @@ def _over_two(axes: Axes, result: Result, values: FloatArray, label: str) -> Non
         _triangles(axes, result, values, label)
 
 
-def _triangles(axes: Axes, result: Result, values: FloatArray, label: str) -> None:
+def _triangles(axes: Axes, result: EnsembleData, values: FloatArray, label: str) -> None:
     """Each triangle has the mean of its corners; it is blank where a corner has no value.
 
     Triangles are made in the units of the picture, with logarithms where the axis has them.
@@ -153,7 +154,7 @@ def _triangles(axes: Axes, result: Result, values: FloatArray, label: str) -> No
 
 def _dots(
     axes: Any,
-    result: Result,
+    result: EnsembleData,
     names: list[str],
     shown: npt.NDArray[np.bool_],
     colours: FloatArray,

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.ensemble import (
-    BLUE,
+from tauslab.runner.plots.distributions import (
     HEATMAP_BINS,
     HISTOGRAM_BINS,
     amount,
@@ -17,8 +16,9 @@ from tauslab.runner.plots.ensemble import (
     middle_edges,
     round_edges,
 )
+from tauslab.runner.plots.figures import BLUE
 from tauslab.runner.results.columns import FloatArray
-from tauslab.runner.results.result import Result
+from tauslab.runner.results.ensemble_data import EnsembleData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,19 +28,19 @@ _MOST_CURVES = 12
 _MOST_POINTS = 4096  # beyond, a picture has more columns than pixels
 
 
-def varied(result: Result) -> list[str]:
+def varied(result: EnsembleData) -> list[str]:
     """Names that have more than one value."""
     return [name for name, values in result.points.items() if len(np.unique(values)) > 1]
 
 
-def automatic_kind(result: Result, name: str) -> str:
+def automatic_kind(result: EnsembleData, name: str) -> str:
     """A distribution over one name where samples or a histogram of them are there, else means."""
     counted = result.has_samples(name) or f"statistics/histogram/{name}" in result.data
     return "heatmap" if counted and len(varied(result)) < 2 else "mean"
 
 
 def draw_sweep(
-    axes: Axes, result: Result, name: str, kind: str, t: float, colour: str = "auto"
+    axes: Axes, result: EnsembleData, name: str, kind: str, t: float, colour: str = "auto"
 ) -> None:
     """Draw a species or observable at sample time `t` over one swept name, or over two.
 
@@ -68,7 +68,7 @@ def draw_sweep(
     axes.set_title(f"t = {t:g}, {result.n:,} trajectories at each point")
 
 
-def sorted_points(result: Result, swept: str) -> tuple[FloatArray, list[int]]:
+def sorted_points(result: EnsembleData, swept: str) -> tuple[FloatArray, list[int]]:
     """Values in increasing order, and their points; the first of points that repeat a value."""
     values, first = np.unique(result.points[swept], return_index=True)
     if len(values) > _MOST_POINTS:
@@ -93,7 +93,7 @@ def logarithmic(values: FloatArray) -> bool:
     return len(values) == 2 or bool(off[0] < off[1])
 
 
-def _mean(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
+def _mean(axes: Axes, result: EnsembleData, name: str, swept: str, t: float) -> None:
     """Mean and standard deviation against the swept value."""
     values, points = sorted_points(result, swept)
     time = result.time_index(t)
@@ -106,12 +106,12 @@ def _mean(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
     scale_axis(axes, swept, values)
 
 
-def _mean_map(axes: Axes, result: Result, name: str, t: float) -> None:
+def _mean_map(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     means = result.mean(name)[:, result.time_index(t)]
     draw_map(axes, result, means, f"mean {amount(result, name)}")
 
 
-def draw_map(axes: Axes, result: Result, values_at: npt.ArrayLike, label: str) -> None:
+def draw_map(axes: Axes, result: EnsembleData, values_at: npt.ArrayLike, label: str) -> None:
     """Values ``[point]`` over two swept names of a full grid; NaN stays blank."""
     names, ends = varied(result), []
     means = result.grid(values_at).squeeze()
@@ -148,7 +148,7 @@ def _edges_of(values: FloatArray) -> FloatArray:
 
 
 def _densities(
-    result: Result, name: str, points: list[int], t: float, most: int
+    result: EnsembleData, name: str, points: list[int], t: float, most: int
 ) -> tuple[FloatArray, FloatArray]:
     """Probability density ``[point, bin]`` at `t`, and the edges of the bins."""
     numbers, edges = result.histogram(name, t)
@@ -166,7 +166,7 @@ def _densities(
     return density[points], edges - 0.5 if whole else edges
 
 
-def _histograms(axes: Axes, result: Result, name: str, swept: str, t: float) -> None:
+def _histograms(axes: Axes, result: EnsembleData, name: str, swept: str, t: float) -> None:
     """A curve per value, up to a dozen."""
     from matplotlib import colormaps
 
@@ -184,7 +184,9 @@ def _histograms(axes: Axes, result: Result, name: str, swept: str, t: float) -> 
     axes.legend(ncols=1 + (len(shown) > 6))
 
 
-def _heatmap(axes: Axes, result: Result, name: str, swept: str, t: float, colour: str) -> None:
+def _heatmap(
+    axes: Axes, result: EnsembleData, name: str, swept: str, t: float, colour: str
+) -> None:
     """A column of colours per value."""
     values, points = sorted_points(result, swept)
     most = int(np.clip(4 * np.sqrt(result.n), *HEATMAP_BINS))

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.results.recorded import Recorded, Reopen
 
 if TYPE_CHECKING:
     import dask.array
     import xarray
 
-    from tauslab.runner.results.result import Result
 
 _SUMMARIES = "summary/"
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
@@ -48,19 +48,19 @@ class Verifiable(Protocol):
 class FileArray:
     """A dataset that opens its file for each read: safe under threads, and small to pickle."""
 
-    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path, self.name = path, name
+    def __init__(
+        self, reopen: Reopen, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._reopen, self.path, self.name = reopen, path, name
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
         """Read a part, the blocks of which are compared with their checksums."""
-        from tauslab.runner.results.open import open_result  # which imports results
-
-        with open_result(self.path, checked=True) as result:
+        with self._reopen(self.path, checked=True) as result:
             return np.asarray(result.data[self.name][index])
 
 
-def to_dask(result: Result, name: str, blocks: int | None = None) -> dask.array.Array:
+def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.array.Array:
     """A dataset, `blocks` storage blocks of trajectories in a chunk; see `Result.to_dask`."""
     try:
         import dask.array
@@ -85,18 +85,19 @@ def to_dask(result: Result, name: str, blocks: int | None = None) -> dask.array.
         return array
     # The time of the last change keeps two states of a file apart in dask's caches.
     path = os.fspath(result.path.resolve())
-    source = FileArray(path, name, shape, np.dtype(data.dtype.str))
+    assert result.reopen is not None
+    source = FileArray(result.reopen, path, name, shape, np.dtype(data.dtype.str))
     label = f"tauslab-{name}-{dask.base.tokenize(path, name, result.path.stat().st_mtime_ns)}"
     array = from_array(source, chunks=chunks, name=label)
     return array
 
 
-def _rows_of_chunk(result: Result, size: int) -> tuple[int, int]:
+def _rows_of_chunk(result: Recorded, size: int) -> tuple[int, int]:
     """Points and trajectories that make about `size` trajectories."""
     return max(1, size // result.n), min(size, result.n)
 
 
-def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
+def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
     """All of a result with named dimensions; see `Result.to_xarray`."""
     import xarray
 
@@ -128,7 +129,7 @@ def to_xarray(result: Result, *, chunked: bool = False) -> xarray.Dataset:
     return _with_points(dataset, result)
 
 
-def _in_chunks(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+def _in_chunks(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
     """With dask arrays in place of those that have a row per trajectory."""
     paths = [name for name, dims in _DIMENSIONS.items() if dims[0] == "trajectory"]
     paths += [_SUMMARIES + name for name in result.summaries]
@@ -140,14 +141,14 @@ def _in_chunks(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
     return dataset
 
 
-def _with_points(dataset: xarray.Dataset, result: Result) -> xarray.Dataset:
+def _with_points(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
     """With the swept values as coordinates of the points; ``NAME_swept`` where NAME is taken."""
     taken = {*dataset.variables, *dataset.dims}
     names = {name: f"{name}_swept" if name in taken else name for name in result.points}
     return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
 
 
-def _open(result: Result) -> xarray.Dataset:
+def _open(result: Recorded) -> xarray.Dataset:
     """Datasets of the file's root, of its summaries, and of its statistics with named dimensions.
 
     Nothing is masked or decoded: a fill value stays -1, and counts stay integers.

@@ -14,16 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.results import columns
-
-if TYPE_CHECKING:
-    from tauslab.runner.results.result import Result
+from tauslab.runner.results.ensemble_data import EnsembleData
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -54,7 +51,7 @@ class Modes:
     weights: FloatArray
 
 
-def modes_at(result: Result, name: str, t: float, alpha: float) -> Modes:
+def modes_at(result: EnsembleData, name: str, t: float, alpha: float) -> Modes:
     """Modes of a species or observable at a sample time, from samples or a recorded histogram."""
     if not 0 < alpha < 1:
         raise ConfigError(f"alpha must lie between 0 and 1, not {alpha:g}")

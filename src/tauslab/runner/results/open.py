@@ -137,7 +137,7 @@ def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Resul
                 _check_parts(path, file, data, sealed)
             if storage == "parts":
                 data.show("progress/blocks", _marks_in_parts(path, file, sealed))
-            return Result(data, sealed.attributes, path, file.close)
+            return Result(data, sealed.attributes, path, file.close, open_result)
     except BaseException:
         file.close()
         raise

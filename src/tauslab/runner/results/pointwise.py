@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,13 @@ from tauslab.runner.output.format.layout import MOST_NARROW
 from tauslab.runner.output.format.statistics import count_moments, moments_of_sums, real_sums
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import FloatArray, IntArray, UintArray
-
-if TYPE_CHECKING:
-    from tauslab.runner.results.result import Result
+from tauslab.runner.results.recorded import Recorded
 
 _MOST_WHOLE_BINS = 1 << 22
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``[point, time]``, stored or from samples."""
     _, group, names = result.place_of(name)
     if f"{group}/mean" in result.data and result.complete:
@@ -42,7 +40,7 @@ def moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
     return mean, variance
 
 
-def quantiles(result: Result, name: str, levels: Sequence[float]) -> FloatArray:
+def quantiles(result: Recorded, name: str, levels: Sequence[float]) -> FloatArray:
     """Quantiles ``[point, level, time]`` from samples."""
     found = np.empty((result.n_points, len(levels), len(result.times)))
     for points, values in _points(result, name):
@@ -53,7 +51,7 @@ def quantiles(result: Result, name: str, levels: Sequence[float]) -> FloatArray:
     return found
 
 
-def _points(result: Result, name: str) -> Iterator[tuple[slice, npt.NDArray[Any] | None]]:
+def _points(result: Recorded, name: str) -> Iterator[tuple[slice, npt.NDArray[Any] | None]]:
     """All points, as many at a time as are read at once, and samples ``[point, trajectory, time]``.
 
     None in place of the samples of a point that are too many to be read at once.
@@ -64,7 +62,7 @@ def _points(result: Result, name: str) -> Iterator[tuple[slice, npt.NDArray[Any]
         yield points, result.samples_at_points(name, points) if at_once else None
 
 
-def _count_moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
+def _count_moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
     """From samples of all points, read in long runs and added up as integers."""
     n, shape = result.n, (result.n_points, len(result.times))
     if n > MOST_NARROW:  # words of 64 bits might wrap
@@ -90,7 +88,7 @@ def _count_moments(result: Result, name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def histogram(
-    result: Result, name: str, time: int, bins: int | Sequence[float] | FloatArray | None
+    result: Recorded, name: str, time: int, bins: int | Sequence[float] | FloatArray | None
 ) -> tuple[UintArray, FloatArray]:
     """Numbers ``[point, bin]`` from samples, one point without a sweep, and edges they share.
 
@@ -116,7 +114,7 @@ def histogram(
     return counted.reshape(result.n_points, size).astype(np.uint64), edges
 
 
-def _samples_at(result: Result, name: str, time: int) -> tuple[IntArray, npt.NDArray[Any]]:
+def _samples_at(result: Recorded, name: str, time: int) -> tuple[IntArray, npt.NDArray[Any]]:
     """Points and values of all valid samples at one sample time."""
     starts, pieces = [], []
     for start, piece in result.numbered(name):
@@ -127,7 +125,7 @@ def _samples_at(result: Result, name: str, time: int) -> tuple[IntArray, npt.NDA
     return rows[valid] // result.n, values[valid]
 
 
-def on_grid(result: Result, values: npt.ArrayLike) -> npt.NDArray[Any]:
+def on_grid(result: Recorded, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """An array ``[point, ...]`` with an axis for each swept name instead of the points."""
     array, text = np.asarray(values), result.attributes.get("grid")
     if text is None:

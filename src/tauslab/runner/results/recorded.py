@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,13 @@ _MANY_SPECIES = 12  # more than a look takes in
 _TIME_TOLERANCE = 1e-9
 
 
+class Reopen(Protocol):
+    """Opens a result file again; a function of a module, so that other processes have it too."""
+
+    def __call__(self, path: str | Path, *, checked: bool = False) -> Any:
+        """The result; `checked`: its parts were looked at before."""
+
+
 class Recorded:
     """Arrays of a run by the names that they have in a file, and what they say of the run.
 
@@ -37,6 +44,8 @@ class Recorded:
         The file the data comes from, if any.
     close
         Called by `close`.
+    reopen
+        Opens the file again, for copies in other processes and for reads of a part.
     """
 
     def __init__(
@@ -45,11 +54,12 @@ class Recorded:
         attributes: Mapping[str, Any],
         path: Path | None = None,
         close: Callable[[], None] | None = None,
+        reopen: Reopen | None = None,
     ) -> None:
         self.data = data
         self.path = path
         self.attributes = {name: _plain(value) for name, value in attributes.items()}
-        self._close = close
+        self._close, self.reopen = close, reopen
 
     # --- what was run ---
 

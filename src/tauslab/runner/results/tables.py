@@ -16,12 +16,12 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.damaged import could_not_read
 from tauslab.runner.options.texts import some
 from tauslab.runner.results import columns
+from tauslab.runner.results.ensemble_data import EnsembleData
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from tauslab.runner.results.lattice.result import LatticeResult
-    from tauslab.runner.results.result import Result
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
@@ -41,7 +41,7 @@ class Table:
     pieces: Iterator[Piece]
 
 
-def table_of(result: Result, what: str | None = None, names: Sequence[str] = ()) -> Table:
+def table_of(result: EnsembleData, what: str | None = None, names: Sequence[str] = ()) -> Table:
     """What was recorded as one table; the swept values come first in every row.
 
     Parameters
@@ -134,7 +134,7 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
     return [None if gone else cell for cell, gone in zip(values.tolist(), absent, strict=True)]
 
 
-def _holds(result: Result, what: str) -> bool:
+def _holds(result: EnsembleData, what: str) -> bool:
     names = (result.species + result.observables)[:1]
     if what == "trajectories":
         return any(result.has_samples(name) for name in names)
@@ -143,19 +143,19 @@ def _holds(result: Result, what: str) -> bool:
     return "final" in result.data if what == "final" else bool(result.summaries)
 
 
-def _rows(result: Result, row_bytes: int) -> Iterator[slice]:
+def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
     """Flat rows of trajectories that are there, a few megabytes at a time."""
     total = result.n_points * result.n
     return columns.rows((total,), row_bytes, result.block, result.completed_blocks)
 
 
-def _numbers(result: Result, rows: slice) -> tuple[Piece, npt.NDArray[np.int64]]:
+def _numbers(result: EnsembleData, rows: slice) -> tuple[Piece, npt.NDArray[np.int64]]:
     """Of flat rows the swept values, and the number of the trajectory at its point."""
     point, trajectory = np.divmod(np.arange(rows.start, rows.stop), result.n)
     return [values[point] for values in result.points.values()], trajectory
 
 
-def _trajectories(result: Result, names: tuple[str, ...]) -> Table:
+def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> Table:
     result.require_samples()
     for name in names:
         result.column(name)  # refuses what was not recorded
@@ -177,7 +177,7 @@ def _trajectories(result: Result, names: tuple[str, ...]) -> Table:
     return Table((*result.points, "trajectory", "time", *names), pieces())
 
 
-def _statistics(result: Result, names: tuple[str, ...]) -> Table:
+def _statistics(result: EnsembleData, names: tuple[str, ...]) -> Table:
     found = [(result.mean(name), result.std(name)) for name in names]
     times, points = result.times, result.n_points
     piece = [np.repeat(values, len(times)) for values in result.points.values()]
@@ -188,7 +188,7 @@ def _statistics(result: Result, names: tuple[str, ...]) -> Table:
     return Table((*result.points, "time", *both), iter([piece]))
 
 
-def _final(result: Result, names: tuple[str, ...]) -> Table:
+def _final(result: EnsembleData, names: tuple[str, ...]) -> Table:
     if "final" not in result.data:
         for name in names:
             result.column(name)  # refuses what was not recorded
@@ -207,7 +207,7 @@ def _final(result: Result, names: tuple[str, ...]) -> Table:
     return Table((*result.points, "trajectory", "status", *names), pieces())
 
 
-def _summaries(result: Result, names: Sequence[str]) -> Table:
+def _summaries(result: EnsembleData, names: Sequence[str]) -> Table:
     chosen = tuple(result.summary_name(name) for name in names) or result.summaries
     if not chosen:
         raise ConfigError(f"{result.name} was run without --record summary:...")

@@ -7,9 +7,9 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.info import describe, facts
 from tauslab.runner.cli.main import main
 from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.info import describe, facts
 
 TIMES = np.array([0.0, 0.5, 1.0])
 SMALL = {"n": 20, "times": TIMES, "seed": 1, "device": "cpu", "threads": 1}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import result_factory as make
 
-from tauslab.model.network.network import Network
-from tauslab.runner.cli.info import describe, describe_model
+from tauslab.runner.results.info import describe
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
 
@@ -66,10 +65,3 @@ def test_in_memory():
     lines = describe(Result(make.samples(N), make.attributes(N)))
     assert lines[0] == "result in memory"
     assert "complete" in lines
-
-
-def test_model():
-    network = Network("decay")
-    network.add_species("X", 10)
-    network.add_reaction("X ->", rate=1.0)
-    assert any("decay" in line for line in describe_model(network))

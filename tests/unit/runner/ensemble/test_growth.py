@@ -12,7 +12,8 @@ from tauslab.runner.api.api import ranks
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble import growth
 from tauslab.runner.ensemble.convergence import Convergence, Until
-from tauslab.runner.ensemble.run import run_network, run_portion
+from tauslab.runner.ensemble.entry import run_network
+from tauslab.runner.ensemble.run import run_portion
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.output.writers import join
 from tauslab.runner.results.digest import digest_lines

@@ -90,7 +90,7 @@ def test_selectors_agree_in_the_mean():
 
 @pytest.mark.parametrize("selector", ["tree", "cr", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
-    from tauslab.runner.ensemble.run import run_network
+    from tauslab.runner.ensemble.entry import run_network
     from tauslab.runner.options.ensemble import Options
     from tauslab.runner.ranks.mpi import SerialCommunicator
 

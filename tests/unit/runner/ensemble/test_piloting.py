@@ -26,7 +26,7 @@ from tauslab.model.expressions.expression import Number
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble.choices import presimulation as piloting
 from tauslab.runner.ensemble.choices.method_choice import outlook
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.ranks.mpi import SerialCommunicator

@@ -12,7 +12,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines

@@ -7,13 +7,13 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import StoppedEarly
-from tauslab.runner.cli.info import describe
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.options.summary import SummarySpec
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.info import describe
 
 ALL = (
     "amplitude:X:5", "period:X", "first-passage:X:20", "first-passage:X:90:down",

@@ -8,14 +8,14 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.runner.cli.info import describe
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.run import run_network
+from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
 from tauslab.runner.options.ensemble import Options, Record
 from tauslab.runner.options.sweep import choose_points
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines, digest_total
+from tauslab.runner.results.info import describe
 
 TIMES = [0.0, 0.5, 1.0, 2.0]
 ALL = "trajectories,statistics,final,histogram:X:0:20:10"

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+METHOD = "rdme"
 AXES = ("z", "y", "x")
 _SLAB = 1 << 22  # slots read at a time, about
 
 
 def is_lattice_result(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds the result of a lattice run; False also for what is not HDF5."""
-    return kind_of(path) == "rdme"
+    return kind_of(path) == METHOD
 
 
 def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:

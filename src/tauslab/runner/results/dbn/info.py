@@ -14,7 +14,7 @@ _SHOWN = 12
 _SETTINGS = ("ode_solver", "substeps", "precision", "intervals", "sample")
 
 
-def network_facts(path: Path) -> dict[str, Any]:
+def facts(path: Path) -> dict[str, Any]:
     """What ``tauslab info --json`` prints."""
     network = load(path, unfinished=True)
     blocks = counted_blocks(path)
@@ -35,7 +35,7 @@ def network_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def network_lines(found: dict[str, Any]) -> list[str]:
+def lines(found: dict[str, Any]) -> list[str]:
     """The facts in lines for a reader."""
     attributes, times = found["attributes"], found["times"]
     parents = {name: len(own) for name, own in found["parents"].items()}

@@ -13,7 +13,7 @@ _SHOWN = 8
 _RANKS_SHOWN = 16
 
 
-def lattice_result_facts(result: LatticeResult) -> dict[str, Any]:
+def facts(result: LatticeResult) -> dict[str, Any]:
     """What ``tauslab info --json`` prints."""
     attributes = {
         name: value.item() if isinstance(value, np.generic) else value
@@ -32,7 +32,7 @@ def lattice_result_facts(result: LatticeResult) -> dict[str, Any]:
     }
 
 
-def told_lines(found: dict[str, Any]) -> list[str]:
+def lines(found: dict[str, Any]) -> list[str]:
     """The facts in lines for a reader."""
     attributes = found["attributes"]
     step = float(attributes["step"])

@@ -1,4 +1,4 @@
-"""What a file or a model holds, in lines for a reader: ``tauslab info``."""
+"""What the file of an ensemble holds, for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.files.text import plain
-from tauslab.model.network.check import report
-from tauslab.model.network.network import Network
 from tauslab.runner.output.format.schema import PROFILE_COLUMNS, STATUS_VALUES
 from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.columns import texts
@@ -64,11 +62,6 @@ def facts(result: Result) -> dict[str, Any]:
         "attributes": result.attributes,
         "datasets": sorted(result.data),
     }
-
-
-def describe_model(network: Network) -> list[str]:
-    """Lines about a model, as ``tauslab check`` gives them."""
-    return report(network)
 
 
 def _file_line(result: Result) -> str:

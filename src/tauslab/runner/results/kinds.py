@@ -1,0 +1,179 @@
+"""What can be done with a result file, by its kind: a new kind of result is one more entry here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.output.checking.opening import kind_of
+from tauslab.runner.plots.dbn import plot_network
+from tauslab.runner.plots.ensemble import plot_result
+from tauslab.runner.plots.lattice import plot_lattice
+from tauslab.runner.results.dbn import info as dbn_info
+from tauslab.runner.results.dbn.export import SUFFIX, export_network, time_points
+from tauslab.runner.results.dbn.file import METHOD, load, network_digest_lines
+from tauslab.runner.results.digest import Lines, digest_lines
+from tauslab.runner.results.info import describe, facts
+from tauslab.runner.results.lattice import info as lattice_info
+from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.runner.results.lattice.export import export_lattice
+from tauslab.runner.results.lattice.result import METHOD as RDME
+from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.open import open_result
+from tauslab.runner.results.tables import SEPARATORS, lattice_table, table_of, write_table
+
+
+@dataclass(frozen=True)
+class View:
+    """What a picture or a table shows of a result; each kind looks at what it has.
+
+    Parameters
+    ----------
+    species
+        Names; none for those that the kind takes by default.
+    summary
+        A summary to draw too.
+    kind, t, axis
+        Of a picture: how it is drawn, at which time, across which axis of a lattice.
+    replica
+        Of a lattice file with several.
+    what, steps
+        Of a table: which one; of a network: the time points, as ``FIRST:LAST``.
+    """
+
+    species: tuple[str, ...] = ()
+    summary: str | None = None
+    kind: str = "auto"
+    t: float | None = None
+    axis: str | None = None
+    replica: int = 0
+    what: str | None = None
+    steps: str | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What commands do with a file of one kind.
+
+    Parameters
+    ----------
+    open
+        What `tauslab.open` gives.
+    facts, lines
+        What ``tauslab info`` tells, for programs and for people.
+    digest
+        Name and SHA-256 of every dataset that counts; of these species alone, if some are given.
+    plot
+        Draws the file into a picture.
+    suffix
+        Of what `export` writes, unless a name is given.
+    export
+        Writes the file in another format.
+    """
+
+    open: Callable[[str | os.PathLike[str]], Any]
+    facts: Callable[[Path], dict[str, Any]]
+    lines: Callable[[Path], list[str]]
+    digest: Callable[[Path, Sequence[str] | None], Lines]
+    plot: Callable[[Path, Path, View], object]
+    suffix: str
+    export: Callable[[Path, Path, View], None]
+
+
+def kind_at(path: str | os.PathLike[str]) -> Kind:
+    """The kind of a result file, by the method that it names; an ensemble where it names none."""
+    return KINDS.get(kind_of(path) or "", ENSEMBLE)
+
+
+# --- ensembles ---
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    with open_result(path) as result:
+        return facts(result)
+
+
+def _lines(path: Path) -> list[str]:
+    with open_result(path) as result:
+        return describe(result)
+
+
+def _digest(path: Path, species: Sequence[str] | None) -> Lines:
+    with open_result(path) as result:
+        return digest_lines(result, species)
+
+
+def _plot(path: Path, picture: Path, view: View) -> None:
+    names = [*view.species, *([view.summary] if view.summary else [])]
+    with open_result(path) as result:
+        plot_result(result, view.kind, names, view.t, picture)
+
+
+def _export(path: Path, table: Path, view: View) -> None:
+    with open_result(path) as result:
+        write_table(table_of(result, view.what, view.species), table)
+
+
+ENSEMBLE = Kind(open_result, _facts, _lines, _digest, _plot, ".csv", _export)
+
+
+# --- lattices ---
+
+
+def _lattice_facts(path: Path) -> dict[str, Any]:
+    with LatticeResult(path) as result:
+        return lattice_info.facts(result)
+
+
+def _lattice_lines(path: Path) -> list[str]:
+    return lattice_info.lines(_lattice_facts(path))
+
+
+def _plot_lattice(path: Path, picture: Path, view: View) -> None:
+    with LatticeResult(path, view.replica) as frames:
+        plot_lattice(frames, view.kind, view.species or None, view.t, view.axis, picture)
+
+
+def _export_lattice(path: Path, output: Path, view: View) -> None:
+    if view.what is not None:
+        raise ConfigError(f"--what {view.what}: {path} is of a lattice: leave it out")
+    with LatticeResult(path, view.replica) as frames:
+        if output.suffix.lower() in SEPARATORS:
+            write_table(lattice_table(frames, view.species), output)
+        else:
+            export_lattice(frames, output, view.species or None)
+
+
+LATTICE = Kind(
+    LatticeResult, _lattice_facts, _lattice_lines, lattice_digest_lines, _plot_lattice,
+    ".vtkhdf", _export_lattice,
+)  # fmt: skip
+
+
+# --- dynamic Bayesian networks ---
+
+
+def _dbn_lines(path: Path) -> list[str]:
+    return dbn_info.lines(dbn_info.facts(path))
+
+
+def _dbn_digest(path: Path, species: Sequence[str] | None) -> Lines:
+    del species  # parents belong to their children: there is no digest of a part
+    return network_digest_lines(path)
+
+
+def _plot_dbn(path: Path, picture: Path, view: View) -> None:
+    plot_network(load(path), view.species, picture)
+
+
+def _export_dbn(path: Path, output: Path, view: View) -> None:
+    export_network(load(path), output, *time_points(view.steps or ":"))
+
+
+DBN = Kind(load, dbn_info.facts, _dbn_lines, _dbn_digest, _plot_dbn, SUFFIX, _export_dbn)
+
+KINDS = {RDME: LATTICE, METHOD: DBN}  # every other method is one of ensembles
