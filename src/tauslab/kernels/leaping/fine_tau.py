@@ -163,7 +163,7 @@ def fine_header(
     """Tables of a network and `model.h`; blocks of one thread are those of a CPU."""
     book = FineTables(network).book
     book.constant("CONTROL_WORDS", _CONTROL_WORDS)
-    book.constant("CREW_THREADS", layout[0])
-    book.constant("CREW_BLOCKS", layout[1])
+    book.constant("BLOCK_SIZE", layout[0])
+    book.constant("BLOCKS_PER_MULTIPROCESSOR", layout[1])
     book.constant("PROFILED", profiled)
     return book, table_header(network, book.header(), LANES if layout[0] > 1 else 1)

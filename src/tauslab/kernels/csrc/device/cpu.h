@@ -199,7 +199,7 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
 }
 
 // Adds 1 to the cell of each lane that has one.
-DEVICE void add_together(u64 *cell) {
+DEVICE void warp_aggregated_add(u64 *cell) {
     if (cell) atomic_add(cell, 1);
 }
 
@@ -227,7 +227,7 @@ DEVICE int leading_zeros(u32 word) {
     return word ? __builtin_clz(word) : 32;
 }
 
-DEVICE int bits_set(u32 word) {
+DEVICE int popc(u32 word) {
     return __builtin_popcount(word);
 }
 
@@ -242,12 +242,12 @@ DEVICE int lowest_bit(u32 word) {
 }
 
 // Puts `value` where `expected` is; returns what was there.
-DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
 }
 
-DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
 }
@@ -260,7 +260,7 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
 }
 
 // What was written before is seen before what is written after.
-DEVICE void publish() {
+DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -289,9 +289,9 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
         if (turn > 1000) sched_yield();
 }
 
-// As `publish`, for other devices too.
-DEVICE void publish_to_all() {
-    publish();
+// As `threadfence`, for other devices too.
+DEVICE void threadfence_system() {
+    threadfence();
 }
 
 // Tells another device that what was published before is there.

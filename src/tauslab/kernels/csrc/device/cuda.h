@@ -208,7 +208,7 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
 }
 
 // Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
-DEVICE void add_together(u64 *cell) {
+DEVICE void warp_aggregated_add(u64 *cell) {
     const u32 same = __match_any_sync(0xffffffffu, (u64)cell);
     if (cell && __ffs((int)same) - 1 == (int)(threadIdx.x % 32)) atomicAdd(cell, (u64)__popc(same));
 }
@@ -264,7 +264,7 @@ DEVICE i32 highest_bit(u32 word) {
 }
 
 // `bits` up; by 64 and more, everything is out.
-DEVICE u64 moved_up(u64 word, u32 bits) {
+DEVICE u64 shift_left(u64 word, u32 bits) {
     u64 moved;
     asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
     return moved;
@@ -295,7 +295,7 @@ DEVICE int leading_zeros(u32 word) {
     return __clz((int)word);
 }
 
-DEVICE int bits_set(u32 word) {
+DEVICE int popc(u32 word) {
     return __popc(word);
 }
 
@@ -313,11 +313,11 @@ DEVICE int lowest_bit(u32 word) {
 }
 
 // Puts `value` where `expected` is; returns what was there.
-DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
     return atomicCAS(cell, expected, value);
 }
 
-DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return atomicCAS(cell, expected, value);
 }
 
@@ -327,12 +327,12 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
 }
 
 // What was written before is seen before what is written after.
-DEVICE void publish() {
+DEVICE void threadfence() {
     __threadfence();
 }
 
-// As `publish`, for other devices too.
-DEVICE void publish_to_all() {
+// As `threadfence`, for other devices too.
+DEVICE void threadfence_system() {
     __threadfence_system();
 }
 

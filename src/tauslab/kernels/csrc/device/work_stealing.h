@@ -1,6 +1,6 @@
 // Trajectories that take turns on the lanes of a warp, so that lanes which run together do the same.
 //
-//     Turns<Trajectory> turns(memory, per_lane);
+//     WorkStealing<Trajectory> turns(memory, per_lane);
 //     turns.fill(s, begin);
 //     while (turns.next(s)) {        // all lanes of a warp call it; `s` is the lane's trajectory
 //         if (turns.here) ...        // does what `turns.phase` says; sets `here`, `next_phase`

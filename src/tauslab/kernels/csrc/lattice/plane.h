@@ -113,7 +113,7 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
     }
     const int mine = particles_in(own);
     if (!held && in_four(low_bits(mine) | from_below | from_above) &&
-        mine - bits_set(leaving) + bits_set(from_below) + bits_set(from_above) <= FOUR_SLOTS) {
+        mine - popc(leaving) + popc(from_below) + popc(from_above) <= FOUR_SLOTS) {
         FourWords all = {0, 0, 0};
         all.put(own, low_bits(mine) & ~leaving, l.packing);
         all.put(below, from_below, l.packing);

@@ -128,23 +128,23 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 b
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
-    Turns<Trajectory> turns(parked, (int)per_lane);
-    turns.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
+    WorkStealing<Trajectory> pool(parked, (int)per_lane);
+    pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
     Looks looks = {};
-    while (turns.next(s)) {
+    while (pool.next(s)) {
         // All lanes of a warp leave, or none: they wait for each other.
-        if (looks.due() && any_lane(looks.leave(next_row, work, turns.here ? s.t : -1.0))) break;
-        if (turns.phase == EXACT) {
-            if (turns.here) exact_events(s, cells, seed, out, times, max_steps, work);
-            turns.next_phase = LEAPS;
+        if (looks.due() && any_lane(looks.leave(next_row, work, pool.here ? s.t : -1.0))) break;
+        if (pool.phase == EXACT) {
+            if (pool.here) exact_events(s, cells, seed, out, times, max_steps, work);
+            pool.next_phase = LEAPS;
             continue;
         }
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
-            if (turns.here && turns.next_phase == LEAPS) {
-                turns.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
-                if (s.row < 0) turns.here = begin(s, from);
+            if (pool.here && pool.next_phase == LEAPS) {
+                pool.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
+                if (s.row < 0) pool.here = begin(s, from);
             }
-            if (lanes_where(turns.here && turns.next_phase == LEAPS) < ENOUGH_LANES) break;
+            if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
         }
     }
     atomic_add(events, work.firings);

@@ -162,8 +162,8 @@ struct Groups {
                 const i32 own = batch + own_vote();
                 const bool here = own < N_LEAVES && of(own) == group;
                 const u32 all = votes(here);
-                if (here) put(own, filled_places + bits_set(all & ((1u << own_vote()) - 1)));
-                filled_places += bits_set(all);
+                if (here) put(own, filled_places + popc(all & ((1u << own_vote()) - 1)));
+                filled_places += popc(all);
             }
         }
     }

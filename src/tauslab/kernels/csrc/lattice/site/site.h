@@ -71,7 +71,7 @@ struct alignas(2 * sizeof(SlotBits)) SlotMoves {
 // How the particles of a word part along an axis: selectors as in `packing` below of those that leave to
 // either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has the
 // slots that leave, below from bit 0 and above from bit 16.
-struct alignas(16) Parting {
+struct alignas(16) SlotSelectors {
     u32 minus, plus, stayed, moves;
 };
 
@@ -90,7 +90,7 @@ DEVICE u32 packing_of(u32 set) {
     return selector | nibble << 17;
 }
 
-DEVICE Parting parting_of(u32 minus, u32 plus, const u32 *packing) {
+DEVICE SlotSelectors selectors_of(u32 minus, u32 plus, const u32 *packing) {
     constexpr u32 ALL = PACKINGS - 1;
     return {packing[minus & ALL], packing[plus & ALL], packing[~(minus | plus) & ALL],
             (minus & ALL) | (plus & ALL) << 16};
@@ -195,7 +195,7 @@ DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
 #else
     static_cast<void>(packing);
 #endif
-    const int after = n - bits_set(leaving);
+    const int after = n - popc(leaving);
     NO_UNROLL while (leaving) {
         const int slot = 31 - leading_zeros(leaving);
         leaving ^= 1u << slot;
@@ -216,7 +216,7 @@ template <class Spill>
 DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *packing,
                    const Spill &spill) {
 #ifdef SELECT_BYTES
-    if (LIKELY(n + bits_set(coming) <= PAIR_SLOTS && in_pair(coming))) {
+    if (LIKELY(n + popc(coming) <= PAIR_SLOTS && in_pair(coming))) {
         const Packed more = packed(from, coming, packing);
         const u64 moved = put_behind((u32)(n * SLOT_BITS), more);
         to.word[0] |= (u32)moved;
@@ -224,7 +224,7 @@ DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *pa
         n += (int)more.bits / SLOT_BITS;
         return;
     }
-    if (in_four(coming) && n + bits_set(coming) <= FOUR_SLOTS) {
+    if (in_four(coming) && n + popc(coming) <= FOUR_SLOTS) {
         FourWords all = {two_words(to, 0), two_words(to, 2), (u32)(n * SLOT_BITS)};
         all.put(from, coming, packing);
         n = all.store(to);

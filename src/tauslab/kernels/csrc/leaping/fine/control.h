@@ -1,4 +1,4 @@
-// What a crew knows of its trajectory, and the choice of the next step, as in leaping/tau_leap.cc.
+// What a grid knows of its trajectory, and the choice of the next step, as in leaping/tau_leap.cc.
 #pragma once
 
 #include "ensemble/control.h"
@@ -14,7 +14,7 @@ constexpr u64 NO_LIMIT = 0x7ff0000000000000ull;
 
 enum Next : i32 { SCAN, LEAP, EXACT, FINISH, QUIT };
 
-// What a crew knows of its trajectory. Written by one thread while the others wait.
+// What a grid knows of its trajectory. Written by one thread while the others wait.
 struct Control {
     u64 least;  // bits of the least limit that was found
     u64 id, steps, draws;

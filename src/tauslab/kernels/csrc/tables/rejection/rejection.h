@@ -1,15 +1,15 @@
 // Selector `rssa`: rejection with bounds that seldom change (tables/rejection/bounds.h).
 //
-// A *candidate* is an item drawn in proportion to its bound, and is accepted, an event, with the
-// probability propensity / bound. Times of candidates are a Poisson process whose rate is the total
+// A *candidate* is an item drawn in proportion to its upper_bound, and is accepted, an event, with the
+// probability propensity / upper_bound. Times of candidates are a Poisson process whose rate is the total
 // of all bounds (thinning), so between two events a trajectory may reject any number of them.
 //
 // Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
 // `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, for a
 // total of 1, words 2 and 3 item and acceptance.
 //
-// Time: candidates are taken in *batches* of 32. `passed` of a candidate is the canonical scan
-// (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) * (1 / total), `origin` and
+// Time: candidates are taken in *batches* of 32. `elapsed` of a candidate is the canonical scan
+// (Kogge-Stone) of the times of its batch; in t = origin + (elapsed - before) * (1 / total), `origin` and
 // `before` are those of the batch's beginning, or of the last candidate after which the total
 // changed. Species that a batch changed, and that are near an end of their interval when it is over,
 // get a new one then: so few leave their interval within a batch.
@@ -17,7 +17,7 @@
 // One thread takes candidates one by one. The lanes of a team draw as many at once as they are, and
 // know from them alone how far each count can get: most candidates are accepted or rejected whatever
 // those before them did, and no count leaves its interval. Such a run of candidates is done with at
-// once; whoever is not such waits until all before it are done, and is taken alone.
+// once; whoever is not such is_pending until all before it are done, and is taken alone.
 #pragma once
 
 #include "math/math.h"
@@ -26,7 +26,7 @@
 #include "random/streams.h"
 #include "team/team_votes.h"
 
-// Changes of an item's record; what has more, or of more molecules than 16 bits hold for a batch, is
+// Changes of an item's record; what contains more, or of more molecules than 16 bits hold for a batch, is
 // of the kind MANY_CHANGES and is taken alone.
 constexpr int CHANGES = 4;
 constexpr i32 MANY_CHANGES = 5;
@@ -71,15 +71,15 @@ struct Item {
 };
 
 // Times and targets of a batch of candidates.
-class Batch {
+class CandidateBatch {
   public:
     DEVICE_MEMBER void make(const PhiloxKeys &keys, const Place &place, u64 number);
 
     // From the beginning of the batch to candidate `i` of it, for a total of 1.
-    DEVICE_MEMBER double passed(i32 i) const;
+    DEVICE_MEMBER double elapsed(i32 i) const;
 
     // Of the thread's own candidate of the row `row` of VOTERS: time, and a number in [0, 1).
-    DEVICE_MEMBER double own_passed(i32 row) const { return of_row(passed_, row); }
+    DEVICE_MEMBER double own_elapsed(i32 row) const { return of_row(elapsed_, row); }
     DEVICE_MEMBER double own_unit(i32 row) const { return of_row(unit_, row); }
 
     static constexpr int HELD = LANES / VOTERS;
@@ -96,69 +96,69 @@ class Batch {
   private:
     DEVICE_MEMBER void scan();
 
-    double passed_[HELD], unit_[HELD];
+    double elapsed_[HELD], unit_[HELD];
 };
 
-DEVICE_MEMBER void Batch::make(const PhiloxKeys &keys, const Place &place, u64 number) {
+DEVICE_MEMBER void CandidateBatch::make(const PhiloxKeys &keys, const Place &place, u64 number) {
     const u32 stream = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
     const PhiloxSeries series = draw_series(keys, stream, place.trajectory, place.point, number);
     LANE_LOOP for (int i = 0; i < HELD; ++i) {
         const Philox4 bits = philox_draw(series, keys, (u32)number + (u32)(i * VOTERS + own_vote()));
-        passed_[i] = unit_open_low(bits.x0, bits.x1);
+        elapsed_[i] = unit_open_low(bits.x0, bits.x1);
         unit_[i] = unit_half_open(bits.x2, bits.x3);
     }
-    LANE_LOOP for (int i = 0; i < HELD; ++i) passed_[i] = tl_exponential(passed_[i]);
+    LANE_LOOP for (int i = 0; i < HELD; ++i) elapsed_[i] = tl_exponential(elapsed_[i]);
     scan();
 }
 
 #if TEAM_THREADS == 1
 
-DEVICE_MEMBER double Batch::passed(i32 i) const {
-    return passed_[i];
+DEVICE_MEMBER double CandidateBatch::elapsed(i32 i) const {
+    return elapsed_[i];
 }
 
-DEVICE_MEMBER void Batch::scan() {
+DEVICE_MEMBER void CandidateBatch::scan() {
     UNROLL for (int distance = 1; distance < LANES; distance *= 2) {
         double sum[LANES];
-        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) sum[i] = passed_[i] + passed_[i + distance];
-        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) passed_[i + distance] = sum[i];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) sum[i] = elapsed_[i] + elapsed_[i + distance];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) elapsed_[i + distance] = sum[i];
     }
 }
 
 #else
 
-DEVICE_MEMBER double Batch::passed(i32 i) const {
-    return LANES_READ(TEAM_LANES, of_row(passed_, i / TEAM_LANES), i % TEAM_LANES);
+DEVICE_MEMBER double CandidateBatch::elapsed(i32 i) const {
+    return LANES_READ(TEAM_LANES, of_row(elapsed_, i / TEAM_LANES), i % TEAM_LANES);
 }
 
-DEVICE_MEMBER void Batch::scan() {
+DEVICE_MEMBER void CandidateBatch::scan() {
     UNROLL for (int distance = 1; distance < TEAM_LANES; distance *= 2) {
         double before[HELD];
         UNROLL for (int i = 0; i < HELD; ++i) before[i] =
-            LANES_READ(TEAM_LANES, passed_[i], (own_lane() - distance) & (TEAM_LANES - 1));
+            LANES_READ(TEAM_LANES, elapsed_[i], (own_lane() - distance) & (TEAM_LANES - 1));
         UNROLL for (int i = HELD - 1; i >= 0; --i) {
             const bool same_row = own_lane() >= distance;
-            if (same_row || i > 0) passed_[i] += same_row ? before[i] : before[i > 0 ? i - 1 : 0];
+            if (same_row || i > 0) elapsed_[i] += same_row ? before[i] : before[i > 0 ? i - 1 : 0];
         }
     }
     UNROLL for (int rows = 1; rows < HELD; rows *= 2)
-        UNROLL for (int i = HELD - 1; i >= rows; --i) passed_[i] += passed_[i - rows];
+        UNROLL for (int i = HELD - 1; i >= rows; --i) elapsed_[i] += elapsed_[i - rows];
 }
 
 #endif
 
 // A trajectory in flight, between two candidates.
-struct Course {
+struct Rssa {
     Bounds bounds;
     u64 *firings;           // of a pilot: of each reaction, candidates, bounds made
     u64 events, limit;      // done, and at most
     double origin, before;  // see above
     double total, inverse;  // of all bounds
-    bool overflowed, is_near;
+    bool overflowed, near_end;
 
-    DEVICE_MEMBER Course(const Bounds &all, u64 most, u64 *counted)
+    DEVICE_MEMBER Rssa(const Bounds &all, u64 most, u64 *counted)
         : bounds(all), firings(counted), events(0), limit(most),
-          origin(0), before(0), overflowed(false), is_near(false) {
+          origin(0), before(0), overflowed(false), near_end(false) {
         bounds.make();
         take_total();
     }
@@ -169,15 +169,15 @@ struct Course {
     }
 
     // No batch goes on where nothing can happen, or no time can be told.
-    DEVICE_MEMBER bool goes_on() const { return total > 0 && total < infinity(); }
+    DEVICE_MEMBER bool can_continue() const { return total > 0 && total < infinity(); }
 
-    DEVICE_MEMBER double time(double passed) const { return origin + (passed - before) * inverse; }
+    DEVICE_MEMBER double time(double elapsed) const { return origin + (elapsed - before) * inverse; }
 
     DEVICE_MEMBER void count(i32 item) const {
         if (IS_PILOT) atomic_add(&firings[bounds.tables.at(AT_ITEM, item)], 1);
     }
 
-    // Whether `item` is accepted with `left` of its bound, in the present state.
+    // Whether `item` is accepted with `left` of its upper_bound, in the present state.
     DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
         const State &s = bounds.s;
         if (record.is_simple())
@@ -185,15 +185,15 @@ struct Course {
         return left < propensity_of_item(bounds.tables, item, s);
     }
 
-    // Fires an item, `passed` into the batch; whether bounds changed.
-    DEVICE_MEMBER bool fire(const Item &record, i32 item, double passed) {
+    // Fires an item, `elapsed` into the batch; whether bounds changed.
+    DEVICE_MEMBER bool fire(const Item &record, i32 item, double elapsed) {
         ++events;
         if (team_leader()) count(item);
         team_sync();  // all have read what changes
         const bool is_new = record.kind == MANY_CHANGES ? fire_many(item) : fire_few(record);
         if (!is_new) return false;
-        origin = time(passed);
-        before = passed;
+        origin = time(elapsed);
+        before = elapsed;
         take_total();
         return true;
     }
@@ -218,9 +218,9 @@ struct Course {
         team_sync();
         bool inside = true;
         UNROLL for (int i = 0; i < CHANGES; ++i)
-            inside &= bounds.range(record.species[i]).has_inside(bounds.s.x[record.species[i]]);
+            inside &= bounds.range(record.species[i]).contains_well_inside(bounds.s.x[record.species[i]]);
         if (inside) return false;
-        is_near = true;
+        near_end = true;
         bool left = false;
         for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
         return left;
@@ -234,16 +234,16 @@ struct Course {
             add(one.a, one.b);
         });
         team_sync();
-        is_near = true;  // its species may be near an end, which others that change them then see
+        near_end = true;  // its species may be near an end, which others that change them then see
         bool left = false;
         for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 
-    // Whether a species has left its interval; it gets a new one.
+    // Whether a species contains left its interval; it gets a new one.
     DEVICE_MEMBER bool check(i32 species) {
         const i32 count = bounds.s.x[species];
-        if (bounds.range(species).has(count)) return false;
+        if (bounds.range(species).contains(count)) return false;
         overflowed = overflowed || count < 0;
         team_sync();
         if (!overflowed) renew(species);
