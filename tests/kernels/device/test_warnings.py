@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from places import TESTS
 
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
 from tauslab.kernels.exact.selectors import SELECTORS
@@ -16,7 +17,7 @@ from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
-from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import lower
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions

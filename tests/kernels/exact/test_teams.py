@@ -9,9 +9,10 @@ import pytest
 from emulation import EmulatedBackend
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, TEAMS, Expected
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network

@@ -15,7 +15,7 @@ from test_cuda_compile import compile_usage
 
 from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.exact.ssa import philox_keys
+from tauslab.kernels.ensemble.launch import philox_keys
 
 from .test_poisson import CpuProbe, CudaProbe
 

@@ -10,7 +10,7 @@ from emulation import EmulatedBackend
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork, lower

@@ -19,7 +19,7 @@ from test_cuda_compile import compile_usage
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.compilers import STRICT, Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
-from tauslab.kernels.exact.ssa import philox_keys
+from tauslab.kernels.ensemble.launch import philox_keys
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX C++ compiler")
 

@@ -25,6 +25,7 @@ from tauslab.kernels.backends.base import (
     BackendOptions,
     Grid,
     KernelSource,
+    Style,
 )
 from tauslab.kernels.backends.cache import (
     compiled,
@@ -38,7 +39,6 @@ from tauslab.kernels.backends.compilers import (
     host_compiler,
     run_compiler,
 )
-from tauslab.kernels.network.codegen import Style
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
 

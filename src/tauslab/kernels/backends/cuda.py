@@ -17,6 +17,7 @@ from tauslab.kernels.backends.base import (
     BackendOptions,
     Grid,
     KernelSource,
+    Style,
 )
 from tauslab.kernels.backends.cache import (
     cache_directory,
@@ -27,7 +28,6 @@ from tauslab.kernels.backends.cache import (
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
-from tauslab.kernels.network.codegen import Style
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import Pilot, pilot_selector
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray, Int32Array

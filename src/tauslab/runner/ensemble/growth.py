@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.exact.ssa import MAX_STEPS
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.cli.rerun import sweep_of
