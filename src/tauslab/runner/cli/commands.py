@@ -26,7 +26,7 @@ from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
 from tauslab.runner.cli.merge import merge
-from tauslab.runner.cli.rerun import own_output, take_from_result, times_to_append
+from tauslab.runner.cli.rerun import own_output, take_from_result
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.cli.tools import (
     ignored,
@@ -35,6 +35,7 @@ from tauslab.runner.cli.tools import (
     warn_on_rank_0,
 )
 from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.from_file import times_to_append
 from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options

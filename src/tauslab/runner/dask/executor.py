@@ -25,8 +25,8 @@ from tauslab.runner.ensemble.choices.solver_choice import (
     wants_solver,
     with_chosen_solver,
 )
+from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
-from tauslab.runner.ensemble.settling import require_output, settled
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.format.layout import Layout
@@ -56,7 +56,7 @@ def run_on_workers(
 def _run(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
     comm = SerialCommunicator()
     require_output(options, comm)
-    options = settled(options, comm)
+    options = with_stored_choices(options, comm)
     task = prepare_task(network, options)
     choice = stored_choice(options) if options.method == "auto" else None
     if choice is not None:

@@ -30,9 +30,10 @@ from tauslab.runner.ensemble.choices.solver_choice import (
 )
 from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
-from tauslab.runner.ensemble.run import build_engine, open_backend
+from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.output.format.layout import Chunk
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.local_rank import local_rank, node_group
 from tauslab.runner.ranks.mpi import SerialCommunicator, host_name
 

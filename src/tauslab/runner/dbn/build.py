@@ -35,16 +35,16 @@ from tauslab.runner.dbn.plan import (
 )
 from tauslab.runner.dbn.task import DbnTask, prepare_dbn
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
-from tauslab.runner.ensemble.run import open_backend
 from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input
+from tauslab.runner.ranks.job import agreed_task, devices, failing_together
 from tauslab.runner.ranks.last_word import last_word
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.stopping import in_order
-from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.dbn.file import save
 from tauslab.runner.results.dbn.network import DynamicNetwork, network_of
 
@@ -88,14 +88,11 @@ def _build(
         require_no_input(options.output, [network.source_path])
     resumed = options.output if options.resume else None
     options = replace(options, seed=with_seed(options.seed, resumed, comm))
-    task = agree(comm, lambda: prepare_dbn(network, options))
-    if len(set(comm.allgather(task.sha256))) > 1:
-        raise ConfigError("ranks have different models: every rank must run the same")
+    task = agreed_task(lambda: prepare_dbn(network, options), comm)
     held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
     on_root(comm, lambda: held.append(counted_before(task)))
     began = time.perf_counter()
-    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
-    try:
+    with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
         engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
@@ -107,18 +104,12 @@ def _build(
         ready = time.perf_counter()
         counting = _Counting(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
-        try:
-            with in_order(stop):
-                with last_word(stop, comm, options.output, patience, by_asking=False):
-                    done = counting.run()
-                told = counting.told() | {"seconds_ready": ready - began}
-                told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
-                built, everywhere = _finish(task, plan, counting, (done, before), told)
-        except BaseException as error:
-            end_all_ranks(comm, error)
-            raise
-    finally:
-        backend.close()
+        with failing_together(comm), in_order(stop):
+            with last_word(stop, comm, options.output, patience, by_asking=False):
+                done = counting.run()
+            told = counting.told() | {"seconds_ready": ready - began}
+            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
+            built, everywhere = _finish(task, plan, counting, (done, before), told)
     _require_all(everywhere, options.output)
     return built
 

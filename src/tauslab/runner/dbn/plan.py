@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from tauslab.runner.dbn.task import DbnTask
 from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.checking.opening import known_attributes, open_hdf5
 from tauslab.runner.output.targets import require_place
+from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
 BlockArray = npt.NDArray[np.bool_]
@@ -29,13 +28,7 @@ BlockArray = npt.NDArray[np.bool_]
 
 def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
     """The seed given, that of the file to resume, or one drawn. Collective."""
-    if seed is not None:
-        return seed
-    stored: int | None = None
-    if resumed is not None:
-        stored = on_root(comm, lambda: _stored_seed(resumed))
-    drawn: int = comm.bcast(secrets.randbits(64)) if stored is None else stored
-    return drawn
+    return agreed_seed(seed, lambda: None if resumed is None else _stored_seed(resumed), comm)
 
 
 def _stored_seed(path: Path) -> int | None:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.exact.ssa import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
-from tauslab.runner.cli.rerun import sweep_of
 from tauslab.runner.ensemble.convergence import GROUP, Convergence, Until
+from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import DEFAULT_EPSILON, Options, Portion, Record
+from tauslab.runner.options.ensemble import Options, Portion
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
@@ -119,36 +118,10 @@ def _base(path: Path, options: Options) -> _Base:
             raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
         if result.method == "ode":
             raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
-        chosen = _left_open(options, result, path)
+        chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
-
-
-def _left_open(options: Options, result: Result, path: Path) -> dict[str, Any]:
-    """What the options leave open, as the result has it."""
-    stored = result.attributes
-    chosen: dict[str, Any] = {}
-    if options.seed is None:
-        chosen["seed"] = result.seed
-    if options.record is None:
-        chosen["record"] = Record.parse(str(stored["record"]))
-    if options.method_left_open or options.method == "auto":
-        chosen["method"] = result.method
-        chosen["post_leap_check"] = "post_leap_check" in stored
-    if options.epsilon == DEFAULT_EPSILON and "epsilon" in stored:
-        chosen["epsilon"] = float(stored["epsilon"])
-    if options.max_steps == MAX_STEPS:
-        chosen["max_steps"] = int(stored["max_steps"])
-    if options.species is None:
-        chosen["species"] = result.species + result.observables
-    if options.sweep is None and result.swept:
-        chosen["sweep"] = sweep_of(result, str(path))
-    if "selector" in stored:
-        chosen["selector"] = options.selector or str(stored["selector"])
-        if options.presimulation is None:
-            chosen["presimulation"] = int(stored.get("presimulation", 0))
-    return chosen
 
 
 def _look_at_portion(beside: Path, n: int, added: int) -> None:
