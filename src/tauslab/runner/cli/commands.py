@@ -44,9 +44,8 @@ from tauslab.runner.options.lattice import LatticeOptions, set_parameters
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.texts import assignments, names, read_times
-from tauslab.runner.ranks.last_word import PATIENCE
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.digest import digest_total
 from tauslab.runner.results.kinds import View, kind_at
@@ -101,12 +100,12 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
-    stop = stop_in_order(arguments.max_time, comm)
+    stop = stop_in_order(arguments.max_time, comm, PATIENCE)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop, tell, PATIENCE)
+        result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()

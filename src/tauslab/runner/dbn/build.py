@@ -14,7 +14,7 @@ from tauslab.decomposition.blocks import Blocks, next_share, runs
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import CountArray, Entries
 from tauslab.kernels.ode.engine import Ode
-from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.dbn.lane import (
     LANES,
@@ -39,11 +39,10 @@ from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.job import agreed_task, devices, failing_together
-from tauslab.runner.ranks.last_word import last_word
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.ranks.stopping import in_order
+from tauslab.runner.ranks.stopping import in_order, stopped_early, watched
 from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.dbn.file import save
 from tauslab.runner.results.dbn.network import DynamicNetwork, network_of
@@ -58,13 +57,11 @@ def build_network(
     options: DbnOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
-    patience: float | None = None,
 ) -> DynamicNetwork | None:
     """Build a network on all ranks of `comm`; rank 0 gets it. Collective.
 
     Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
-    the same whatever ranks and blocks there are. A build whose launches do not end within
-    `patience` seconds of a `stop` is ended with its process; None: never.
+    the same whatever ranks and blocks there are.
 
     Raises
     ------
@@ -74,7 +71,7 @@ def build_network(
         The build was stopped on request with what was counted in the file; ``--resume`` goes on.
     """
     with written_by_us(options.output, comm):
-        return _build(network, options, comm, stop, patience)
+        return _build(network, options, comm, stop)
 
 
 def _build(
@@ -82,7 +79,6 @@ def _build(
     options: DbnOptions,
     comm: Communicator,
     stop: Callable[[], bool],
-    patience: float | None,
 ) -> DynamicNetwork | None:
     if not options.resume and network.source_path is not None:
         require_no_input(options.output, [network.source_path])
@@ -105,7 +101,7 @@ def _build(
         counting = _Counting(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
         with failing_together(comm), in_order(stop):
-            with last_word(stop, comm, options.output, patience, by_asking=False):
+            with watched(stop, comm, options.output, by_asking=False):
                 done = counting.run()
             told = counting.told() | {"seconds_ready": ready - began}
             told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
@@ -332,11 +328,7 @@ def _network(
 
 def _require_all(everywhere: BlockArray, output: Path | None) -> None:
     if not everywhere.all():
-        left = f": --resume completes {output}" if output is not None else ""
-        raise StoppedEarly(
-            f"stopped on request with {int(everywhere.sum())} of {len(everywhere)} blocks "
-            f"counted{left}"
-        )
+        raise stopped_early(int(everywhere.sum()), len(everywhere), "counted", output)
 
 
 def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:

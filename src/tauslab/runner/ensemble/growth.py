@@ -82,7 +82,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = _whole(layout, base.n + added, base.block)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
-        with _told_of(f"of the {added} trajectories to add", f"; the same command adds to {path}"):
+        with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
             run_portion(setup, setup.task, comm, stop).close()
 
     def join() -> None:
@@ -99,13 +99,12 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
 
 
 @contextmanager
-def _told_of(what: str, how: str) -> Iterator[None]:
+def _told_of(what: str, how: str = "") -> Iterator[None]:
     """Tell of a stopped portion in words of the whole run: its file is not the user's."""
     try:
         yield
     except StoppedEarly as stopped:
-        done = str(stopped).partition(":")[0]
-        raise StoppedEarly(f"{done} {what}{how}") from None
+        raise StoppedEarly(f"{stopped.done} {what}", how) from None
 
 
 def _base(path: Path, options: Options) -> _Base:
@@ -188,7 +187,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
             while not tests.met and tests.done < options.n:
                 run = str(pieces[0].attributes["run"]) if pieces else None
                 task = _next_task(setup.task, tests, path, run, comm)
-                n, how = task.options.n, "" if path is None else f": --resume completes {path}"
+                n, how = task.options.n, "" if path is None else f"--resume completes {path}"
                 with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
                 tests.test(_tested(pieces[-1], until, index), task.options.n)

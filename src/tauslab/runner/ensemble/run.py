@@ -262,7 +262,7 @@ def _simulate(
             ensemble.checkpoint()
             writer.abort()
             comm.barrier()  # a launcher may end all ranks as soon as one has left
-            stopped = stopped_early(blocks, layout.n_blocks, task.options.output)
+            stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output)
         else:
             totals = sum_over_ranks(comm, ensemble.totals())
             row = with_measured({**describe(), **tally.seconds()})

@@ -189,9 +189,11 @@ class ReplicaRuns:
         if plan.stop:
             self._checkpoint()
             self._writer.sync()
+            output = self._task.options.output
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
-                f"of replica {replica}: --resume completes {self._writer.path}"
+                f"of replica {replica}",
+                "" if output is None else f"--resume completes {output}",
             )
         if plan.checkpoint:
             self._checkpoint()

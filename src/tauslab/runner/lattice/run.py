@@ -23,10 +23,9 @@ from tauslab.runner.output.lattice.writer import LatticeWriter
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input, require_place
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
-from tauslab.runner.ranks.last_word import last_word
 from tauslab.runner.ranks.mpi import Communicator, host_name
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import in_order
+from tauslab.runner.ranks.stopping import in_order, watched
 from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 
@@ -39,7 +38,6 @@ def run_lattice(
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], object] = lambda _: None,
-    patience: float | None = None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -49,8 +47,6 @@ def run_lattice(
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
     tell
         Given, on the first of several ranks, how these share the work.
-    patience
-        Seconds after which a run that cannot hear of a stop is ended with its process; None: never.
 
     Raises
     ------
@@ -60,7 +56,7 @@ def run_lattice(
         The run was stopped on request; ``--resume`` completes it.
     """
     with written_by_us(options.output, comm):
-        return _run_and_open(model, options, comm, stop, tell, patience)
+        return _run_and_open(model, options, comm, stop, tell)
 
 
 def _run_and_open(
@@ -69,7 +65,6 @@ def _run_and_open(
     comm: Communicator,
     stop: Callable[[], bool],
     tell: Callable[[str], object],
-    patience: float | None,
 ) -> LatticeResult:
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
@@ -83,12 +78,10 @@ def _run_and_open(
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        with last_word(stop, comm, options.output, patience) as asked:
-            _run(task, path, comm, grid, asked, tell)
+        with watched(stop, comm, options.output):
+            _run(task, path, comm, grid, stop, tell)
         result = agree(comm, lambda: LatticeResult(path))
-    except BaseException as error:
-        if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
-            error.args = (str(error).partition(":")[0],)
+    except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from tauslab.runner.cli.streams import printable
+from tauslab.runner.ranks.printable import printable
 
 LOG_INTERVAL = 30.0  # seconds between the lines of a batch log
 
