@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.blocks import Blocks, next_share, runs
+from tauslab.decomposition.blocks import Blocks, runs
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import CountArray, Entries
 from tauslab.kernels.ode.engine import Ode
@@ -39,9 +39,10 @@ from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.job import agreed_task, devices, failing_together
-from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.mpi import Communicator, Counter
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
 from tauslab.runner.ranks.stopping import in_order, stopped_early, watched
 from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.dbn.file import save
@@ -159,12 +160,13 @@ class _Counting:
         own = tables if engine.counts else None
         self._lanes = [DbnLane(task, engine, self._rows, own) for _ in range(LANES)]
         self.stream = self.backend.stream()
-        self._todo = np.flatnonzero(~plan.counted)
         fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
-        self._room = max(1, self._rows // plan.block)
-        self._smallest = min(fill, self._room)
-        self._most = self._smallest
-        self.counted, self._position, self._seconds = 0, 0, 0.0
+        room = max(1, self._rows // plan.block)
+        fewest = min(fill, room)
+        self._blocks = SharedBlocks(
+            np.flatnonzero(~plan.counted), smallest=fewest, room=room, largest=fewest
+        )
+        self.counted, self._seconds = 0, 0.0
 
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
@@ -174,7 +176,7 @@ class _Counting:
         waiting: tuple[DbnLane, int, int] | None = None
         turn, began = 0, time.perf_counter()
         with self._progress() as progress:
-            while (blocks := self._take(counter.next)) is not None:
+            while blocks := self._take(counter):
                 for first, end in runs(blocks):
                     lane = self._lanes[turn % LANES]
                     turn += 1
@@ -213,19 +215,13 @@ class _Counting:
             "counted": sum(self.comm.allgather(self.counted)),
         }
 
-    def _take(self, take: Callable[[int], int]) -> list[int] | None:
-        left = len(self._todo) - self._position
-        if left <= 0:
-            return None
+    def _take(self, counter: Counter) -> list[int]:
+        if not self._blocks.left:
+            return []
         if self._stop():
-            take(len(self._todo))  # what nobody has taken stays for a resumed build
-            return None
-        count = next_share(left, self.comm.size, LANES, self._smallest, self._most)
-        count = min(count, self._room)
-        position = take(count)
-        self._position = position + count
-        chosen = self._todo[position : position + count]
-        return [int(b) for b in chosen] if len(chosen) else None
+            self._blocks.leave_rest(counter.next)
+            return []
+        return self._blocks.take(counter.next, self.comm.size, LANES)
 
     def _trajectories(self, first: int, end: int) -> tuple[int, int]:
         return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
@@ -255,8 +251,7 @@ class _Counting:
 
     def _adapt(self, seconds: float) -> None:
         """Size launches by the rate so far."""
-        blocks = int(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
-        self._most = min(self._room, max(self._smallest, blocks))
+        self._blocks.size_launches(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
 
     def _progress(self) -> Progress:
         return Progress(
