@@ -17,7 +17,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
-from tauslab.runner.dask.worker import Job, Plan
+from tauslab.runner.dask.worker import Job, PilotPlan
 from tauslab.runner.ensemble.choices.method_choice import stored_choice, with_choice
 from tauslab.runner.ensemble.choices.presimulation import with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import (
@@ -86,7 +86,7 @@ def _run(network: Network, options: Options, stop: Callable[[], bool]) -> Result
                 workers.client.run(dask_worker.close_station, name)
 
 
-def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
+def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None and wants_solver(task):

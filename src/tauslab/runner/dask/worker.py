@@ -21,7 +21,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import WORK
 from tauslab.model.errors import ConfigError
-from tauslab.runner.ensemble.choices.method_choice import Choice, choose_method, with_choice
+from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.presimulation import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
     choose_solver,
@@ -51,10 +51,10 @@ class WorkerError(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What pilots on one worker tell all: `Choice` of ``auto``, order and selector."""
+class PilotPlan:
+    """What pilots on one worker tell all: `MethodChoice` of ``auto``, order and selector."""
 
-    choice: Choice | None
+    choice: MethodChoice | None
     pilot: Pilot | None
 
 
@@ -65,11 +65,11 @@ class Job:
     name: str
     version: str
     task: Task
-    plan: Plan
+    plan: PilotPlan
 
 
 @dataclass(frozen=True)
-class Share:
+class LaunchResult:
     """What a worker gives back for a launch; seconds of computing, copying and compiling."""
 
     delivery: Delivery
@@ -164,7 +164,7 @@ _STATIONS: dict[str, Station] = {}
 _OPENING = threading.Lock()
 
 
-def plan(task: Task, version: str) -> Plan:
+def plan(task: Task, version: str) -> PilotPlan:
     """Choose method and selector, and order the network: pilots on this worker."""
     with _telling_where():
         _require_version(version)
@@ -179,7 +179,7 @@ def plan(task: Task, version: str) -> Plan:
             pilot = piloted(task, backend)
         finally:
             backend.close()
-        return Plan(choice, pilot)
+        return PilotPlan(choice, pilot)
 
 
 def keep(job: Job) -> Job:
@@ -194,12 +194,12 @@ def sizes(job: Job, block: int, share: int) -> tuple[int, int]:
         return launch_blocks(job.task, engine, block, share, MOST_BYTES)
 
 
-def run_share(job: Job, first: int, end: int, rows: int) -> Share:
+def run_share(job: Job, first: int, end: int, rows: int) -> LaunchResult:
     """Trajectories ``first .. end - 1`` on this worker's device, which has room for `rows`."""
     with _telling_where() as address:
         station = _station(job)
         delivery, compute, copy = station.run(first, end, rows)
-        return Share(delivery, compute, copy, station.compile, station.device, address)
+        return LaunchResult(delivery, compute, copy, station.compile, station.device, address)
 
 
 def halt_station(name: str) -> None:

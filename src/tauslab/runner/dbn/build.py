@@ -27,7 +27,7 @@ from tauslab.runner.dbn.merge import added, merged
 from tauslab.runner.dbn.parts import PartWriter, remove_parts
 from tauslab.runner.dbn.plan import (
     BlockArray,
-    Plan,
+    CountingPlan,
     begin_attempt,
     counted_before,
     plan_of,
@@ -99,7 +99,7 @@ def _build(
         tables = agree(comm, lambda: _tables(task, plan, engine))
         parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
         ready = time.perf_counter()
-        counting = _Counting(task, plan, engine, tables, comm, stop, parts)
+        counting = _CountingDriver(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
         with failing_together(comm), in_order(stop):
             with watched(stop, comm, options.output, by_asking=False):
@@ -119,14 +119,14 @@ def _require_counting(options: DbnOptions, engine: Ode) -> None:
         )
 
 
-def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
+def _tables(task: DbnTask, plan: CountingPlan, engine: Ode) -> CountTables:
     families = task.structure.families()
     rows = _largest(task, plan, engine)
     times = len(task.options.times)
     return CountTables(engine.backend, plan.edges, len(families), families, times, rows)
 
 
-def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
+def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
     # Of what is counted where it is integrated, bins are left.
     itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
@@ -136,7 +136,7 @@ def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
     return min(max(1, most // plan.block) * plan.block, task.options.samples)
 
 
-class _Counting:
+class _CountingDriver:
     """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
 
     While the trajectories of one launch are counted, those of the next are integrated, unless they
@@ -146,7 +146,7 @@ class _Counting:
     def __init__(
         self,
         task: DbnTask,
-        plan: Plan,
+        plan: CountingPlan,
         engine: Ode,
         tables: CountTables,
         comm: Communicator,
@@ -271,8 +271,8 @@ class _Counting:
 
 def _finish(
     task: DbnTask,
-    plan: Plan,
-    counting: _Counting,
+    plan: CountingPlan,
+    counting: _CountingDriver,
     parts: tuple[BlockArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
 ) -> tuple[DynamicNetwork | None, BlockArray]:
@@ -308,7 +308,7 @@ def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) ->
 
 def _network(
     task: DbnTask,
-    plan: Plan,
+    plan: CountingPlan,
     tables: CountTables,
     entries: list[Entries],
     cells: tuple[CountArray, CountArray],
@@ -326,7 +326,7 @@ def _require_all(everywhere: BlockArray, output: Path | None) -> None:
         raise stopped_early(int(everywhere.sum()), len(everywhere), "counted", output)
 
 
-def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:
+def _attributes(task: DbnTask, plan: CountingPlan) -> Mapping[str, Any]:
     network, options = task.network, task.options
     name = network.source_path.name if network.source_path else network.name
     return {**task.settings, "model": name, "block": plan.block, "command": options.command}

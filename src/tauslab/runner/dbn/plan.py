@@ -41,7 +41,7 @@ def _stored_seed(path: Path) -> int | None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CountingPlan:
     """What rank 0 decided for all: intervals, blocks and which of them were counted before."""
 
     edges: list[FloatArray]
@@ -98,20 +98,20 @@ def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) ->
 
 def plan_of(
     task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None, ranks: int
-) -> Plan:
+) -> CountingPlan:
     """Intervals and blocks of a build, those of what was counted `before` if there is any."""
     if before is not None:
         network, counted = before
         edges = [network.edges[name] for name in task.structure.names]
         nominal = network.nominal
         assert nominal is not None
-        return Plan(edges, int(network.attributes["block"]), counted, nominal)
+        return CountingPlan(edges, int(network.attributes["block"]), counted, nominal)
     size = storage_block_size(task.options.samples, 1, fine=True, ranks=ranks)
     block = task.options.block or min(size, PILOT)
     block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
-    return Plan(edges, block, counted, nominal_course(task, engine.backend))
+    return CountingPlan(edges, block, counted, nominal_course(task, engine.backend))
 
 
 def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:

@@ -29,7 +29,7 @@ _SHARE = re.compile(rf"P\(\s*([^\s()<>=]+)\s*(>=|<=|>|<)\s*(\d+){_END}")
 
 
 @dataclass(frozen=True)
-class Until:
+class UntilSpec:
     """A bound on the half width of a 95 % confidence interval.
 
     Parameters
@@ -55,7 +55,7 @@ class Until:
     threshold: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Until:
+    def parse(cls, text: str) -> UntilSpec:
         """Read ``mean(X) rel 0.01`` or ``P(X>300 at 10) ci 0.001``.
 
         Raises
@@ -129,7 +129,7 @@ class Convergence:
         Whether the last test was passed.
     """
 
-    until: Until
+    until: UntilSpec
     limit: int
     done: int = 0
     sums: tuple[int, int, int] = (0, 0, 0)

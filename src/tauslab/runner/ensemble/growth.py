@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
-from tauslab.runner.ensemble.convergence import GROUP, Convergence, Until
+from tauslab.runner.ensemble.convergence import GROUP, Convergence, UntilSpec
 from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
@@ -31,7 +31,12 @@ from tauslab.runner.output.format.statistics import (
     zero_accumulators,
 )
 from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.writers.join import Piece, join_files, join_memory, stored_accumulators
+from tauslab.runner.output.writers.join import (
+    ResultPiece,
+    join_files,
+    join_memory,
+    stored_accumulators,
+)
 from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_same_run
 from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
 from tauslab.runner.ranks.mpi import Communicator
@@ -144,9 +149,9 @@ def _whole(layout: Layout, n: int, block: int) -> Layout:
     return replace(layout, n=n, attributes=own, group=0, block=block)
 
 
-def _piece(result: Result, rows: int) -> Piece:
+def _piece(result: Result, rows: int) -> ResultPiece:
     storage = str(result.attributes.get("storage", "memory"))
-    return Piece(result.data, rows, result.path, storage)
+    return ResultPiece(result.data, rows, result.path, storage)
 
 
 def _remove(path: Path) -> None:
@@ -160,7 +165,7 @@ def _remove(path: Path) -> None:
 def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
     assert options.until is not None
     text, path = options.until, options.output
-    until = agree(comm, lambda: Until.parse(text))
+    until = agree(comm, lambda: UntilSpec.parse(text))
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
@@ -241,7 +246,7 @@ def _refuse_varying(options: Options) -> Options:
     return options
 
 
-def _with_sums(wanted: Setup, until: Until) -> Setup:
+def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
     """The run with the choices it would make with all trajectories, and the sums to be tested."""
     task, record = wanted.task, wanted.task.record
     if until.species not in task.species:
@@ -261,7 +266,7 @@ def _with_sums(wanted: Setup, until: Until) -> Setup:
     return replace(wanted, task=replace(task, options=chosen))
 
 
-def _time_index(until: Until, task: Task) -> int:
+def _time_index(until: UntilSpec, task: Task) -> int:
     times = task.options.times
     if until.t is None:
         return len(times) - 1
@@ -289,7 +294,7 @@ def _next_task(
     return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
 
 
-def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]:
+def _tested(result: Result, until: UntilSpec, index: int) -> npt.NDArray[np.object_]:
     """Sums of every group, ``[group, 3]``: how many count, sum, sum of squares."""
     data = result.data
     n = data["statistics/n"][:, index].astype(object)
@@ -306,7 +311,7 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
     return np.stack([n, total, high * (1 << 64) + low], axis=1)
 
 
-def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
+def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece], Accumulators]:
     """What is taken of each portion, and the sums of that."""
     pieces, left = [], whole.n
     totals = zero_accumulators(whole)

@@ -62,7 +62,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StoredProgress:
     """What an unfinished run has on disk.
 
     Parameters
@@ -221,7 +221,7 @@ def runs_of_sources(layout: Layout, sources: Sequence[Source]) -> list[list[Run]
     return list(found.values())
 
 
-def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
+def progress(layout: Layout, sources: Sequence[Source]) -> StoredProgress:
     """Blocks that need not be run again, with their statistics.
 
     Where samples are recorded, statistics are summed from them. Where only sums are, those blocks
@@ -231,14 +231,14 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     """
     marked = marked_blocks(layout, sources)
     if not layout.accumulator_shapes():
-        return Progress(marked, None, 0)
+        return StoredProgress(marked, None, 0)
     totals = zero_accumulators(layout)
     if not layout.needs_checkpoint:
         for runs in runs_of_sources(layout, sources):
             for start, samples in _samples(layout, runs):
                 where = layout.points_of(start, start + len(next(iter(samples.values()))))
                 add_accumulators(totals, accumulate(layout, samples, start), where)
-        return Progress(marked, totals, 0)
+        return StoredProgress(marked, totals, 0)
     taken = np.zeros(layout.n_blocks, np.bool_)
     best = [next((c for c in s.checkpoints if not np.any(c.done & ~marked)), None) for s in sources]
     generation = 0
@@ -247,7 +247,7 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
             add_accumulators(totals, checkpoint.totals)
             taken |= checkpoint.done
             generation = max(generation, checkpoint.generation)
-    return Progress(taken, totals, generation)
+    return StoredProgress(taken, totals, generation)
 
 
 def _samples(
