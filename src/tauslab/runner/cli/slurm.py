@@ -26,7 +26,7 @@ _ANY = '"$@"'  # of a script that takes its command as arguments
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What a batch script asks of SLURM.
+    """The resources that a batch script asks of SLURM.
 
     Parameters
     ----------

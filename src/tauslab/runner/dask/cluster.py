@@ -216,7 +216,7 @@ def _slurm(chosen: DaskOptions, options: Options) -> Any:
 
 
 def _encrypted(chosen: DaskOptions) -> dict[str, Any]:
-    """What makes a cluster that is started talk in TLS, where there are certificates."""
+    """Arguments that let a new cluster use TLS, where there are certificates."""
     return {} if chosen.tls is None else {"security": _security(chosen), "protocol": "tls://"}
 
 

@@ -56,7 +56,7 @@ class DaskLanes:
     Parameters
     ----------
     job
-        What the workers must know, as a future: Dask copies it to whichever worker needs it.
+        The `Job` of the workers, as a future: Dask copies it to each worker that needs it.
     """
 
     def __init__(self, workers: Workers, job: Any, name: str, layout: Layout, blocks: int) -> None:
@@ -145,7 +145,7 @@ def submit(workers: Workers, key: Any, function: Callable[..., Any], *arguments:
 
 
 def call(workers: Workers, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns on some worker; as results of launches, it is tried again."""
+    """Call `function` on some worker; after a failure the call is repeated elsewhere."""
     name = f"tauslab-{function.__name__}-{time.time_ns()}"
 
     def start(attempt: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a Dask worker does for an ensemble: opens its device once, then runs blocks on it.
+"""The work of a Dask worker: it opens its device once, then runs blocks on it.
 
 These functions run in the workers' processes; `dask_lanes` in the client sends them there.
 """
@@ -43,7 +43,7 @@ MOST_BYTES = 64 << 20
 
 
 class WorkerError(Exception):
-    """What went wrong on a worker, and on which."""
+    """An error on a worker, and the worker's address."""
 
     def __init__(self, address: str, error: Exception) -> None:
         super().__init__(address, error)
@@ -52,7 +52,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class PilotPlan:
-    """What pilots on one worker tell all: `MethodChoice` of ``auto``, order and selector."""
+    """Choices by pilots on one worker, for all: method of ``auto``, order and selector."""
 
     choice: MethodChoice | None
     pilot: Pilot | None
@@ -60,7 +60,7 @@ class PilotPlan:
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker of a run must know; `name` is unique."""
+    """The data that every worker of a run needs; `name` is unique."""
 
     name: str
     version: str
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """What a worker gives back for a launch; seconds of computing, copying and compiling."""
+    """The result of a launch on a worker, with seconds of computing, copying and compiling."""
 
     delivery: Delivery
     compute: float
@@ -81,7 +81,7 @@ class LaunchResult:
 
 
 class _Rank(SerialCommunicator):
-    """Of a worker: its place among those of its machine, which decides its GPU."""
+    """A worker's place among the workers of its machine, which decides its GPU."""
 
     def __init__(self, scheduler: str) -> None:
         self.local_rank = self.gpu_rank = local_rank(node_group(scheduler))

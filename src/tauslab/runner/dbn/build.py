@@ -128,7 +128,7 @@ def _tables(task: DbnTask, plan: CountingPlan, engine: Ode) -> CountTables:
 
 def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
-    # Of what is counted where it is integrated, bins are left.
+    # The kernel that integrates may also count; then a lane keeps bins only.
     itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
     room = lane_room(task, engine.backend, itemsize)
     wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
@@ -207,7 +207,7 @@ class _CountingDriver:
         return None if inside else started
 
     def told(self) -> dict[str, str | int | float]:
-        """What the file tells of the work of all ranks. Collective."""
+        """Attributes of the file about the work of all ranks. Collective."""
         return {
             "device": self.backend.describe(),
             "ranks": self.comm.size,
@@ -227,7 +227,7 @@ class _CountingDriver:
         return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
 
     def _network(self) -> DynamicNetwork:
-        """What this rank has counted; waits for the stream."""
+        """The counts of this rank; waits for the stream."""
         cells = self.tables.cells(self.stream)
         return _network(self._task, self._plan, self.tables, self.tables.tables(self.stream), cells)
 

@@ -1,4 +1,4 @@
-"""What rank 0 decides before a network is counted: seed, intervals, blocks, what is resumed."""
+"""Rank 0's decisions before a network is counted: seed, intervals, blocks, what is resumed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _stored_seed(path: Path) -> int | None:
 
 @dataclass(frozen=True)
 class CountingPlan:
-    """What rank 0 decided for all: intervals, blocks and which of them were counted before."""
+    """Rank 0's decisions for all: intervals, blocks, and which blocks were counted before."""
 
     edges: list[FloatArray]
     block: int
@@ -56,7 +56,7 @@ class CountingPlan:
 
 
 def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
-    """What was counted before, to resume; refuses a file that may not be overwritten."""
+    """Earlier counts, to resume; refuses a file that may not be overwritten."""
     options, path = task.options, task.options.output
     if path is None:
         return None

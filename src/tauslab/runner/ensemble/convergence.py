@@ -37,11 +37,11 @@ class UntilSpec:
     text
         As the user wrote it.
     species
-        Whose mean, or whose probability to be compared with `threshold`, is estimated.
+        The species whose mean is estimated, or whose probability to pass `threshold`.
     t
         Sample time; None for the last.
     relation, threshold
-        Of a probability ``P(species relation threshold)``; empty for a mean.
+        The relation in a probability ``P(species relation threshold)``; empty for a mean.
     relative
         Whether `goal` is a part of the estimate rather than a number.
     """
@@ -90,7 +90,7 @@ class UntilSpec:
         return HistogramSpec(self.species, float(low), float(low + 1), 1)
 
     def half_width(self, sums: Sequence[int]) -> float:
-        """Of the interval after trajectories with these `Convergence.sums`.
+        """Half the width of the interval after trajectories with these `Convergence.sums`.
 
         Infinite for too few. That of a mean is the normal one, that of a probability Wilson's
         (1927), which is right also where no trajectory, or every one, fulfils the condition.

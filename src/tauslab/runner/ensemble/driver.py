@@ -58,7 +58,7 @@ def device_work() -> Iterator[None]:
 
 @dataclass
 class Tally:
-    """What a rank did: sums for the file, numbers and seconds for its profile."""
+    """The work of a rank: sums for the file, numbers and seconds for its profile."""
 
     sums: Accumulators = field(default_factory=dict)
     rows: int = 0
@@ -97,7 +97,7 @@ class Ensemble:
     Parameters
     ----------
     lanes
-        Where launches run.
+        The lanes in which launches run.
     stop
         Asked again and again: True ends the run early, on all ranks, with what is complete on
         disk. Launches that do not end soon are left unfinished.
@@ -132,7 +132,7 @@ class Ensemble:
         self._asked_at: float | None = None  # when the run was asked to stop
         self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
-        # What was restored is in rank 0's sums.
+        # Rank 0's sums hold the blocks that were restored.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
         self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})

@@ -76,7 +76,7 @@ def _with_choices(options: Options, comm: Communicator) -> Options:
 
 
 def left_open(options: Options, result: Result) -> dict[str, Any]:
-    """What the options leave open, as the result has it."""
+    """Values from the result for options that the user left open."""
     stored = result.attributes
     chosen: dict[str, Any] = {}
     if options.seed is None:

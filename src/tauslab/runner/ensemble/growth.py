@@ -61,7 +61,7 @@ def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> 
 
 @dataclass(frozen=True)
 class _Base:
-    """What the portion takes over from the finished result."""
+    """Values that the portion takes over from the finished result."""
 
     n: int
     run: str
@@ -312,7 +312,7 @@ def _tested(result: Result, until: UntilSpec, index: int) -> npt.NDArray[np.obje
 
 
 def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece], Accumulators]:
-    """What is taken of each portion, and the sums of that."""
+    """The rows taken from each portion, and their sums."""
     pieces, left = [], whole.n
     totals = zero_accumulators(whole)
     for result in results:

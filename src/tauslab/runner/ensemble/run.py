@@ -53,7 +53,7 @@ ProfileRow = dict[str, float | str]
 
 @dataclass(frozen=True)
 class Setup:
-    """What portions of a run share: kernels on this rank's device, and the choices made.
+    """Kernels on this rank's device and the choices made; all portions of a run share them.
 
     `row` begins this rank's row of /profile.
     """
@@ -161,7 +161,7 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
 
 
 def layout_of(task: Task, comm: Communicator) -> Layout:
-    """What the file of a task will hold. Collective."""
+    """The layout of the task's file. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
     block = options.block

@@ -34,7 +34,7 @@ _TIMED_STEPS = 64  # of the engine, by which the time of slabs is measured
 
 @dataclass(frozen=True)
 class _NextSteps:
-    """What a group does next: `stop`, `checkpoint`, then steps to `end`, then `balance`.
+    """The next actions of a group: `stop`, `checkpoint`, then steps to `end`, then `balance`.
 
     `end` is a step of the engine.
     """
@@ -51,7 +51,7 @@ class ReplicaRuns:
     Parameters
     ----------
     begun
-        What replicas can go on from.
+        Stored states from which replicas continue.
     stop
         Whether this rank was asked to stop.
     stops

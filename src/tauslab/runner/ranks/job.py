@@ -31,7 +31,7 @@ class HasModel(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of the model's normal form."""
+        """SHA-256 of the model's normal form."""
 
 
 T = TypeVar("T", bound=HasModel)
@@ -54,7 +54,7 @@ def agreed_seed(given: int | None, stored: Callable[[], int | None], comm: Commu
 
 
 def agreed_task(prepare: Callable[[], T], comm: Communicator) -> T:
-    """What `prepare` makes on each rank; refuses ranks that have other models. Collective."""
+    """Call `prepare` on each rank; refuses ranks that have other models. Collective."""
     task = agree(comm, prepare)
     hashes = comm.allgather(task.sha256)
     if len(set(hashes)) > 1:

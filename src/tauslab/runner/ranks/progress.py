@@ -22,7 +22,7 @@ class _Display(Protocol):
 
 
 class _State:
-    """What has been done, and how fast since the start of this process."""
+    """The work that is done, and its rate since the start of this process."""
 
     def __init__(self, total: int, started_at: int, unit: str, work: str) -> None:
         self.total, self.started_at, self.unit, self.work = total, started_at, unit, work

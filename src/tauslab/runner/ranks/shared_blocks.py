@@ -16,7 +16,7 @@ class SharedBlocks:
     Parameters
     ----------
     numbers
-        Of the blocks, the same on all ranks.
+        Numbers of the blocks, the same on all ranks.
     smallest, room
         Blocks of a launch: the fewest that keep a device busy, and the most that it can take.
     largest

@@ -1,4 +1,4 @@
-"""What ends a run early: signals, and the end of its time; in order, or where it does not hear."""
+"""Ends a run early, on a signal or at the end of its time; in order, or by force."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StopRequest:
     comm
         Ranks that are ended with this one if it leaves what they do together; None: it is alone.
     end
-        Of `time.monotonic`: from then on the run is to end; None for no such time.
+        A value of `time.monotonic` at which the run is to end; None for no such time.
     patience
         Seconds after which a run that is `watched` and has not heard of the request is ended with
         its process; None where nobody may end it.
@@ -100,7 +100,7 @@ def stop_on_signals(
 def stop_in_order(
     max_time: str | None, comm: Communicator | None = None, patience: float | None = None
 ) -> StopRequest:
-    """What ends a run early, in order: a signal, or that `max_time` is over.
+    """Make a request to stop by signals, and by `max_time`.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def watched(
     Parameters
     ----------
     path
-        Of the result, for the message.
+        File of the result, for the message.
     by_asking
         Whether a run that asks has heard of it; else it has to be over in time.
     """

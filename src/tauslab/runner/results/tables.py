@@ -44,7 +44,7 @@ class ResultTable:
 def table_of(
     result: EnsembleData, what: str | None = None, names: Sequence[str] = ()
 ) -> ResultTable:
-    """What was recorded as one table; the swept values come first in every row.
+    """The recorded data as one table; the swept values come first in every row.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
 
 
 def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np.int64]]:
-    """Of flat rows the swept values, and the number of the trajectory at its point."""
+    """The swept values of flat rows, and the number of each trajectory at its point."""
     point, trajectory = np.divmod(np.arange(rows.start, rows.stop), result.n)
     return [values[point] for values in result.points.values()], trajectory
 

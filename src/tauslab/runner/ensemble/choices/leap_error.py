@@ -41,7 +41,7 @@ _BATCH_BYTES = 1 << 26  # of samples of a launch
 
 @dataclass(frozen=True)
 class LeapMoments:
-    """Of a number of trajectories ``[time, species]``: mean, variance, and their standard errors.
+    """Mean and variance over trajectories ``[time, species]``, and their standard errors.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class MethodChoice:
 
 
 def leap_cost(reactions: int) -> float:
-    """What a leap costs, in exact events of the same network.
+    """Cost of a leap, in exact events of the same network.
 
     Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
     whichever device is slower; an event of the table kernel costs as much as three of others. From
@@ -199,7 +199,7 @@ def _selectors(network: LoweredNetwork) -> str:
 
 
 def _first_leap(task: Task) -> str | None:
-    """What a leap from the initial state would do; None where there is none."""
+    """Describe the first leap from the initial state; None where no leap is possible."""
     if _refusal(task) is not None:
         return None
     epsilon = task.options.epsilon

@@ -45,7 +45,7 @@ class Costs:
 
 
 def step_costs(system: OdeSystem) -> Costs:
-    """What a step of each method costs for these equations.
+    """Cost of a step of each method for these equations.
 
     Both evaluate the rates six times. The stiff one has derivatives once, an elimination and six
     solutions beside.

@@ -257,7 +257,7 @@ def _adopt(path: Path, start: int, piece: ResultPiece, disk: Disk) -> dict[str, 
 def _mappings(
     piece: ResultPiece, name: str, renamed: Mapping[str, str], before: int, axis: int
 ) -> Iterator[Mapped]:
-    """Where the rows of a piece lie; along `axis` of the whole they follow `before` others."""
+    """Places of a piece's rows; along `axis` of the whole they follow `before` others."""
     dataset = piece.data[name]
     zeros = (0,) * dataset.ndim
     if not dataset.is_virtual:

@@ -80,7 +80,7 @@ class PartsOptions:
 
 @dataclass(frozen=True)
 class AttemptStart:
-    """What rank 0 tells the others."""
+    """The start of an attempt, as rank 0 reports it to the others."""
 
     run: str
     names: tuple[str, ...]

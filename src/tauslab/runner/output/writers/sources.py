@@ -36,7 +36,7 @@ class Source:
         Shape of its arrays with a row per trajectory: ``[row]``, or ``[point, trajectory]`` of the
         whole result of a sweep.
     checkpoints
-        Those with a right checksum, the newest first.
+        Slots with a correct checksum, the newest first.
     damaged
         Slots that are marked and whose checksum is wrong; they do not count in `blocks`.
     sums
@@ -63,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True)
 class StoredProgress:
-    """What an unfinished run has on disk.
+    """The data of an unfinished run that are on disk.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class StoredProgress:
 
 
 def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -> Source | None:
-    """What a file holds for the run; None if it belongs to another run.
+    """The run's data in a file; None if the file belongs to another run.
 
     With `verify` all its rows are read and compared with their checksums.
 
