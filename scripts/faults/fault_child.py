@@ -16,9 +16,9 @@ from typing import Any
 
 from tauslab.runner.api.api import ranks
 from tauslab.runner.cli.main import main as command_line
-from tauslab.runner.ensemble import run as running
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.writers.mpio import MpioWriter
+from tauslab.runner.ranks import job
 
 
 class Fault:
@@ -65,8 +65,8 @@ def main() -> None:
     kind, moment, victim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     fault = Fault(kind, moment)
     if ranks().rank == victim and kind == "device":
-        real: Any = running.open_backend
-        running.open_backend = lambda *arguments: Failing(real(*arguments), fault)
+        real: Any = job.open_backend
+        job.open_backend = lambda *given, **more: Failing(real(*given, **more), fault)
     elif ranks().rank == victim:
         changes: tuple[tuple[Any, str], ...] = (
             (Disk, "write"), (Disk, "replace"), (MpioWriter, "_write"),

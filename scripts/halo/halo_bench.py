@@ -22,7 +22,7 @@ from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import DecompositionError
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.mpi import Communicator, world
 
 SPACING, STEP = 32e-9, 1e-4

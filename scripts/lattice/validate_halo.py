@@ -25,7 +25,7 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
-from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.mpi import Communicator, world
 
 SEED = 5

@@ -18,13 +18,13 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 PROGRAM = """\
 import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
-from tauslab.runner.ensemble import run
+from tauslab.runner.ranks import job
 from tauslab.runner.api.api import ranks
 each = sys.argv[1:]
 os.environ["CUDA_VISIBLE_DEVICES"] = each[int(os.environ["PMI_RANK"]) % len(each)]
 comm = ranks()
-run.get_backend = lambda name, options: (name, options.index)
-opened = comm.gather(run.open_backend("auto", 1, comm))
+job.get_backend = lambda name, options: (name, options.index)
+opened = comm.gather(job.open_backend("auto", 1, comm))
 if comm.rank == 0:
     print(json.dumps(opened))
 """

@@ -101,11 +101,11 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 OPENED = """\
 import json, os, sys
 sys.path.insert(0, os.path.dirname(__file__))
-from tauslab.runner.ensemble import run
+from tauslab.runner.ranks import job
 from tauslab.runner.api.api import ranks
-run.get_backend = lambda name, options: (name, options.index)
+job.get_backend = lambda name, options: (name, options.index)
 comm = ranks()
-name, index = run.open_backend("auto", 1, comm)
+name, index = job.open_backend("auto", 1, comm)
 seen = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
 found = comm.gather([os.environ["SLURMD_NODENAME"], seen, index])
 if comm.rank == 0:

@@ -82,9 +82,16 @@ class InputFileError(OutputError):
 
 
 class StoppedEarly(TauslabError, RuntimeError):
-    """The run was stopped on request before its end; it can be resumed."""
+    """The run was stopped on request before its end; it can be resumed.
+
+    ``done`` says how far it came; the message also says how to go on.
+    """
 
     exit_code = 75
+
+    def __init__(self, done: str, how: str = "") -> None:
+        super().__init__(f"{done}: {how}" if how else done)
+        self.done = done
 
 
 def one_of(option: str, value: object, allowed: Iterable[str]) -> None:

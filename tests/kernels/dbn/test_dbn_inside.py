@@ -38,6 +38,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.dbn import build as dbn_build
 from tauslab.runner.dbn import parts as dbn_parts
+from tauslab.runner.ranks import job
 from tauslab.runner.results.dbn.file import network_digest_lines
 
 ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
@@ -238,7 +239,7 @@ def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
     written.clear()
     monkeypatch.setattr(dbn, "_DENSE_BYTES", 8 * 3 * 200)
     emulated = PartlyEmulated(tmp_path)
-    monkeypatch.setattr(dbn_build, "open_backend", lambda *_: emulated)
+    monkeypatch.setattr(job, "open_backend", lambda *_, **__: emulated)
     assert main([*command, "--counting", "inside", "-o", "inside.h5"]) == 0
     assert "which counts its own" in capsys.readouterr().out
     assert emulated.compiled == 1

@@ -19,7 +19,7 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
-from tauslab.runner.cli.rerun import times_to_append
+from tauslab.runner.ensemble.from_file import times_to_append
 from tauslab.runner.ensemble.ode_task import integration
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import (

@@ -22,9 +22,9 @@ from tauslab.runner.dbn.lane import DbnLane, engine_of
 from tauslab.runner.dbn.plan import with_seed
 from tauslab.runner.dbn.task import DbnTask, prepare_dbn
 from tauslab.runner.ensemble.ode_task import integration
-from tauslab.runner.ensemble.run import open_backend
 from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DEFAULT_SAMPLES, DbnOptions
 from tauslab.runner.options.ensemble import sample_times
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 

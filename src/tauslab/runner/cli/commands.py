@@ -27,7 +27,7 @@ from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
 from tauslab.runner.cli.merge import merge
-from tauslab.runner.cli.rerun import own_output, take_from_result, times_to_append
+from tauslab.runner.cli.rerun import own_output, take_from_result
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.cli.tools import (
     ignored,
@@ -36,6 +36,7 @@ from tauslab.runner.cli.tools import (
     warn_on_rank_0,
 )
 from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.ensemble.from_file import times_to_append
 from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options
@@ -44,9 +45,8 @@ from tauslab.runner.options.lattice import LatticeOptions, set_parameters
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.texts import assignments, names, read_times
-from tauslab.runner.ranks.last_word import PATIENCE
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.digest import digest_total
 from tauslab.runner.results.kinds import View, kind_at
@@ -99,12 +99,12 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
-    stop = stop_in_order(arguments.max_time, comm)
+    stop = stop_in_order(arguments.max_time, comm, PATIENCE)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop, tell, PATIENCE)
+        result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()

@@ -27,9 +27,8 @@ from tauslab.runner.options.dbn import (
 )
 from tauslab.runner.options.ensemble import sample_times
 from tauslab.runner.options.texts import assignments, names, read_times
-from tauslab.runner.ranks.last_word import PATIENCE
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import stop_on_signals
+from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.runner.results.dbn.file import is_network, load
 from tauslab.runner.results.dbn.info import network_summary
 from tauslab.runner.results.dbn.network import FloatArray
@@ -38,11 +37,11 @@ from tauslab.runner.results.dbn.network import FloatArray
 def build_and_tell(arguments: argparse.Namespace) -> None:
     """Read a model, build its network on all ranks, say what came out."""
     comm = ranks()
-    stop = stop_on_signals(comm)
+    stop = stop_on_signals(comm, patience=PATIENCE)
     with warnings.catch_warnings():
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network, options = on_root(comm, lambda: _job(arguments))
-        built = build_network(network, options, comm, stop, PATIENCE)
+        built = build_network(network, options, comm, stop)
     if built is not None and not arguments.quiet:
         print("\n".join(network_summary(built, str(options.output))))
 

@@ -11,7 +11,7 @@ from tauslab.runner.options.ensemble import Record
 from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.locks import written_by_us
-from tauslab.runner.output.writers.join import Piece, join_files, stored_accumulators
+from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
@@ -44,7 +44,7 @@ def merge(path: Path, compress: int = 0) -> str:
         if result.attributes["storage"] == "plain":
             return f"{path} is one file already"
         layout = layout_of_result(result)
-        piece = Piece(result.data, result.n, path, "virtual")
+        piece = ResultPiece(result.data, result.n, path, "virtual")
         totals = stored_accumulators(layout, result.data)
         join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
     return f"{path} is one file now"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
-from tauslab.runner.options.ensemble import FloatArray
+from tauslab.runner.ensemble.from_file import sweep_of
 from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.results.open import open_result
-from tauslab.runner.results.result import Result
 
 
 def take_from_result(arguments: argparse.Namespace) -> Sweep | None:
@@ -50,32 +47,7 @@ def take_from_result(arguments: argparse.Namespace) -> Sweep | None:
             arguments.sample = str(stored["sample"]).split("; ")
         if not result.swept or arguments.sweep or arguments.design or arguments.table:
             return None
-        return sweep_of(result, str(arguments.model))
-
-
-def sweep_of(result: Result, where: str) -> Sweep:
-    """The points of a result that has some; `where` is told in messages."""
-    grid = result.attributes.get("grid")
-    return Sweep(
-        tuple(result.points),
-        np.stack(list(result.points.values()), axis=1),
-        None if grid is None else tuple(map(int, str(grid).split(","))),
-        where,
-    )
-
-
-def times_to_append(output: Path | None, append: int | None, *given: object) -> FloatArray | None:
-    """Sample times of the result that trajectories are added to; None if others are `given`.
-
-    Raises
-    ------
-    InputFileError
-        The file is no result, or damaged.
-    """
-    if append is None or output is None or not output.exists() or any(g is not None for g in given):
-        return None
-    with open_result(output) as result:
-        return result.times
+        return sweep_of(result)
 
 
 def own_output(arguments: argparse.Namespace) -> Path:

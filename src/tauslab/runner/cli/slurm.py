@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.cli.tools import require_new
+from tauslab.runner.options.sbatch import sbatch_lines, sbatch_words
 from tauslab.runner.output.targets import require_place
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early
@@ -25,7 +26,7 @@ _ANY = '"$@"'  # of a script that takes its command as arguments
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What a batch script asks of SLURM.
+    """The resources that a batch script asks of SLURM.
 
     Parameters
     ----------
@@ -129,60 +130,6 @@ def seconds_of(time: str) -> int:
         f"--time {time!r} is not allowed: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S, for example "
         "04:00:00 or 2-00:00"
     )
-
-
-def sbatch_words(text: str) -> tuple[str, ...]:
-    """Options of ``sbatch`` in one text, as a shell would part it.
-
-    Raises
-    ------
-    ConfigError
-        A quotation that does not end, or words that are no options.
-    """
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise ConfigError(f"--sbatch {text!r}: {str(error).lower()}") from None
-    sbatch_lines(words)
-    return words
-
-
-def sbatch_lines(words: Sequence[str]) -> list[str]:
-    """What stands after ``#SBATCH``, an option to a line, quoted as sbatch reads it.
-
-    >>> sbatch_lines(["-p", "gpu", "--comment=two words"])
-    ['-p gpu', "'--comment=two words'"]
-
-    Raises
-    ------
-    ConfigError
-        A word has characters that end a line or that nobody sees, or is no option's.
-    """
-    lines: list[str] = []
-    for word in words:
-        if not word.isprintable():
-            raise ConfigError(f"--sbatch {word!r}: only printable characters are allowed")
-        if word.startswith("-") and word.strip("-"):
-            lines.append(_quoted(word))
-        elif lines and word and " " not in lines[-1]:
-            lines[-1] += f" {_quoted(word)}"
-        else:
-            raise ConfigError(
-                f'--sbatch {word!r} is not an option of sbatch: write --sbatch="--partition=gpu '
-                '--account=x"'
-            )
-    return lines
-
-
-def _quoted(word: str) -> str:
-    """As a shell's word; sbatch does not know the shell's way to write an apostrophe."""
-    if "'" not in word:
-        return shlex.quote(word)
-    if set(word) & set('"\\'):
-        raise ConfigError(
-            f"--sbatch {word!r}: only one kind of quotation mark is possible, and no backslash"
-        )
-    return f'"{word}"'
 
 
 def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str = "") -> str:

@@ -14,9 +14,9 @@ from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
-from tauslab.runner.cli.slurm import sbatch_lines
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.sbatch import sbatch_lines
 
 PATIENCE = 60.0  # seconds without any worker after which a run gives up, but not in a queue
 _LOOK_SECONDS = 1.0
@@ -216,7 +216,7 @@ def _slurm(chosen: DaskOptions, options: Options) -> Any:
 
 
 def _encrypted(chosen: DaskOptions) -> dict[str, Any]:
-    """What makes a cluster that is started talk in TLS, where there are certificates."""
+    """Arguments that let a new cluster use TLS, where there are certificates."""
     return {} if chosen.tls is None else {"security": _security(chosen), "protocol": "tls://"}
 
 

@@ -17,7 +17,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
-from tauslab.runner.dask.worker import Job, Plan
+from tauslab.runner.dask.worker import Job, PilotPlan
 from tauslab.runner.ensemble.choices.method_choice import stored_choice, with_choice
 from tauslab.runner.ensemble.choices.presimulation import with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import (
@@ -25,8 +25,8 @@ from tauslab.runner.ensemble.choices.solver_choice import (
     wants_solver,
     with_chosen_solver,
 )
+from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
-from tauslab.runner.ensemble.settling import require_output, settled
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.format.layout import Layout
@@ -56,7 +56,7 @@ def run_on_workers(
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
     comm = SerialCommunicator()
     require_output(options, comm)
-    options = settled(options, comm)
+    options = with_stored_choices(options, comm)
     task = prepare_task(network, options)
     choice = stored_choice(options) if options.method == "auto" else None
     if choice is not None:
@@ -86,7 +86,7 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
                 workers.client.run(dask_worker.close_station, name)
 
 
-def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
+def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None and wants_solver(task):

@@ -11,7 +11,7 @@ from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers
-from tauslab.runner.dask.worker import Share, WorkerError
+from tauslab.runner.dask.worker import LaunchResult, WorkerError
 from tauslab.runner.ensemble.lane import Delivery, InFlight
 from tauslab.runner.ensemble.lanes import Interval
 from tauslab.runner.ensemble.run import ProfileRow
@@ -29,7 +29,7 @@ class DaskLane:
         self._lanes = lanes
         self._bounds = (0, 0)
         self._future: Any = None
-        self.share: Share | None = None
+        self.share: LaunchResult | None = None
         self.arrived = 0.0
 
     def start(self, first: int, end: int, tell: Callable[[Any], None]) -> None:
@@ -40,7 +40,7 @@ class DaskLane:
 
     def wait(self) -> Delivery:
         """The result; what failed runs again elsewhere."""
-        share: Share = result_of(
+        share: LaunchResult = result_of(
             self._lanes.workers,
             self._future,
             lambda attempt: self._lanes.submit(*self._bounds, attempt),
@@ -56,14 +56,14 @@ class DaskLanes:
     Parameters
     ----------
     job
-        What the workers must know, as a future: Dask copies it to whichever worker needs it.
+        The `Job` of the workers, as a future: Dask copies it to each worker that needs it.
     """
 
     def __init__(self, workers: Workers, job: Any, name: str, layout: Layout, blocks: int) -> None:
         self.workers, self._job, self._name = workers, job, name
         self._made = 0
         self._origin = time.perf_counter()
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, LaunchResult] = {}
         self._futures: list[Any] = []
         self._halt_again = 0.0
         ask = [layout.block, -(-blocks // workers.wanted)]
@@ -145,7 +145,7 @@ def submit(workers: Workers, key: Any, function: Callable[..., Any], *arguments:
 
 
 def call(workers: Workers, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns on some worker; as results of launches, it is tried again."""
+    """Call `function` on some worker; after a failure the call is repeated elsewhere."""
     name = f"tauslab-{function.__name__}-{time.time_ns()}"
 
     def start(attempt: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a Dask worker does for an ensemble: opens its device once, then runs blocks on it.
+"""The work of a Dask worker: it opens its device once, then runs blocks on it.
 
 These functions run in the workers' processes; `dask_lanes` in the client sends them there.
 """
@@ -21,7 +21,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.model.errors import ConfigError
-from tauslab.runner.ensemble.choices.method_choice import Choice, choose_method, with_choice
+from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.presimulation import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
     choose_solver,
@@ -30,9 +30,10 @@ from tauslab.runner.ensemble.choices.solver_choice import (
 )
 from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
-from tauslab.runner.ensemble.run import build_engine, open_backend
+from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.output.format.layout import Chunk
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.local_rank import local_rank, node_group
 from tauslab.runner.ranks.mpi import SerialCommunicator, host_name
 
@@ -42,7 +43,7 @@ MOST_BYTES = 64 << 20
 
 
 class WorkerError(Exception):
-    """What went wrong on a worker, and on which."""
+    """An error on a worker, and the worker's address."""
 
     def __init__(self, address: str, error: Exception) -> None:
         super().__init__(address, error)
@@ -50,26 +51,26 @@ class WorkerError(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What pilots on one worker tell all: `Choice` of ``auto``, order and selector."""
+class PilotPlan:
+    """Choices by pilots on one worker, for all: method of ``auto``, order and selector."""
 
-    choice: Choice | None
+    choice: MethodChoice | None
     pilot: Pilot | None
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker of a run must know; `name` is unique."""
+    """The data that every worker of a run needs; `name` is unique."""
 
     name: str
     version: str
     task: Task
-    plan: Plan
+    plan: PilotPlan
 
 
 @dataclass(frozen=True)
-class Share:
-    """What a worker gives back for a launch; seconds of computing, copying and compiling."""
+class LaunchResult:
+    """The result of a launch on a worker, with seconds of computing, copying and compiling."""
 
     delivery: Delivery
     compute: float
@@ -80,7 +81,7 @@ class Share:
 
 
 class _Rank(SerialCommunicator):
-    """Of a worker: its place among those of its machine, which decides its GPU."""
+    """A worker's place among the workers of its machine, which decides its GPU."""
 
     def __init__(self, scheduler: str) -> None:
         self.local_rank = self.gpu_rank = local_rank(node_group(scheduler))
@@ -163,7 +164,7 @@ _STATIONS: dict[str, Station] = {}
 _OPENING = threading.Lock()
 
 
-def plan(task: Task, version: str) -> Plan:
+def plan(task: Task, version: str) -> PilotPlan:
     """Choose method and selector, and order the network: pilots on this worker."""
     with _telling_where():
         _require_version(version)
@@ -178,7 +179,7 @@ def plan(task: Task, version: str) -> Plan:
             pilot = piloted(task, backend)
         finally:
             backend.close()
-        return Plan(choice, pilot)
+        return PilotPlan(choice, pilot)
 
 
 def keep(job: Job) -> Job:
@@ -193,12 +194,12 @@ def sizes(job: Job, block: int, share: int) -> tuple[int, int]:
         return launch_blocks(job.task, engine, block, share, MOST_BYTES)
 
 
-def run_share(job: Job, first: int, end: int, rows: int) -> Share:
+def run_share(job: Job, first: int, end: int, rows: int) -> LaunchResult:
     """Trajectories ``first .. end - 1`` on this worker's device, which has room for `rows`."""
     with _telling_where() as address:
         station = _station(job)
         delivery, compute, copy = station.run(first, end, rows)
-        return Share(delivery, compute, copy, station.compile, station.device, address)
+        return LaunchResult(delivery, compute, copy, station.compile, station.device, address)
 
 
 def halt_station(name: str) -> None:

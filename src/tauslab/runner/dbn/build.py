@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.blocks import Blocks, next_share, runs
+from tauslab.decomposition.blocks import Blocks, runs
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Entries
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.arrays import UintArray
-from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.dbn.lane import (
     LANES,
@@ -28,7 +28,7 @@ from tauslab.runner.dbn.merge import added, merged
 from tauslab.runner.dbn.parts import PartWriter, remove_parts
 from tauslab.runner.dbn.plan import (
     BlockArray,
-    Plan,
+    CountingPlan,
     begin_attempt,
     counted_before,
     plan_of,
@@ -36,16 +36,16 @@ from tauslab.runner.dbn.plan import (
 )
 from tauslab.runner.dbn.task import DbnTask, prepare_dbn
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
-from tauslab.runner.ensemble.run import open_backend
 from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input
-from tauslab.runner.ranks.last_word import last_word
-from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.job import agreed_task, devices, failing_together
+from tauslab.runner.ranks.mpi import Communicator, Counter
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.ranks.stopping import in_order
-from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
+from tauslab.runner.ranks.stopping import in_order, stopped_early, watched
+from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.dbn.file import save
 from tauslab.runner.results.dbn.network import DynamicNetwork, network_of
 
@@ -59,13 +59,11 @@ def build_network(
     options: DbnOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
-    patience: float | None = None,
 ) -> DynamicNetwork | None:
     """Build a network on all ranks of `comm`; rank 0 gets it. Collective.
 
     Counts are whole numbers, and a trajectory's numbers depend on its own number alone: tables are
-    the same whatever ranks and blocks there are. A build whose launches do not end within
-    `patience` seconds of a `stop` is ended with its process; None: never.
+    the same whatever ranks and blocks there are.
 
     Raises
     ------
@@ -75,7 +73,7 @@ def build_network(
         The build was stopped on request with what was counted in the file; ``--resume`` goes on.
     """
     with written_by_us(options.output, comm):
-        return _build(network, options, comm, stop, patience)
+        return _build(network, options, comm, stop)
 
 
 def _build(
@@ -83,20 +81,16 @@ def _build(
     options: DbnOptions,
     comm: Communicator,
     stop: Callable[[], bool],
-    patience: float | None,
 ) -> DynamicNetwork | None:
     if not options.resume and network.source_path is not None:
         require_no_input(options.output, [network.source_path])
     resumed = options.output if options.resume else None
     options = replace(options, seed=with_seed(options.seed, resumed, comm))
-    task = agree(comm, lambda: prepare_dbn(network, options))
-    if len(set(comm.allgather(task.sha256))) > 1:
-        raise ConfigError("ranks have different models: every rank must run the same")
+    task = agreed_task(lambda: prepare_dbn(network, options), comm)
     held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
     on_root(comm, lambda: held.append(counted_before(task)))
     began = time.perf_counter()
-    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
-    try:
+    with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
         engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
@@ -106,20 +100,14 @@ def _build(
         tables = agree(comm, lambda: _tables(task, plan, engine))
         parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
         ready = time.perf_counter()
-        counting = _Counting(task, plan, engine, tables, comm, stop, parts)
+        counting = _CountingDriver(task, plan, engine, tables, comm, stop, parts)
         before = held[0][0] if held and held[0] is not None else None
-        try:
-            with in_order(stop):
-                with last_word(stop, comm, options.output, patience, by_asking=False):
-                    done = counting.run()
-                told = counting.told() | {"seconds_ready": ready - began}
-                told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
-                built, everywhere = _finish(task, plan, counting, (done, before), told)
-        except BaseException as error:
-            end_all_ranks(comm, error)
-            raise
-    finally:
-        backend.close()
+        with failing_together(comm), in_order(stop):
+            with watched(stop, comm, options.output, by_asking=False):
+                done = counting.run()
+            told = counting.told() | {"seconds_ready": ready - began}
+            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
+            built, everywhere = _finish(task, plan, counting, (done, before), told)
     _require_all(everywhere, options.output)
     return built
 
@@ -132,16 +120,16 @@ def _require_counting(options: DbnOptions, engine: Ode) -> None:
         )
 
 
-def _tables(task: DbnTask, plan: Plan, engine: Ode) -> CountTables:
+def _tables(task: DbnTask, plan: CountingPlan, engine: Ode) -> CountTables:
     families = task.structure.families()
     rows = _largest(task, plan, engine)
     times = len(task.options.times)
     return CountTables(engine.backend, plan.edges, len(families), families, times, rows)
 
 
-def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
+def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
     """Trajectories of a launch at most: whole blocks, in the memory of a lane."""
-    # Of what is counted where it is integrated, bins are left.
+    # The kernel that integrates may also count; then a lane keeps bins only.
     itemsize = 1 if engine.counts else engine.sample_dtype.itemsize
     room = lane_room(task, engine.backend, itemsize)
     wanted = max(_FULL * engine.trajectories_in_flight(LANES), plan.block)
@@ -149,7 +137,7 @@ def _largest(task: DbnTask, plan: Plan, engine: Ode) -> int:
     return min(max(1, most // plan.block) * plan.block, task.options.samples)
 
 
-class _Counting:
+class _CountingDriver:
     """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
 
     While the trajectories of one launch are counted, those of the next are integrated, unless they
@@ -159,7 +147,7 @@ class _Counting:
     def __init__(
         self,
         task: DbnTask,
-        plan: Plan,
+        plan: CountingPlan,
         engine: Ode,
         tables: CountTables,
         comm: Communicator,
@@ -173,12 +161,13 @@ class _Counting:
         own = tables if engine.counts else None
         self._lanes = [DbnLane(task, engine, self._rows, own) for _ in range(LANES)]
         self.stream = self.backend.stream()
-        self._todo = np.flatnonzero(~plan.counted)
         fill = -(-_FULL * engine.trajectories_in_flight(LANES) // plan.block)
-        self._room = max(1, self._rows // plan.block)
-        self._smallest = min(fill, self._room)
-        self._most = self._smallest
-        self.counted, self._position, self._seconds = 0, 0, 0.0
+        room = max(1, self._rows // plan.block)
+        fewest = min(fill, room)
+        self._blocks = SharedBlocks(
+            np.flatnonzero(~plan.counted), smallest=fewest, room=room, largest=fewest
+        )
+        self.counted, self._seconds = 0, 0.0
 
     def run(self) -> BlockArray:
         """Count until no block is left; returns which blocks this rank has counted."""
@@ -188,7 +177,7 @@ class _Counting:
         waiting: tuple[DbnLane, int, int] | None = None
         turn, began = 0, time.perf_counter()
         with self._progress() as progress:
-            while (blocks := self._take(counter.next)) is not None:
+            while blocks := self._take(counter):
                 for first, end in runs(blocks):
                     lane = self._lanes[turn % LANES]
                     turn += 1
@@ -219,7 +208,7 @@ class _Counting:
         return None if inside else started
 
     def told(self) -> dict[str, str | int | float]:
-        """What the file tells of the work of all ranks. Collective."""
+        """Attributes of the file about the work of all ranks. Collective."""
         return {
             "device": self.backend.describe(),
             "ranks": self.comm.size,
@@ -227,25 +216,19 @@ class _Counting:
             "counted": sum(self.comm.allgather(self.counted)),
         }
 
-    def _take(self, take: Callable[[int], int]) -> list[int] | None:
-        left = len(self._todo) - self._position
-        if left <= 0:
-            return None
+    def _take(self, counter: Counter) -> list[int]:
+        if not self._blocks.left:
+            return []
         if self._stop():
-            take(len(self._todo))  # what nobody has taken stays for a resumed build
-            return None
-        count = next_share(left, self.comm.size, LANES, self._smallest, self._most)
-        count = min(count, self._room)
-        position = take(count)
-        self._position = position + count
-        chosen = self._todo[position : position + count]
-        return [int(b) for b in chosen] if len(chosen) else None
+            self._blocks.leave_rest(counter.next)
+            return []
+        return self._blocks.take(counter.next, self.comm.size, LANES)
 
     def _trajectories(self, first: int, end: int) -> tuple[int, int]:
         return Blocks(self._task.options.samples, self._plan.block).trajectories(first, end)
 
     def _network(self) -> DynamicNetwork:
-        """What this rank has counted; waits for the stream."""
+        """The counts of this rank; waits for the stream."""
         cells = self.tables.cells(self.stream)
         return _network(self._task, self._plan, self.tables, self.tables.tables(self.stream), cells)
 
@@ -269,8 +252,7 @@ class _Counting:
 
     def _adapt(self, seconds: float) -> None:
         """Size launches by the rate so far."""
-        blocks = int(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
-        self._most = min(self._room, max(self._smallest, blocks))
+        self._blocks.size_launches(self.counted / seconds * _LAUNCH_SECONDS / self._plan.block)
 
     def _progress(self) -> Progress:
         return Progress(
@@ -290,8 +272,8 @@ class _Counting:
 
 def _finish(
     task: DbnTask,
-    plan: Plan,
-    counting: _Counting,
+    plan: CountingPlan,
+    counting: _CountingDriver,
     parts: tuple[BlockArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
 ) -> tuple[DynamicNetwork | None, BlockArray]:
@@ -327,7 +309,7 @@ def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) ->
 
 def _network(
     task: DbnTask,
-    plan: Plan,
+    plan: CountingPlan,
     tables: CountTables,
     entries: list[Entries],
     cells: tuple[UintArray, UintArray],
@@ -342,14 +324,10 @@ def _network(
 
 def _require_all(everywhere: BlockArray, output: Path | None) -> None:
     if not everywhere.all():
-        left = f": --resume completes {output}" if output is not None else ""
-        raise StoppedEarly(
-            f"stopped on request with {int(everywhere.sum())} of {len(everywhere)} blocks "
-            f"counted{left}"
-        )
+        raise stopped_early(int(everywhere.sum()), len(everywhere), "counted", output)
 
 
-def _attributes(task: DbnTask, plan: Plan) -> Mapping[str, Any]:
+def _attributes(task: DbnTask, plan: CountingPlan) -> Mapping[str, Any]:
     network, options = task.network, task.options
     name = network.source_path.name if network.source_path else network.name
     return {**task.settings, "model": name, "block": plan.block, "command": options.command}

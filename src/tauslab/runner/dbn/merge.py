@@ -8,7 +8,7 @@ import numpy as np
 
 from tauslab.kernels.dbn.entries import Entries, Keys
 from tauslab.runner.ranks.mpi import Communicator, Parcel
-from tauslab.runner.results.dbn.network import DynamicNetwork, Table
+from tauslab.runner.results.dbn.network import CountTable, DynamicNetwork
 
 
 def merged(entries: Entries, comm: Communicator) -> Entries:
@@ -52,7 +52,7 @@ def added(one: DynamicNetwork, other: DynamicNetwork) -> DynamicNetwork:
     for family in one.structure.families():
         keys = Keys.of(family, bins, steps + 1)
         pair = [_entries(network, family.name, keys) for network in (one, other)]
-        tables[family.name] = Table.of(Entries.merged(pair), keys, steps)
+        tables[family.name] = CountTable.of(Entries.merged(pair), keys, steps)
     return replace(
         other,
         tables=tables,

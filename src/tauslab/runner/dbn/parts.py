@@ -1,4 +1,4 @@
-"""What ranks of a build have counted so far, in files beside the network: `--resume` adds them.
+"""Counts of each rank so far, in files beside the network: `--resume` adds them.
 
 A part is a network of the blocks that one rank has counted in one attempt, under ``NAME.h5.parts``.
 It is written anew under a temporary name and renamed, so it is whole at any moment; a killed build
@@ -65,7 +65,7 @@ def next_attempt(output: Path | None) -> int:
 
 
 def gathered(output: Path) -> tuple[DynamicNetwork, BlockArray] | None:
-    """What a file and its parts hold together, and which blocks that is; None without any.
+    """The sum of a file and its parts, and which blocks it has; None without any file.
 
     Raises
     ------

@@ -1,8 +1,7 @@
-"""What rank 0 decides before a network is counted: seed, intervals, blocks, what is resumed."""
+"""Rank 0's decisions before a network is counted: seed, intervals, blocks, what is resumed."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from tauslab.runner.dbn.task import DbnTask
 from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.output.checking.opening import known_attributes, open_hdf5
 from tauslab.runner.output.targets import require_place
+from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
 BlockArray = npt.NDArray[np.bool_]
@@ -29,13 +28,7 @@ BlockArray = npt.NDArray[np.bool_]
 
 def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
     """The seed given, that of the file to resume, or one drawn. Collective."""
-    if seed is not None:
-        return seed
-    stored: int | None = None
-    if resumed is not None:
-        stored = on_root(comm, lambda: _stored_seed(resumed))
-    drawn: int = comm.bcast(secrets.randbits(64)) if stored is None else stored
-    return drawn
+    return agreed_seed(seed, lambda: None if resumed is None else _stored_seed(resumed), comm)
 
 
 def _stored_seed(path: Path) -> int | None:
@@ -48,8 +41,8 @@ def _stored_seed(path: Path) -> int | None:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What rank 0 decided for all: intervals, blocks and which of them were counted before."""
+class CountingPlan:
+    """Rank 0's decisions for all: intervals, blocks, and which blocks were counted before."""
 
     edges: list[FloatArray]
     block: int
@@ -63,7 +56,7 @@ class Plan:
 
 
 def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
-    """What was counted before, to resume; refuses a file that may not be overwritten."""
+    """Earlier counts, to resume; refuses a file that may not be overwritten."""
     options, path = task.options, task.options.output
     if path is None:
         return None
@@ -105,20 +98,20 @@ def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) ->
 
 def plan_of(
     task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None, ranks: int
-) -> Plan:
+) -> CountingPlan:
     """Intervals and blocks of a build, those of what was counted `before` if there is any."""
     if before is not None:
         network, counted = before
         edges = [network.edges[name] for name in task.structure.names]
         nominal = network.nominal
         assert nominal is not None
-        return Plan(edges, int(network.attributes["block"]), counted, nominal)
+        return CountingPlan(edges, int(network.attributes["block"]), counted, nominal)
     size = storage_block_size(task.options.samples, 1, fine=True, ranks=ranks)
     block = task.options.block or min(size, PILOT)
     block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
-    return Plan(edges, block, counted, nominal_course(task, engine.backend))
+    return CountingPlan(edges, block, counted, nominal_course(task, engine.backend))
 
 
 def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:

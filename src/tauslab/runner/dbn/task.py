@@ -28,7 +28,7 @@ from tauslab.runner.results.dbn.network import FloatArray, Structure
 
 @dataclass(frozen=True)
 class DbnTask:
-    """What every rank counts its share of.
+    """A build, ready to run; every rank counts its share.
 
     `inputs` f64 ``[1, input]`` are the model's own values of what is drawn; of the drawn numbers
     the unknown parameters come first, then initial amounts of variables.
@@ -44,7 +44,7 @@ class DbnTask:
 
     @property
     def counting(self) -> Counting:
-        """What is counted of each sample, and where."""
+        """Sizes of the counts of a sample, and which kernel counts."""
         variables, parameters = len(self.structure.variables), len(self.structure.parameters)
         digits = sum(len(family.parents) + 1 for family in self.structure.families())
         given = self.options
@@ -109,7 +109,7 @@ def _integration(chosen: OdeSettings) -> dict[str, str | int | float]:
 
 
 def _interval_settings(options: DbnOptions) -> str:
-    """What was asked for about intervals, in one line."""
+    """The options of the intervals, in one line."""
     words = [f"{options.intervals} {options.spacing}"]
     words += [f"{name}={count}" for name, count in sorted(options.own_intervals.items())]
     words += [f"{name}={low!r}:{high!r}" for name, (low, high) in sorted(options.ranges.items())]

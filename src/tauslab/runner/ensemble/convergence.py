@@ -29,7 +29,7 @@ _SHARE = re.compile(rf"P\(\s*([^\s()<>=]+)\s*(>=|<=|>|<)\s*(\d+){_END}")
 
 
 @dataclass(frozen=True)
-class Until:
+class UntilSpec:
     """A bound on the half width of a 95 % confidence interval.
 
     Parameters
@@ -37,11 +37,11 @@ class Until:
     text
         As the user wrote it.
     species
-        Whose mean, or whose probability to be compared with `threshold`, is estimated.
+        The species whose mean is estimated, or whose probability to pass `threshold`.
     t
         Sample time; None for the last.
     relation, threshold
-        Of a probability ``P(species relation threshold)``; empty for a mean.
+        The relation in a probability ``P(species relation threshold)``; empty for a mean.
     relative
         Whether `goal` is a part of the estimate rather than a number.
     """
@@ -55,7 +55,7 @@ class Until:
     threshold: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Until:
+    def parse(cls, text: str) -> UntilSpec:
         """Read ``mean(X) rel 0.01`` or ``P(X>300 at 10) ci 0.001``.
 
         Raises
@@ -90,7 +90,7 @@ class Until:
         return HistogramSpec(self.species, float(low), float(low + 1), 1)
 
     def half_width(self, sums: Sequence[int]) -> float:
-        """Of the interval after trajectories with these `Convergence.sums`.
+        """Half the width of the interval after trajectories with these `Convergence.sums`.
 
         Infinite for too few. That of a mean is the normal one, that of a probability Wilson's
         (1927), which is right also where no trajectory, or every one, fulfils the condition.
@@ -129,7 +129,7 @@ class Convergence:
         Whether the last test was passed.
     """
 
-    until: Until
+    until: UntilSpec
     limit: int
     done: int = 0
     sums: tuple[int, int, int] = (0, 0, 0)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tauslab.decomposition.blocks import next_share, runs
+from tauslab.decomposition.blocks import runs
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.ensemble.lane import Delivery
@@ -28,6 +28,7 @@ from tauslab.runner.output.writers.writer import Writer
 from tauslab.runner.ranks.mpi import Communicator, Counter, host_name
 from tauslab.runner.ranks.pace import next_due
 from tauslab.runner.ranks.progress import Progress
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0
@@ -57,7 +58,7 @@ def device_work() -> Iterator[None]:
 
 @dataclass
 class Tally:
-    """What a rank did: sums for the file, numbers and seconds for its profile."""
+    """The work of a rank: sums for the file, numbers and seconds for its profile."""
 
     sums: Accumulators = field(default_factory=dict)
     rows: int = 0
@@ -96,7 +97,7 @@ class Ensemble:
     Parameters
     ----------
     lanes
-        Where launches run.
+        The lanes in which launches run.
     stop
         Asked again and again: True ends the run early, on all ranks, with what is complete on
         disk. Launches that do not end soon are left unfinished.
@@ -115,10 +116,13 @@ class Ensemble:
     ) -> None:
         self._task, self._layout, self._comm, self._writer = task, layout, comm, writer
         self._progress, self._stop = progress, stop
-        self._todo = np.flatnonzero(~writer.completed)
-        self._taken = 0
         self._lanes = lanes
-        self._largest = min(lanes.room, lanes.smallest * 3 // 2 + 1)
+        self._blocks = SharedBlocks(
+            np.flatnonzero(~writer.completed),
+            smallest=lanes.smallest,
+            room=lanes.room,
+            largest=lanes.smallest * 3 // 2 + 1,
+        )
         # Not a SimpleQueue: a signal that comes as its timeout ends has it wait for ever.
         self._free: queue.Queue[LaneLike | BaseException] = queue.Queue()
         self._started: queue.SimpleQueue[LaneLike | int] = queue.SimpleQueue()
@@ -128,7 +132,7 @@ class Ensemble:
         self._asked_at: float | None = None  # when the run was asked to stop
         self._looked_at = self._halted_at = self._shown_at = 0.0
         self._consistent = True  # sums are those of the blocks that are done
-        # What was restored is in rank 0's sums.
+        # Rank 0's sums hold the blocks that were restored.
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
         self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
@@ -142,7 +146,7 @@ class Ensemble:
         self._counter = counter = self._comm.counter()
         awaited = 0  # after a failure the collector waits for nothing more
         try:
-            while (blocks := self._take(counter.next)) is not None:
+            while blocks := self._take(counter):
                 for first, end in runs(blocks):
                     if (lane := self._next_lane()) is None:
                         break
@@ -185,19 +189,11 @@ class Ensemble:
             self._started.put(0)
             raise
 
-    def _take(self, take: Callable[[int], int]) -> list[int] | None:
-        """Numbers of the blocks of the next launches; None when there are no more."""
-        left = len(self._todo) - self._taken
-        if left <= 0:
-            return None
-        if self._stopping():
-            return None  # what nobody has taken stays for a resumed run
-        lanes = self._lanes
-        count = next_share(left, lanes.sharers, lanes.each, lanes.smallest, self._largest)
-        position = take(count)
-        self._taken = position + count
-        chosen = self._todo[position : position + count]
-        return [int(b) for b in chosen] if len(chosen) else None
+    def _take(self, counter: Counter) -> list[int]:
+        """Numbers of the blocks of the next launches; empty when there are no more."""
+        if not self._blocks.left or self._stopping():
+            return []
+        return self._blocks.take(counter.next, self._lanes.sharers, self._lanes.each)
 
     def _stopping(self) -> bool:
         """Whether this rank or another was asked to stop; tells the others."""
@@ -319,14 +315,13 @@ class Ensemble:
         self._writer.checkpoint(self.totals(), self._done)
 
     def _adapt(self) -> None:
-        """Size launches by the rate so far; results do not depend on how blocks are cut."""
+        """Size launches by the rate so far."""
         rate = self.tally.rows / (time.perf_counter() - self._began)
-        blocks = int(rate * _LAUNCH_SECONDS / self._n_lanes / self._layout.block)
-        self._largest = min(self._lanes.room, max(self._lanes.smallest, blocks))
+        self._blocks.size_launches(rate * _LAUNCH_SECONDS / self._n_lanes / self._layout.block)
 
     def _show(self) -> None:
         """Tell the progress bar; other ranks are taken to be as far as this one."""
-        taken = min(self._taken, len(self._todo)) * self._layout.block
+        taken = self._blocks.taken * self._layout.block
         own = self.tally.rows
         done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
         before = int(self._writer.completed.sum()) * self._layout.block

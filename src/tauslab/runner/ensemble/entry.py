@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.from_file import require_output
 from tauslab.runner.ensemble.growth import grow
 from tauslab.runner.ensemble.run import opened, run_portion
-from tauslab.runner.ensemble.settling import require_output
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.ranks.mpi import Communicator

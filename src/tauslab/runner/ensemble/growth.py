@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
-from tauslab.runner.cli.rerun import sweep_of
-from tauslab.runner.ensemble.convergence import GROUP, Convergence, Until
+from tauslab.runner.ensemble.convergence import GROUP, Convergence, UntilSpec
+from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import DEFAULT_EPSILON, Options, Portion, Record
+from tauslab.runner.options.ensemble import Options, Portion
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
@@ -32,7 +31,12 @@ from tauslab.runner.output.format.statistics import (
     zero_accumulators,
 )
 from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.writers.join import Piece, join_files, join_memory, stored_accumulators
+from tauslab.runner.output.writers.join import (
+    ResultPiece,
+    join_files,
+    join_memory,
+    stored_accumulators,
+)
 from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_same_run
 from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
 from tauslab.runner.ranks.mpi import Communicator
@@ -57,7 +61,7 @@ def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> 
 
 @dataclass(frozen=True)
 class _Base:
-    """What the portion takes over from the finished result."""
+    """Values that the portion takes over from the finished result."""
 
     n: int
     run: str
@@ -83,7 +87,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = _whole(layout, base.n + added, base.block)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
-        with _told_of(f"of the {added} trajectories to add", f"; the same command adds to {path}"):
+        with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
             run_portion(setup, setup.task, comm, stop).close()
 
     def join() -> None:
@@ -100,13 +104,12 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
 
 
 @contextmanager
-def _told_of(what: str, how: str) -> Iterator[None]:
+def _told_of(what: str, how: str = "") -> Iterator[None]:
     """Tell of a stopped portion in words of the whole run: its file is not the user's."""
     try:
         yield
     except StoppedEarly as stopped:
-        done = str(stopped).partition(":")[0]
-        raise StoppedEarly(f"{done} {what}{how}") from None
+        raise StoppedEarly(f"{stopped.done} {what}", how) from None
 
 
 def _base(path: Path, options: Options) -> _Base:
@@ -119,36 +122,10 @@ def _base(path: Path, options: Options) -> _Base:
             raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
         if result.method == "ode":
             raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
-        chosen = _left_open(options, result, path)
+        chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
-
-
-def _left_open(options: Options, result: Result, path: Path) -> dict[str, Any]:
-    """What the options leave open, as the result has it."""
-    stored = result.attributes
-    chosen: dict[str, Any] = {}
-    if options.seed is None:
-        chosen["seed"] = result.seed
-    if options.record is None:
-        chosen["record"] = Record.parse(str(stored["record"]))
-    if options.method_left_open or options.method == "auto":
-        chosen["method"] = result.method
-        chosen["post_leap_check"] = "post_leap_check" in stored
-    if options.epsilon == DEFAULT_EPSILON and "epsilon" in stored:
-        chosen["epsilon"] = float(stored["epsilon"])
-    if options.max_steps == MAX_STEPS:
-        chosen["max_steps"] = int(stored["max_steps"])
-    if options.species is None:
-        chosen["species"] = result.species + result.observables
-    if options.sweep is None and result.swept:
-        chosen["sweep"] = sweep_of(result, str(path))
-    if "selector" in stored:
-        chosen["selector"] = options.selector or str(stored["selector"])
-        if options.presimulation is None:
-            chosen["presimulation"] = int(stored.get("presimulation", 0))
-    return chosen
 
 
 def _look_at_portion(beside: Path, n: int, added: int) -> None:
@@ -172,9 +149,9 @@ def _whole(layout: Layout, n: int, block: int) -> Layout:
     return replace(layout, n=n, attributes=own, group=0, block=block)
 
 
-def _piece(result: Result, rows: int) -> Piece:
+def _piece(result: Result, rows: int) -> ResultPiece:
     storage = str(result.attributes.get("storage", "memory"))
-    return Piece(result.data, rows, result.path, storage)
+    return ResultPiece(result.data, rows, result.path, storage)
 
 
 def _remove(path: Path) -> None:
@@ -188,7 +165,7 @@ def _remove(path: Path) -> None:
 def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
     assert options.until is not None
     text, path = options.until, options.output
-    until = agree(comm, lambda: Until.parse(text))
+    until = agree(comm, lambda: UntilSpec.parse(text))
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
@@ -215,7 +192,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
             while not tests.met and tests.done < options.n:
                 run = str(pieces[0].attributes["run"]) if pieces else None
                 task = _next_task(setup.task, tests, path, run, comm)
-                n, how = task.options.n, "" if path is None else f": --resume completes {path}"
+                n, how = task.options.n, "" if path is None else f"--resume completes {path}"
                 with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
                 tests.test(_tested(pieces[-1], until, index), task.options.n)
@@ -269,7 +246,7 @@ def _refuse_varying(options: Options) -> Options:
     return options
 
 
-def _with_sums(wanted: Setup, until: Until) -> Setup:
+def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
     """The run with the choices it would make with all trajectories, and the sums to be tested."""
     task, record = wanted.task, wanted.task.record
     if until.species not in task.species:
@@ -289,7 +266,7 @@ def _with_sums(wanted: Setup, until: Until) -> Setup:
     return replace(wanted, task=replace(task, options=chosen))
 
 
-def _time_index(until: Until, task: Task) -> int:
+def _time_index(until: UntilSpec, task: Task) -> int:
     times = task.options.times
     if until.t is None:
         return len(times) - 1
@@ -317,7 +294,7 @@ def _next_task(
     return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
 
 
-def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]:
+def _tested(result: Result, until: UntilSpec, index: int) -> npt.NDArray[np.object_]:
     """Sums of every group, ``[group, 3]``: how many count, sum, sum of squares."""
     data = result.data
     n = data["statistics/n"][:, index].astype(object)
@@ -334,8 +311,8 @@ def _tested(result: Result, until: Until, index: int) -> npt.NDArray[np.object_]
     return np.stack([n, total, high * (1 << 64) + low], axis=1)
 
 
-def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[Piece], Accumulators]:
-    """What is taken of each portion, and the sums of that."""
+def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece], Accumulators]:
+    """The rows taken from each portion, and their sums."""
     pieces, left = [], whole.n
     totals = zero_accumulators(whole)
     for result in results:

@@ -38,7 +38,7 @@ _LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned 
 
 @dataclass(frozen=True)
 class Reductions:
-    """What a launch's samples are reduced to on the device; None for what is not recorded."""
+    """Reductions of a launch's samples on the device; None for one that is not recorded."""
 
     statistics: Statistics | None = None
     summaries: Summaries | None = None
@@ -90,7 +90,7 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
 
 @dataclass(frozen=True)
 class InFlight:
-    """What trajectories tell on their way: events so far, and the latest time reached."""
+    """Reports of running trajectories: events so far, and the latest time reached."""
 
     events: int
     time: float
@@ -107,7 +107,7 @@ NOTHING_TOLD = InFlight(0, 0.0)
 
 @dataclass
 class Delivery:
-    """What a finished launch gives; `chunk` lies in buffers that the lane will use again.
+    """The result of a launch; `chunk` lies in buffers that the lane will use again.
 
     `points` are the points of a sweep that the launch touched, the leading axis of `sums`. Of a
     launch that was `stopped` nothing is of use.

@@ -22,7 +22,7 @@ class LaneLike(Protocol):
 
 
 class Lanes(Protocol):
-    """What the driver needs of them.
+    """The interface that the driver uses.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a run tells of how a device with warps was used for equations."""
+"""Reports how a run used a device with warps for its equations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tell_choice(engine: Ode) -> None:
 
 
 def layout_row(engine: object, backend: Backend) -> dict[str, float | str]:
-    """What a rank's row of /profile says of the layout, and cycles a second of its processors."""
+    """The layout, and clock cycles a second, for a rank's row of /profile."""
     if not isinstance(engine, Ode) or engine.choice is None:
         return {}
     return {"layout": engine.choice.short, "cycles": backend.processors * backend.clock}

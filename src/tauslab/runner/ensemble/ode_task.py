@@ -152,7 +152,7 @@ def told_integration(arguments: Mapping[str, Any], default: str = "auto") -> Ode
 
 
 def ode_attributes(options: Options) -> dict[str, str | int | float]:
-    """What a file tells of how equations were integrated."""
+    """Attributes of a file that say how equations were integrated."""
     chosen = options.integration
     attributes: dict[str, str | int | float] = {
         "precision": chosen.precision,

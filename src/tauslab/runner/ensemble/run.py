@@ -12,32 +12,25 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
-from tauslab.kernels.backends import (
-    Backend,
-    BackendOptions,
-    choose_backend,
-    device_count,
-    get_backend,
-)
-from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.ode.engine import Ode
-from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.errors import StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import with_solver
 from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
 from tauslab.runner.ensemble.ode_task import ode_attributes, prepare_ode
-from tauslab.runner.ensemble.settling import settled
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.format.layout import Accumulators, Layout
@@ -45,7 +38,8 @@ from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
 from tauslab.runner.output.writers.memory import MemoryWriter
 from tauslab.runner.output.writers.resume import existing_attribute
 from tauslab.runner.output.writers.writer import Storage, Writer, open_writer
-from tauslab.runner.ranks.mpi import Communicator, gpu_index
+from tauslab.runner.ranks.job import agreed_task, devices
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.stopping import in_order, stopped_early
@@ -59,7 +53,7 @@ ProfileRow = dict[str, float | str]
 
 @dataclass(frozen=True)
 class Setup:
-    """What portions of a run share: kernels on this rank's device, and the choices made.
+    """Kernels on this rank's device and the choices made; all portions of a run share them.
 
     `row` begins this rank's row of /profile.
     """
@@ -73,19 +67,15 @@ class Setup:
 @contextmanager
 def opened(network: Network, options: Options, comm: Communicator) -> Iterator[Setup]:
     """Check and compile, and give the device back in the end. Collective."""
-    options = settled(options, comm)
-    task = agree(comm, lambda: prepare_task(network, options))
-    _require_equal_models(task, comm)
+    options = with_stored_choices(options, comm)
+    task = agreed_task(lambda: prepare_task(network, options), comm)
     began = time.perf_counter()
-    backend = in_turn(comm, lambda: open_backend(options.device, options.threads, comm))
-    try:
+    with devices(options.device, options.threads, comm) as backend:
         task, engine = ready(task, backend, comm)
         reductions = in_turn(comm, lambda: build_reductions(task, backend))
         compiled = time.perf_counter() - began
         row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
         yield Setup(task, engine, reductions, row)
-    finally:
-        backend.close()
 
 
 def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
@@ -151,13 +141,6 @@ def run_task(
     return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
 
 
-def _require_equal_models(task: Task, comm: Communicator) -> None:
-    hashes = comm.allgather(task.sha256)
-    if len(set(hashes)) > 1:
-        other = next(rank for rank, value in enumerate(hashes) if value != hashes[0])
-        raise ConfigError(f"rank {other} has another model than rank 0; all must run the same")
-
-
 def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int = 0) -> Engine:
     """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
     times, options = task.options.times.tolist(), task.options
@@ -177,21 +160,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     )  # fmt: skip
 
 
-def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
-    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
-
-    With `share`, ranks beyond the GPUs there are begin again with the first.
-    """
-    name = choose_backend(device)
-    count = device_count(name)
-    index = gpu_index(count, comm.gpu_rank)
-    index = index % count if share and count else index
-    own = threads or max(1, allowed_cores() // comm.local_size)
-    return get_backend(name, BackendOptions(index=index, threads=own))
-
-
 def layout_of(task: Task, comm: Communicator) -> Layout:
-    """What the file of a task will hold. Collective."""
+    """The layout of the task's file. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
     block = options.block
@@ -292,7 +262,7 @@ def _simulate(
             ensemble.checkpoint()
             writer.abort()
             comm.barrier()  # a launcher may end all ranks as soon as one has left
-            stopped = stopped_early(blocks, layout.n_blocks, task.options.output)
+            stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output)
         else:
             totals = sum_over_ranks(comm, ensemble.totals())
             row = with_measured({**describe(), **tally.seconds()})

@@ -34,7 +34,7 @@ CountArray = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Task:
-    """What every rank runs its share of.
+    """An ensemble, ready to run; every rank runs its share.
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
@@ -85,7 +85,7 @@ class Task:
 
     @property
     def final_type(self) -> np.dtype[np.generic]:
-        """Of the last state of a species."""
+        """Type of the last state of a species."""
         return np.dtype(np.int32 if self.system is None else np.float64)
 
     @cached_property

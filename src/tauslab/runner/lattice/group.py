@@ -232,7 +232,7 @@ class Group:
         return Samples(by_type, fired, spills, waiting)
 
     def sum(self, value: int) -> int:
-        """Of a count of every slab."""
+        """Sum of a count over all slabs."""
         return int(sum(self.comm.allgather(int(value))))
 
     def profile(self) -> dict[str, Any]:

@@ -33,8 +33,8 @@ _TIMED_STEPS = 64  # of the engine, by which the time of slabs is measured
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What a group does next: `stop`, `checkpoint`, then steps to `end`, then `balance`.
+class _NextSteps:
+    """The next actions of a group: `stop`, `checkpoint`, then steps to `end`, then `balance`.
 
     `end` is a step of the engine.
     """
@@ -51,7 +51,7 @@ class ReplicaRuns:
     Parameters
     ----------
     begun
-        What replicas can go on from.
+        Stored states from which replicas continue.
     stop
         Whether this rank was asked to stop.
     stops
@@ -137,17 +137,17 @@ class ReplicaRuns:
 
     # ---------------------------------------------------------------- decisions
 
-    def _agreed(self, done: int) -> _Plan:
+    def _agreed(self, done: int) -> _NextSteps:
         """The first rank's plan; a stop is any rank's. A run does some steps in any case."""
         begun = self._made > 0
         options, now = self._task.options, time.monotonic()
         every = options.rebalance_every if self._group.comm.size > 1 else 0
         checkpoint = begun and self._checkpoint_due(done, now)
         balance = checkpoint if every is None else every > 0 and now - self._balanced_at > every
-        own = _Plan(self._batch_end(done), begun and self._asked(), checkpoint, balance)
+        own = _NextSteps(self._batch_end(done), begun and self._asked(), checkpoint, balance)
         plans = self._group.comm.allgather(own)
         stop = any(plan.stop for plan in plans)
-        return _Plan(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
+        return _NextSteps(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
 
     def _asked(self) -> bool:
         """Whether this rank or another group was asked to stop."""
@@ -185,18 +185,20 @@ class ReplicaRuns:
 
     # ---------------------------------------------------------------- a batch
 
-    def _before_batch(self, plan: _Plan, replica: int, done: int) -> None:
+    def _before_batch(self, plan: _NextSteps, replica: int, done: int) -> None:
         if plan.stop:
             self._checkpoint()
             self._writer.sync()
+            output = self._task.options.output
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
-                f"of replica {replica}: --resume completes {self._writer.path}"
+                f"of replica {replica}",
+                "" if output is None else f"--resume completes {output}",
             )
         if plan.checkpoint:
             self._checkpoint()
 
-    def _batch(self, done: int, plan: _Plan) -> int:
+    def _batch(self, done: int, plan: _NextSteps) -> int:
         """Steps up to the next frame, hook or look at signals; returns the engine's step."""
         if not plan.balance:
             return self._steps(done, plan.end)

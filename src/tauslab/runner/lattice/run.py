@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.ensemble.run import open_backend
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
@@ -23,11 +22,11 @@ from tauslab.runner.output.lattice.parts import Begun
 from tauslab.runner.output.lattice.writer import LatticeWriter
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import require_no_input, require_place
-from tauslab.runner.ranks.last_word import last_word
+from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator, host_name
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import in_order
-from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.ranks.stopping import in_order, watched
+from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 
 _MOST_COMPRESSING = 16
@@ -39,7 +38,6 @@ def run_lattice(
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], object] = lambda _: None,
-    patience: float | None = None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -49,8 +47,6 @@ def run_lattice(
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
     tell
         Given, on the first of several ranks, how these share the work.
-    patience
-        Seconds after which a run that cannot hear of a stop is ended with its process; None: never.
 
     Raises
     ------
@@ -60,7 +56,7 @@ def run_lattice(
         The run was stopped on request; ``--resume`` completes it.
     """
     with written_by_us(options.output, comm):
-        return _run_and_open(model, options, comm, stop, tell, patience)
+        return _run_and_open(model, options, comm, stop, tell)
 
 
 def _run_and_open(
@@ -69,29 +65,23 @@ def _run_and_open(
     comm: Communicator,
     stop: Callable[[], bool],
     tell: Callable[[str], object],
-    patience: float | None,
 ) -> LatticeResult:
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
     agree(comm, lambda: _check_output(options, comm))
-    seed = on_root(comm, lambda: _seeded(options).seed)
-    options = replace(options, seed=seed)
-    task = agree(comm, lambda: prepare_lattice(model, options))
+    options = replace(options, seed=agreed_seed(options.seed, lambda: _stored_seed(options), comm))
+    task = agreed_task(lambda: prepare_lattice(model, options), comm)
     grid = _grid(task, comm)
     agree(comm, lambda: _require_room(task, comm, grid, computes=False))
-    if len(set(comm.allgather(task.sha256))) > 1:
-        raise ConfigError("the ranks have different models: every rank must run the same")
     if comm.size > 1 and comm.rank == 0:
         tell(f"{task.model.name}: {grid}")
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
-        with last_word(stop, comm, options.output, patience) as asked:
-            _run(task, path, comm, grid, asked, tell)
+        with watched(stop, comm, options.output):
+            _run(task, path, comm, grid, stop, tell)
         result = agree(comm, lambda: LatticeResult(path))
-    except BaseException as error:
-        if folder and isinstance(error, StoppedEarly):  # there is nothing left to go on from
-            error.args = (str(error).partition(":")[0],)
+    except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -105,13 +95,11 @@ def _makes_folder(options: LatticeOptions, comm: Communicator) -> bool:
     return options.output is None and comm.rank == 0
 
 
-def _seeded(options: LatticeOptions) -> LatticeOptions:
-    """With the seed that was given, that of the run to resume, or one drawn."""
-    if options.seed is not None:
-        return options
+def _stored_seed(options: LatticeOptions) -> int | None:
+    """That of the run to resume."""
     if options.resume and options.output is not None and options.output.exists():
-        return replace(options, seed=int(stored_settings(options.output)["seed"]))
-    return replace(options, seed=secrets.randbits(64))
+        return int(stored_settings(options.output)["seed"])
+    return None
 
 
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:
@@ -192,39 +180,29 @@ def _run(
     options = task.options
     assert options.seed is not None
     share = options.share_gpu
-    backend = in_turn(
-        comm, lambda: open_backend(options.device, options.threads, comm, share=share)
-    )
-    writer: LatticeWriter | None = None
-    try:
+    with devices(options.device, options.threads, comm, share=share) as backend:
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()
         agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
         if comm.size > 1:
             in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
-        resumes = options.resume and comm.bcast(path.exists())
-        complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
-        if complete:
-            return
-        group = Group(task, options.seed, backend, comm, grid)
-        agree(comm, group.prepare)
-        if grid.slabs > 1 and comm.rank == 0:
-            tell(f"{task.model.name}: {group.describe()}")
-        with in_order(stop):
-            if not resumes:
-                on_root(comm, writer.create)
-            try:
-                stopped = _replicas(group, comm, writer, begun, stop)
-            except BaseException as error:
-                end_all_ranks(comm, error)
-                raise
-        if stopped is not None:
-            raise stopped
-    finally:
-        if writer is not None:
-            writer.close()
-        backend.close()
+        with closing(writer):
+            resumes = options.resume and comm.bcast(path.exists())
+            complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
+            if complete:
+                return
+            group = Group(task, options.seed, backend, comm, grid)
+            agree(comm, group.prepare)
+            if grid.slabs > 1 and comm.rank == 0:
+                tell(f"{task.model.name}: {group.describe()}")
+            with in_order(stop):
+                if not resumes:
+                    on_root(comm, writer.create)
+                with failing_together(comm):
+                    stopped = _replicas(group, comm, writer, begun, stop)
+            if stopped is not None:
+                raise stopped
 
 
 def _compressing(options: LatticeOptions, comm: Communicator) -> int:

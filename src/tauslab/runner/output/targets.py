@@ -42,7 +42,7 @@ def require_place(path: Path) -> None:
 
 
 def what_is_not_a_file(path: Path) -> str | None:
-    """What lies at a path and is no plain file, in words; None for a plain file, or nothing."""
+    """Describe what is at a path; None for a plain file, or for no file."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What ranks do together: MPI, agreement on errors, progress, stopping.
+"""Collective actions of ranks: MPI, agreement on errors, progress, stopping.
 
 The communicator of all ranks is in `mpi` alone.
 """

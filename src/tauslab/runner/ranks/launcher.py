@@ -1,4 +1,4 @@
-"""What the program that starts ranks tells them."""
+"""Reads what the program that starts ranks puts into their environment."""
 
 from __future__ import annotations
 

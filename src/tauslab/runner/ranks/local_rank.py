@@ -15,7 +15,7 @@ _HELD: dict[str, tuple[int, int]] = {}
 
 
 def node_group(scheduler: str, environment: Mapping[str, str] = os.environ) -> str:
-    """What processes of a machine have in common that share GPUs and number themselves together.
+    """A name shared by the processes of a machine that share GPUs and are numbered together.
 
     The workers of one scheduler. Jobs of SLURM on one node see GPUs of their own, each from index
     0 on, and so do processes that were shown different ones.

@@ -56,7 +56,7 @@ class Counter(Protocol):
 
 
 class Communicator(Protocol):
-    """What a job needs of its ranks.
+    """The interface to ranks that a job uses.
 
     `gpu_rank` is the place of a rank among those of its node that see the same GPUs.
     """

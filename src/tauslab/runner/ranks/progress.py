@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from tauslab.runner.cli.streams import printable
+from tauslab.runner.ranks.printable import printable
 
 LOG_INTERVAL = 30.0  # seconds between the lines of a batch log
 
@@ -22,7 +22,7 @@ class _Display(Protocol):
 
 
 class _State:
-    """What has been done, and how fast since the start of this process."""
+    """The work that is done, and its rate since the start of this process."""
 
     def __init__(self, total: int, started_at: int, unit: str, work: str) -> None:
         self.total, self.started_at, self.unit, self.work = total, started_at, unit, work

@@ -1,10 +1,11 @@
-"""What ends a run early, in order: signals, and the end of its time."""
+"""Ends a run early, on a signal or at the end of its time; in order, or by force."""
 
 from __future__ import annotations
 
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,25 +15,46 @@ from types import FrameType
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.runner.ranks.mpi import Communicator
 
+PATIENCE = 3.5  # seconds between a request and the end of a run that has not heard of it
+_LOOK_SECONDS = 0.2
 _EARLY = "stopped on request before the run had begun: the same command begins it again"
 
 
 class StopRequest:
     """Whether the run is to end early, as those are called who hear of it.
 
+    Files of a run that ends at any moment can be resumed, so ending is always possible; a run that
+    hears of the request keeps more, and takes the time it needs to write it.
+
     Parameters
     ----------
     comm
         Ranks that are ended with this one if it leaves what they do together; None: it is alone.
     end
-        Of `time.monotonic`: from then on the run is to end; None for no such time.
+        A value of `time.monotonic` at which the run is to end; None for no such time.
+    patience
+        Seconds after which a run that is `watched` and has not heard of the request is ended with
+        its process; None where nobody may end it.
     """
 
-    def __init__(self, comm: Communicator | None = None, end: float | None = None) -> None:
-        self._comm, self._end, self._asked, self._orderly = comm, end, False, 0
+    def __init__(
+        self,
+        comm: Communicator | None = None,
+        end: float | None = None,
+        patience: float | None = None,
+    ) -> None:
+        self._comm, self._end, self.patience = comm, end, patience
+        self._asked, self._orderly = False, 0
+        self.heard = False  # whether somebody who asked was told to stop
 
     def __call__(self) -> bool:
-        """Whether it is."""
+        """Whether it is; who asks has heard of it then."""
+        self.heard = self.heard or self.pending
+        return self.heard
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is, without having heard of it."""
         return self._asked or (self._end is not None and time.monotonic() > self._end)
 
     @contextmanager
@@ -60,9 +82,11 @@ class StopRequest:
         raise StoppedEarly(_EARLY)
 
 
-def stop_on_signals(comm: Communicator | None = None, end: float | None = None) -> StopRequest:
+def stop_on_signals(
+    comm: Communicator | None = None, end: float | None = None, patience: float | None = None
+) -> StopRequest:
     """SIGTERM, SIGUSR1 and Ctrl-C end a run early, in order; a second Ctrl-C ends it at once."""
-    request = StopRequest(comm, end)
+    request = StopRequest(comm, end, patience)
 
     def ask(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -73,8 +97,10 @@ def stop_on_signals(comm: Communicator | None = None, end: float | None = None) 
     return request
 
 
-def stop_in_order(max_time: str | None, comm: Communicator | None = None) -> StopRequest:
-    """What ends a run early, in order: a signal, or that `max_time` is over.
+def stop_in_order(
+    max_time: str | None, comm: Communicator | None = None, patience: float | None = None
+) -> StopRequest:
+    """Make a request to stop by signals, and by `max_time`.
 
     Raises
     ------
@@ -82,21 +108,62 @@ def stop_in_order(max_time: str | None, comm: Communicator | None = None) -> Sto
         It is not a time.
     """
     if max_time is None:
-        return stop_on_signals(comm)
+        return stop_on_signals(comm, patience=patience)
     parts = max_time.split(":")
     if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d*)?", part) for part in parts):
         raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
     seconds = sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
-    return stop_on_signals(comm, time.monotonic() + seconds)
+    return stop_on_signals(comm, time.monotonic() + seconds, patience)
 
 
 def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
-    """`StopRequest.in_order` of one, or of what asks one; any other function is left alone."""
-    orderly: Callable[[], AbstractContextManager[None]] | None = getattr(stop, "in_order", None)
-    return nullcontext() if orderly is None else orderly()
+    """`StopRequest.in_order` of one; any other function is left alone."""
+    return stop.in_order() if isinstance(stop, StopRequest) else nullcontext()
 
 
-def stopped_early(done: int, blocks: int, output: Path | None) -> StoppedEarly:
-    """Say how far a run came, and how to go on."""
-    how = f": --resume completes {output}" if output is not None else ""
-    return StoppedEarly(f"stopped on request with {done} of {blocks} blocks done{how}")
+@contextmanager
+def watched(
+    stop: Callable[[], bool], comm: Communicator, path: Path | None, *, by_asking: bool = True
+) -> Iterator[None]:
+    """Inside, a run that does not hear of a request is ended: all ranks, with exit code 75.
+
+    A run in a long kernel is one that hears of nothing. Only a `StopRequest` with `patience` ends
+    what does not hear; any other function is left alone.
+
+    Parameters
+    ----------
+    path
+        File of the result, for the message.
+    by_asking
+        Whether a run that asks has heard of it; else it has to be over in time.
+    """
+    if not isinstance(stop, StopRequest) or stop.patience is None:
+        yield
+        return
+    request, patience, over = stop, stop.patience, threading.Event()
+
+    def watch() -> None:
+        since: float | None = None
+        while not over.wait(_LOOK_SECONDS):
+            if by_asking and request.heard:
+                return
+            if since is None and request.pending:
+                since = time.monotonic()
+            if since is not None and time.monotonic() - since > patience:
+                how = f": --resume goes on from what is in {path}" if path is not None else ""
+                sys.stderr.write(f"tauslab: stopped on request in the middle of a step{how}\n")
+                sys.stderr.flush()
+                comm.abort(StoppedEarly.exit_code)
+                return
+
+    threading.Thread(target=watch, name="tauslab-stop", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def stopped_early(blocks: int, total: int, how: str, output: Path | None) -> StoppedEarly:
+    """Say how many blocks are done, or counted, and how to go on."""
+    left = f"--resume completes {output}" if output is not None else ""
+    return StoppedEarly(f"stopped on request with {blocks} of {total} blocks {how}", left)

@@ -1,4 +1,4 @@
-"""What ranks do together: fail alike, take turns, end as one."""
+"""Collective actions of ranks: fail alike, take turns, end together."""
 
 from __future__ import annotations
 

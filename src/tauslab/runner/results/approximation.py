@@ -1,4 +1,4 @@
-"""What leaps cost in accuracy, in the words that every result made by them carries."""
+"""The error of leaps, in the words that every result made by leaps carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OF_SAMPLING = "the confidence interval is that of sampling alone and does not ho
 
 
 def approximation(epsilon: float) -> str:
-    """What is approximate in a run of tau-leaping with this `epsilon`."""
+    """Describe the error of a run of tau-leaping with this `epsilon`."""
     return (
         f"made by leaps (epsilon {epsilon:g}), whose error more trajectories do not lessen: "
         "docs/tau-leaping.md; --method ssa is exact"

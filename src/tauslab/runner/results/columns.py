@@ -78,7 +78,7 @@ def rows(
 
 
 @dataclass(frozen=True)
-class Sums:
+class CountSums:
     """Exact sums per sample time; Python integers, so that nothing is rounded before the end."""
 
     n: list[int]
@@ -97,7 +97,9 @@ class Sums:
         return np.array(values, np.float64)
 
 
-def stored_sums(data: Mapping[str, Any], group: str, index: int, *, apart: bool = False) -> Sums:
+def stored_sums(
+    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False
+) -> CountSums:
     """Sums that the run recorded for one quantity: column `index` of the datasets in `group`.
 
     Sums of 128 bits are stored as two words, the lower one unsigned.  With `apart`, a first axis
@@ -115,7 +117,7 @@ def stored_sums(data: Mapping[str, Any], group: str, index: int, *, apart: bool 
 
     squares = wide("sumsq_hi", "sumsq_lo")
     total = wide("sum_hi", "sum") if f"{group}/sum_hi" in data else words("sum")
-    return Sums(words("n"), total, squares)
+    return CountSums(words("n"), total, squares)
 
 
 def stored_moments(
@@ -137,7 +139,7 @@ def stored_moments(
     return windows.moments(n, top, sums, squares)
 
 
-def count_sums(column: Column) -> Sums:
+def count_sums(column: Column) -> CountSums:
     """Sum a column of counts exactly, whatever their number."""
     n, total, squares = np.zeros((3, column.n_times), object)
     for piece in column.pieces():
@@ -147,7 +149,7 @@ def count_sums(column: Column) -> Sums:
         values *= values
         low, high = (part.sum(0) for part in (values & _LOW_HALF, values >> _HALF_BITS))
         squares += low.astype(object) + (high.astype(object) << 32)
-    return Sums(n.tolist(), total.tolist(), squares.tolist())
+    return CountSums(n.tolist(), total.tolist(), squares.tolist())
 
 
 def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""What an ensemble recorded, in numbers: samples, statistics, histograms, summaries."""
+"""The numbers of an ensemble: samples, statistics, histograms, summaries."""
 
 from __future__ import annotations
 

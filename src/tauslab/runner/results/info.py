@@ -1,4 +1,4 @@
-"""What the file of an ensemble holds, for people and for programs."""
+"""Describes the file of an ensemble, for people and for programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def describe(result: Result) -> list[str]:
 
 
 def facts(result: Result) -> dict[str, Any]:
-    """What `describe` says, for programs."""
+    """The facts of `describe`, for programs."""
     return {
         "approximate": result.approximate or None,
         "path": None if result.path is None else str(result.path),
@@ -151,7 +151,7 @@ def _completeness(result: Result) -> str:
 
 
 def _profile(result: Result) -> list[str]:
-    """Where the time went, a line per rank."""
+    """The profile, a line per rank."""
     names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
     columns = {name: result.data[f"profile/{name}"] for name in names}
     devices = texts(columns.pop("device")) if "device" in columns else ()

@@ -1,4 +1,4 @@
-"""What can be done with a result file, by its kind: a new kind of result is one more entry here."""
+"""The kinds of result files, and the operations on each: a new kind is one more entry here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tauslab.runner.results.tables import SEPARATORS, lattice_table, table_of, w
 
 @dataclass(frozen=True)
 class View:
-    """What a picture or a table shows of a result; each kind looks at what it has.
+    """Options of a picture or a table; each kind uses those that it knows.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class View:
     summary
         A summary to draw too.
     kind, t, axis
-        Of a picture: how it is drawn, at which time, across which axis of a lattice.
+        Options of a picture: how it is drawn, at which time, across which axis of a lattice.
     replica
-        Of a lattice file with several.
+        Number of the replica in a lattice file.
     what, steps
-        Of a table: which one; of a network: the time points, as ``FIRST:LAST``.
+        Which table of an ensemble; time points of a network, as ``FIRST:LAST``.
     """
 
     species: tuple[str, ...] = ()
@@ -57,20 +57,20 @@ class View:
 
 @dataclass(frozen=True)
 class Kind:
-    """What commands do with a file of one kind.
+    """The operations on a file of one kind.
 
     Parameters
     ----------
     open
-        What `tauslab.open` gives.
+        Makes the object that `tauslab.open` returns.
     facts, lines
-        What ``tauslab info`` tells, for programs and for people.
+        Make the output of ``tauslab info``, for programs and for people.
     digest
         Name and SHA-256 of every dataset that counts; of these species alone, if some are given.
     plot
         Draws the file into a picture.
     suffix
-        Of what `export` writes, unless a name is given.
+        Suffix of the file that `export` writes, unless the user names one.
     export
         Writes the file in another format.
     """

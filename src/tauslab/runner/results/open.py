@@ -35,7 +35,7 @@ _OTHER_FILES = 256  # that a process may have open besides
 class FileData(Mapping[str, Any]):
     """Datasets of an open file by their path, without the leading slash.
 
-    Those with a row per trajectory are compared with the checksums of their blocks as they are
+    Datasets with a row per trajectory are compared with the checksums of their blocks as they are
     read, others with their seals when they are first asked for.
     """
 

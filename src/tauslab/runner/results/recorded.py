@@ -65,7 +65,7 @@ class Recorded:
 
     @property
     def name(self) -> str:
-        """What messages call this result: its file, if there is one."""
+        """The name of this result in messages: its file, if there is one."""
         return "the result in memory" if self.path is None else str(self.path)
 
     @property

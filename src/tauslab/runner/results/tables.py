@@ -27,22 +27,24 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
-Piece = list[npt.NDArray[Any]]
+Columns = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A header, and rows in pieces: an array of one length per column.
 
     A count below 0 and a NaN are values that are not there.
     """
 
     header: tuple[str, ...]
-    pieces: Iterator[Piece]
+    pieces: Iterator[Columns]
 
 
-def table_of(result: EnsembleData, what: str | None = None, names: Sequence[str] = ()) -> Table:
-    """What was recorded as one table; the swept values come first in every row.
+def table_of(
+    result: EnsembleData, what: str | None = None, names: Sequence[str] = ()
+) -> ResultTable:
+    """The recorded data as one table; the swept values come first in every row.
 
     Parameters
     ----------
@@ -74,14 +76,14 @@ def table_of(result: EnsembleData, what: str | None = None, names: Sequence[str]
     return _final(result, chosen) if what == "final" else _trajectories(result, chosen)
 
 
-def lattice_table(result: LatticeResult, names: Sequence[str] = ()) -> Table:
+def lattice_table(result: LatticeResult, names: Sequence[str] = ()) -> ResultTable:
     """Particles of each species on the lattice, a row per time at which they were counted."""
     chosen = tuple(names) or result.species
     piece = [result.times, *(result.counts(name) for name in chosen)]
-    return Table(("time", *chosen), iter([piece]))
+    return ResultTable(("time", *chosen), iter([piece]))
 
 
-def write_table(table: Table, path: Path) -> None:
+def write_table(table: ResultTable, path: Path) -> None:
     """Write ``.csv`` or ``.tsv``, under a temporary name at first; what is not there is empty.
 
     Raises
@@ -110,7 +112,7 @@ def write_table(table: Table, path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def to_pandas(table: Table) -> pd.DataFrame:
+def to_pandas(table: ResultTable) -> pd.DataFrame:
     """All of it in memory; what is not there is NaN."""
     import pandas as pd
 
@@ -149,13 +151,13 @@ def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
     return columns.rows((total,), row_bytes, result.block, result.completed_blocks)
 
 
-def _numbers(result: EnsembleData, rows: slice) -> tuple[Piece, npt.NDArray[np.int64]]:
-    """Of flat rows the swept values, and the number of the trajectory at its point."""
+def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np.int64]]:
+    """The swept values of flat rows, and the number of each trajectory at its point."""
     point, trajectory = np.divmod(np.arange(rows.start, rows.stop), result.n)
     return [values[point] for values in result.points.values()], trajectory
 
 
-def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> Table:
+def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     result.require_samples()
     for name in names:
         result.column(name)  # refuses what was not recorded
@@ -163,7 +165,7 @@ def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> Table:
     datasets = sorted({result.place_of(name)[0] for name in names})
     width = sum(result.data[d].dtype.itemsize * result.data[d].shape[-1] for d in datasets)
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Columns]:
         for rows in _rows(result, len(times) * (width + 8 * len(names))):
             swept, trajectory = _numbers(result, rows)
             read = {d: result.flat(d)[rows] for d in datasets}
@@ -174,10 +176,10 @@ def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> Table:
                 piece.append(read[dataset][:, :, axis.index(name)].reshape(-1))
             yield piece
 
-    return Table((*result.points, "trajectory", "time", *names), pieces())
+    return ResultTable((*result.points, "trajectory", "time", *names), pieces())
 
 
-def _statistics(result: EnsembleData, names: tuple[str, ...]) -> Table:
+def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     found = [(result.mean(name), result.std(name)) for name in names]
     times, points = result.times, result.n_points
     piece = [np.repeat(values, len(times)) for values in result.points.values()]
@@ -185,16 +187,16 @@ def _statistics(result: EnsembleData, names: tuple[str, ...]) -> Table:
     for mean, std in found:
         piece += [np.ravel(mean), np.ravel(std)]
     both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
-    return Table((*result.points, "time", *both), iter([piece]))
+    return ResultTable((*result.points, "time", *both), iter([piece]))
 
 
-def _final(result: EnsembleData, names: tuple[str, ...]) -> Table:
+def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     if "final" not in result.data:
         for name in names:
             result.column(name)  # refuses what was not recorded
     dataset = "final" if "final" in result.data else result.place_of(names[0])[0]
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Columns]:
         data, status = result.flat(dataset), result.flat("status")
         width = data.dtype.itemsize * math.prod(data.shape[1:])
         for rows in _rows(result, width):
@@ -204,18 +206,18 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> Table:
             own = [values[:, result.species.index(name)] for name in names]
             yield [*swept, trajectory, ends, *own]
 
-    return Table((*result.points, "trajectory", "status", *names), pieces())
+    return ResultTable((*result.points, "trajectory", "status", *names), pieces())
 
 
-def _summaries(result: EnsembleData, names: Sequence[str]) -> Table:
+def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
     chosen = tuple(result.summary_name(name) for name in names) or result.summaries
     if not chosen:
         raise ConfigError(f"{result.name} was run without --record summary:...")
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Columns]:
         for rows in _rows(result, 8 * len(chosen)):
             swept, trajectory = _numbers(result, rows)
             own = [result.flat(f"summary/{name}")[rows] for name in chosen]
             yield [*swept, trajectory, *own]
 
-    return Table((*result.points, "trajectory", *chosen), pieces())
+    return ResultTable((*result.points, "trajectory", *chosen), pieces())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tauslab.runner.cli.main import main
-from tauslab.runner.ranks.last_word import last_word
+from tauslab.runner.ranks.stopping import StopRequest, watched
 
 BOX = """t_end = {t_end}
 [lattice]
@@ -66,26 +67,40 @@ class Comm:
 
 
 @pytest.mark.parametrize(
-    ("asked", "asks", "hears", "patience", "codes"),
+    ("asked", "asks", "patience", "codes"),
     [
-        (True, False, False, 0.1, [75]),
-        (True, True, False, 0.1, []),
-        (True, False, True, 0.1, []),
-        (False, False, False, 0.1, []),
-        (True, False, False, None, []),
+        (True, False, 0.1, [75]),
+        (True, True, 0.1, []),
+        (False, False, 0.1, []),
+        (True, False, None, []),
     ],
-    ids=["deaf", "asks", "says that it heard", "nobody asked", "a program of a user"],
+    ids=["deaf", "asks", "nobody asked", "a program of a user"],
 )
-def test_who_does_not_hear_is_ended(capsys, tmp_path, asked, asks, hears, patience, codes):
+def test_who_does_not_hear_is_ended(capsys, tmp_path, asked, asks, patience, codes):
     comm = Comm()
-    with last_word(lambda: asked, comm, tmp_path / "a.h5", patience) as word:
+    stop = StopRequest(end=-math.inf if asked else None, patience=patience)
+    with watched(stop, comm, tmp_path / "a.h5"):
         if asks:
-            assert word() is asked
-        if hears:
-            word.hear()
+            assert stop() is asked
         time.sleep(0.8)
     assert comm.codes == codes
     assert ("--resume goes on from" in capsys.readouterr().err) == bool(codes)
+
+
+def test_who_has_to_be_over_in_time_is_ended_though_it_asked(tmp_path):
+    comm = Comm()
+    stop = StopRequest(end=-math.inf, patience=0.1)
+    with watched(stop, comm, tmp_path / "a.h5", by_asking=False):
+        assert stop()
+        time.sleep(0.8)
+    assert comm.codes == [75]
+
+
+def test_a_function_of_a_user_ends_nothing(tmp_path):
+    comm = Comm()
+    with watched(lambda: True, comm, tmp_path / "a.h5"):
+        time.sleep(0.3)
+    assert comm.codes == []
 
 
 def test_a_step_of_many_passes_is_left_in_the_middle_and_gone_on_with(tmp_path):

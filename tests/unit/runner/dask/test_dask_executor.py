@@ -166,7 +166,7 @@ def test_workers_take_different_gpus(client):
         from distributed import get_worker
 
         from tauslab.runner.dask.worker import _Rank
-        from tauslab.runner.ensemble.run import open_backend
+        from tauslab.runner.ranks.job import open_backend
 
         backend = open_backend("cuda", 1, _Rank(get_worker().scheduler.address), share=True)
         try:

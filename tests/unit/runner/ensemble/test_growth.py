@@ -11,7 +11,7 @@ from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.runner.api.api import ranks
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble import growth
-from tauslab.runner.ensemble.convergence import Convergence, Until
+from tauslab.runner.ensemble.convergence import Convergence, UntilSpec
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.run import run_portion
 from tauslab.runner.options.ensemble import Options, Record
@@ -346,23 +346,25 @@ def test_half_widths():
     values = np.array([3, 5, 8, 9, 2])
     sums = (5, int(values.sum()), int((values**2).sum()))
     normal = 1.959963984540054 * values.std(ddof=1) / np.sqrt(5)
-    assert Until.parse("mean(X) ci 1").half_width(sums) == pytest.approx(normal)
-    assert Until.parse("mean(X) rel 1").half_width(sums) == pytest.approx(normal / values.mean())
-    wilson = Until.parse("P(X>=3) ci 1").half_width((10, 0, 0))
+    assert UntilSpec.parse("mean(X) ci 1").half_width(sums) == pytest.approx(normal)
+    assert UntilSpec.parse("mean(X) rel 1").half_width(sums) == pytest.approx(
+        normal / values.mean()
+    )
+    wilson = UntilSpec.parse("P(X>=3) ci 1").half_width((10, 0, 0))
     assert wilson == pytest.approx(
         1.959963984540054**2 / (2 * 10) / (1 + 1.959963984540054**2 / 10)
     )
-    assert Until.parse("mean(X) ci 1").half_width((1, 3, 9)) == np.inf
+    assert UntilSpec.parse("mean(X) ci 1").half_width((1, 3, 9)) == np.inf
 
 
 @pytest.mark.parametrize(("relation", "low"), [(">", 301), (">=", 300), ("<", 300), ("<=", 301)])
 def test_the_bin_of_a_probability(relation, low):
-    spec = Until.parse(f"P(X{relation}300 at 2) ci 0.1").histogram
+    spec = UntilSpec.parse(f"P(X{relation}300 at 2) ci 0.1").histogram
     assert (spec.low, spec.high, spec.bins) == (low, low + 1, 1)
 
 
 def test_portions_depend_on_the_sums_alone():
-    tests = Convergence(Until.parse("mean(X) ci 0.12"), 10**6)
+    tests = Convergence(UntilSpec.parse("mean(X) ci 0.12"), 10**6)
     assert tests.next_end() == 4096
     tests.test(np.array([[4096, 4096 * 10, 4096 * 200]], object), 4096)  # variance 100
     wanted = (1.96 * 10 / 0.12) ** 2 * 1.05

@@ -8,8 +8,7 @@ import os
 import pytest
 
 from tauslab.kernels.backends import BackendOptions
-from tauslab.runner.ensemble import run
-from tauslab.runner.ranks import local_rank
+from tauslab.runner.ranks import job, local_rank
 from tauslab.runner.ranks.mpi import SerialCommunicator, gpu_index
 
 
@@ -48,8 +47,8 @@ class Fourth(SerialCommunicator):
 def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
     """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
     opened = []
-    monkeypatch.setattr(run, "device_count", lambda _: visible)
-    monkeypatch.setattr(run, "allowed_cores", lambda: 16)
-    monkeypatch.setattr(run, "get_backend", lambda *chosen: opened.append(chosen))
-    run.open_backend("cuda", 0, Fourth())
+    monkeypatch.setattr(job, "device_count", lambda _: visible)
+    monkeypatch.setattr(job, "allowed_cores", lambda: 16)
+    monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
+    job.open_backend("cuda", 0, Fourth())
     assert opened == [("cuda", BackendOptions(index=index, threads=4))]

@@ -6,6 +6,7 @@ import h5py
 import pytest
 
 from tauslab.model.files.seals import FORMAT
+from tauslab.model.files.text import put_attributes
 from tauslab.runner.results.kinds import DBN, ENSEMBLE, LATTICE, kind_at
 
 
@@ -16,7 +17,7 @@ from tauslab.runner.results.kinds import DBN, ENSEMBLE, LATTICE, kind_at
 def test_the_method_that_a_file_names_chooses_its_kind(tmp_path, method, kind):
     path = tmp_path / "some.h5"
     with h5py.File(path, "w") as file:
-        file.attrs.update({"format": FORMAT, "method": method})
+        put_attributes(file, {"format": FORMAT, "method": method})
     assert kind_at(path) is kind
 
 

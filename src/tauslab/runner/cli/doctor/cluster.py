@@ -1,4 +1,4 @@
-"""What doctor says of a cluster: MPI, copies between GPUs, clocks, and the folder for results."""
+"""Doctor's report on a cluster: MPI, copies between GPUs, clocks, the folder for results."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 from tauslab.decomposition.halo.links import open_windows, usual_transports
 from tauslab.kernels.backends import Backend
 from tauslab.model.errors import TauslabError
-from tauslab.runner.ensemble.run import open_backend
+from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.mpi import Communicator
 
 _SHOWN = 16

@@ -1,4 +1,4 @@
-"""What this machine offers: devices, compilers, MPI, HDF5, cache; nothing missing is an error."""
+"""Reports devices, compilers, MPI, HDF5 and cache of this machine; none of them is required."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _BATCH_BYTES = 1 << 26  # of samples of a launch
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Of a number of trajectories ``[time, species]``: mean, variance, and their standard errors.
+class LeapMoments:
+    """Mean and variance over trajectories ``[time, species]``, and their standard errors.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ class Difference:
     refused: str = ""
 
 
-def moments_of(counts: CountArray) -> Moments:
+def moments_of(counts: CountArray) -> LeapMoments:
     """Moments over the trajectories ``[trajectory, time, species]`` that reached the end."""
     whole = np.all(counts >= 0, axis=(1, 2))
     x = counts[whole].astype(np.float64)
     n = len(x)
     if n < 2:
         nothing = np.zeros(counts.shape[1:])
-        return Moments(n, nothing, nothing, nothing, nothing, len(counts) - n)
+        return LeapMoments(n, nothing, nothing, nothing, nothing, len(counts) - n)
     centre = np.rint(x[0])
     x -= centre
     # One after the other: the order in which NumPy adds in pairs depends on the processor.
@@ -84,11 +84,11 @@ def moments_of(counts: CountArray) -> Moments:
     fourth = np.cumsum(x * x * x * x, axis=0)[-1] / n
     variance = second * n / (n - 1)
     spread = np.sqrt(np.maximum(fourth - second * second, 0.0) / n)
-    return Moments(n, mean + centre, variance, np.sqrt(variance / n), spread, len(counts) - n)
+    return LeapMoments(n, mean + centre, variance, np.sqrt(variance / n), spread, len(counts) - n)
 
 
 def difference(
-    tried: Moments, other: Moments, names: Sequence[str], times: FloatArray, share: float
+    tried: LeapMoments, other: LeapMoments, names: Sequence[str], times: FloatArray, share: float
 ) -> Difference:
     """How far moments differ, where they may by `share` of the tolerance."""
     if tried.lost:
@@ -177,7 +177,7 @@ def _middles(times: FloatArray) -> FloatArray:
 def _simulated(
     task: Task, engine: Engine, which: tuple[int, int], times: FloatArray,
     kept: npt.NDArray[np.int64],
-) -> Moments:  # fmt: skip
+) -> LeapMoments:  # fmt: skip
     """Moments at the times `kept` of some trajectories of a point."""
     options, (point, n) = task.options, which
     assert options.seed is not None

@@ -66,7 +66,7 @@ _PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """A method, and why, for people."""
 
     method: str
@@ -74,7 +74,7 @@ class Choice:
 
 
 def leap_cost(reactions: int) -> float:
-    """What a leap costs, in exact events of the same network.
+    """Cost of a leap, in exact events of the same network.
 
     Measured on a CPU core and an H200 (`docs/tau-leaping.md`): 20 events and 2 for each reaction,
     whichever device is slower; an event of the table kernel costs as much as three of others. From
@@ -95,7 +95,7 @@ def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
     return with_choice(task, choice, tell=comm.rank == 0)
 
 
-def with_choice(task: Task, choice: Choice, *, tell: bool) -> Task:
+def with_choice(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     """The task with the chosen method in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
@@ -105,7 +105,7 @@ def with_choice(task: Task, choice: Choice, *, tell: bool) -> Task:
     return replace(task, options=chosen, method_choice=choice.reason)
 
 
-def stored_choice(options: Options) -> Choice | None:
+def stored_choice(options: Options) -> MethodChoice | None:
     """The choice in the file of the run to go on with."""
     if not options.resume or options.output is None:
         return None
@@ -113,33 +113,35 @@ def stored_choice(options: Options) -> Choice | None:
     if method is None:
         return None
     reason = existing_text(options.output, "method_choice")
-    return Choice(method, reason or f"as in {options.output.name}")
+    return MethodChoice(method, reason or f"as in {options.output.name}")
 
 
-def choose_method(task: Task, backend: Backend) -> Choice:
+def choose_method(task: Task, backend: Backend) -> MethodChoice:
     """Choose by a pilot on this device; ``ssa`` unless leaps clearly cost less."""
     refused = _refusal(task)
     if refused is not None:
-        return Choice("ssa", refused)
+        return MethodChoice("ssa", refused)
     exact = _exact_pilot(task, backend)
     if exact.leaping is not None:
         if exact.events <= _GAIN_TO_TRY * exact.leaping:
-            return Choice("ssa", exact.text())
+            return MethodChoice("ssa", exact.text())
         expected = exact.events / exact.covered / exact.trajectories * task.options.total
         if expected < _compiling(task):
             reason = f"the run has about {expected:.2g} events, too few to compile leaps for"
-            return Choice("ssa", reason)
+            return MethodChoice("ssa", reason)
     leaped = _leaping_pilot(task, backend)
     assert leaped.leaping is not None
     if leaped.events <= GAIN * leaped.leaping:
-        return Choice("ssa", leaped.text())
+        return MethodChoice("ssa", leaped.text())
     return _judged(task, backend, leaped)
 
 
-def _judged(task: Task, backend: Backend, leaped: Counted) -> Choice:
+def _judged(task: Task, backend: Backend, leaped: Counted) -> MethodChoice:
     """Leaps, if a pilot that the run is long enough for finds their error within tolerance."""
     if not task.species:
-        return Choice("ssa", "no species is recorded by which the error of leaps could be judged")
+        return MethodChoice(
+            "ssa", "no species is recorded by which the error of leaps could be judged"
+        )
     total = task.options.total
     # Of one trajectory, in events. Where none got to its end it takes twice as much, or more.
     ended = max(leaped.covered, 0.5) * leaped.trajectories
@@ -151,15 +153,15 @@ def _judged(task: Task, backend: Backend, leaped: Counted) -> Choice:
         n = FEW
     if not n:
         short = f"a run of {total} trajectories is too short for a pilot"
-        return Choice("ssa", f"{short} that judges the error of leaps")
+        return MethodChoice("ssa", f"{short} that judges the error of leaps")
     few = min(n, int(_PILOT_PART * spare / exact)) if exact else 0
     few = few if few >= FEWEST_EXACT else 0
     found = judge(task, backend, n, few)
     by = f"a pilot of {n} trajectories by leaps" + (f" and {few} exact ones" if few else "")
     if found.refused:
-        return Choice("ssa", f"by leaps {found.refused}, as {by} shows")
+        return MethodChoice("ssa", f"by leaps {found.refused}, as {by} shows")
     told = f"{leaped.text()}; {by} found no mean off by {100 * MEAN_TOLERANCE:g} %"
-    return Choice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
+    return MethodChoice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
 
 
 def expected_gain(task: Task, backend: Backend) -> float | None:
@@ -199,7 +201,7 @@ def _selectors(network: LoweredNetwork) -> str:
 
 
 def _first_leap(task: Task) -> str | None:
-    """What a leap from the initial state would do; None where there is none."""
+    """Describe the first leap from the initial state; None where no leap is possible."""
     if _refusal(task) is not None:
         return None
     epsilon = task.options.epsilon

@@ -1,4 +1,4 @@
-"""What a long exact run will take, told before it begins.
+"""Estimates the time and the events of a long exact run before it begins.
 
 A few trajectories are begun with the kernel of the run and random numbers of their own: at first so
 few events that a short run does not notice, more where the run seems to be long. Events are counted
@@ -99,7 +99,7 @@ def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:
 
 
 def sentence(task: Task, found: Outlook) -> str:
-    """What a user wants to know before a long run."""
+    """The estimates that a user sees before a long run."""
     options = task.options
     assert found.seconds is not None
     begun = (

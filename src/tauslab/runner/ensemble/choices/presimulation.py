@@ -15,7 +15,7 @@ from tauslab.runner.ensemble.task import Task
 
 
 def piloted(task: Task, backend: Backend) -> Pilot | None:
-    """What happens in the task's pilot on this device; None where it has none."""
+    """Run the task's pilot on this device; None for a task without a pilot."""
     if not task.presimulation or task.options.method != "ssa":
         return None
     assert task.options.seed is not None

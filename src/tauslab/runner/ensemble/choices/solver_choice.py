@@ -15,7 +15,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.runner.ensemble.choices.method_choice import Choice
+from tauslab.runner.ensemble.choices.method_choice import MethodChoice
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options, Record
@@ -45,7 +45,7 @@ class Costs:
 
 
 def step_costs(system: OdeSystem) -> Costs:
-    """What a step of each method costs for these equations.
+    """Cost of a step of each method for these equations.
 
     Both evaluate the rates six times. The stiff one has derivatives once, an elimination and six
     solutions beside.
@@ -76,7 +76,7 @@ def wants_solver(task: Task) -> bool:
     return task.system is not None and task.options.integration.solver == "auto"
 
 
-def with_chosen_solver(task: Task, choice: Choice, *, tell: bool) -> Task:
+def with_chosen_solver(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     """The task with the solver in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
@@ -86,7 +86,7 @@ def with_chosen_solver(task: Task, choice: Choice, *, tell: bool) -> Task:
     return replace(task, options=options, method_choice=choice.reason)
 
 
-def stored_solver(options: Options) -> Choice | None:
+def stored_solver(options: Options) -> MethodChoice | None:
     """The choice in the file of the run to go on with."""
     if not options.resume or options.output is None:
         return None
@@ -94,12 +94,12 @@ def stored_solver(options: Options) -> Choice | None:
     if solver is None:
         return None
     reason = existing_text(options.output, "method_choice")
-    return Choice(solver, reason or f"as in {options.output.name}")
+    return MethodChoice(solver, reason or f"as in {options.output.name}")
 
 
-def choose_solver(task: Task, backend: Backend) -> Choice:
+def choose_solver(task: Task, backend: Backend) -> MethodChoice:
     """Choose by a pilot on this device; ``dopri5`` unless ``rosenbrock`` costs less."""
-    return _Pilot(task, backend).choice()
+    return _SolverPilot(task, backend).choice()
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Tried:
     limited: bool
 
 
-class _Pilot:
+class _SolverPilot:
     def __init__(self, task: Task, backend: Backend) -> None:
         assert task.system is not None
         self.task, self.backend, self.system = task, backend, task.system
@@ -119,17 +119,17 @@ class _Pilot:
         self.flat = _trajectories(task)
         self.engines: dict[str, Ode] = {}
 
-    def choice(self) -> Choice:
+    def choice(self) -> MethodChoice:
         budget = _FIRST + 2 * self.samples
         tried = self.tried(EXPLICIT, budget)
         if tried.arrived and self.is_little(tried.steps):
-            return Choice(EXPLICIT, f"{tried.steps} steps a trajectory")
+            return MethodChoice(EXPLICIT, f"{tried.steps} steps a trajectory")
         costs = step_costs(self.system)
         if costs.cells > _MOST_CELLS:
             reason = f"the matrix of {STIFF} would have {costs.cells} cells"
-            return Choice(EXPLICIT, reason)
+            return MethodChoice(EXPLICIT, reason)
         if tried.arrived and not self.is_worth(tried.steps, costs):
-            return Choice(EXPLICIT, f"{tried.steps} steps a trajectory")
+            return MethodChoice(EXPLICIT, f"{tried.steps} steps a trajectory")
         ratio = costs.stiff / costs.explicit
         while True:
             # Of equal cost at most: who arrives within it costs less.
@@ -137,24 +137,26 @@ class _Pilot:
             stiff = self.tried(STIFF, max(1, int(within / ratio)))
             if stiff.arrived:
                 more = "" if tried.arrived else "more than "
-                return Choice(
+                return MethodChoice(
                     STIFF,
                     f"{stiff.steps} steps a trajectory, of which each costs as much as {ratio:.3g} "
                     f"of {EXPLICIT}, which takes {more}{tried.steps}",
                 )
             if tried.arrived:
-                return Choice(
+                return MethodChoice(
                     EXPLICIT,
                     f"{tried.steps} steps a trajectory; {STIFF} takes more than {stiff.steps}, of "
                     f"which each costs as much as {ratio:.3g}",
                 )
             if not (tried.limited or stiff.limited):  # both met what is no number
-                return Choice(EXPLICIT, "a trajectory of the pilot ends early by either solver")
+                return MethodChoice(
+                    EXPLICIT, "a trajectory of the pilot ends early by either solver"
+                )
             budget *= _GROWTH
             allowed = min(_MOST / costs.explicit / len(self.flat), self.task.options.max_steps)
             if budget > max(allowed, _FIRST + 2 * self.samples):
                 reason = f"no trajectory of the pilot ends within {budget // _GROWTH} steps"
-                return Choice(STIFF if tried.limited else EXPLICIT, reason)
+                return MethodChoice(STIFF if tried.limited else EXPLICIT, reason)
             tried = self.tried(EXPLICIT, budget)
 
     def is_little(self, steps: int) -> bool:

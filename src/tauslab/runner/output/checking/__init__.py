@@ -1,4 +1,4 @@
-"""What is checked of a result before anything else reads it, and while it is read.
+"""Checks of a result before anything else reads it, and while it is read.
 
 `opening` opens a file and says what it is, `ensemble` compares what the file of an ensemble says of
 itself with what it holds, `verified` compares blocks of rows with their checksums as they are read.

@@ -71,7 +71,7 @@ def row_shapes(names: list[str], sizes: Mapping[str, int], *, real: bool) -> dic
 
 
 def _wrong(attributes: Mapping[str, Any], file: h5py.File, sealed: SealedFile) -> Iterator[str]:
-    """What does not agree, the first of which is told."""
+    """Contradictions in the file; the first one is reported."""
     names = sealed.names
     yield from _wrong_attributes(attributes)
     yield from (f"it has no /{name}" for name in _NEEDED if name not in names)

@@ -219,7 +219,7 @@ class CheckedLattice:
         self._compared = True
 
     def _wrong(self) -> Iterator[str]:
-        """What does not agree, the first of which is told."""
+        """Contradictions in the file; the first one is reported."""
         names, attributes, file = self._sealed.names, self.attributes, self._file
         yield from (f"it has no /{name}" for name in _NEEDED if name not in names)
         for name, (least, most) in _NUMBERS.items():

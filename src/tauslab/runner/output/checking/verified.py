@@ -28,7 +28,7 @@ class VerifiedRows:
     Parameters
     ----------
     dataset
-        Of an open file, ``[trajectory, ...]`` or ``[point, trajectory, ...]``.
+        A dataset of an open file, ``[trajectory, ...]`` or ``[point, trajectory, ...]``.
     sums
         Checksums ``[block]`` as they were written.
     done

@@ -1,4 +1,4 @@
-"""What a result file holds: datasets, types, axes, statistics as integers.
+"""The contents of a result file: datasets, types, axes, statistics as integers.
 
 A pure function of the job; nothing here writes.
 """

@@ -1,4 +1,4 @@
-"""What a run's file holds: a pure function of the job, the same on every rank."""
+"""The contents of a run's file: a pure function of the job, the same on every rank."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Layout:
     species, observables
         Names of the recorded species and observables.
     trajectories, final, statistics, histograms, summaries
-        What is recorded; of a summary its name, such as ``amplitude:X:500``.
+        Recorded data; a summary has a name, such as ``amplitude:X:500``.
     block
         Trajectories in a storage block; blocks cut the flat order, in which points follow each
         other.
@@ -223,7 +223,7 @@ class Layout:
 
     @property
     def record(self) -> str:
-        """What is recorded, as the option ``--record`` spells it."""
+        """The recorded data, as the option ``--record`` spells them."""
         wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
         wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
         drawn = [name for name in self.summaries if name.startswith(f"{SAMPLED}:")]

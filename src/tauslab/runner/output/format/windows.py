@@ -116,13 +116,13 @@ def whole(digits: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
 
 
 def loses(top: Words, low: Words) -> npt.NDArray[np.bool_]:
-    """Where some number has bits below the window; `low` is as `add_reals` gives it."""
+    """Mask of sums whose values have bits below the window; `low` is as `add_reals` gives it."""
     found: npt.NDArray[np.bool_] = (low > 0) & (1024 - low.astype(np.int64) < exponents(top))
     return found
 
 
 def add_reals(values: FloatArray, cuts: npt.NDArray[np.intp]) -> dict[str, Words]:
-    """What a device adds up of values ``[row, ...]``, for the rows from each cut to the next.
+    """Sums as a device adds values ``[row, ...]``, for the rows from each cut to the next.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def _pieces(
 
 
 def _range(numbers: _Numbers, cuts: npt.NDArray[np.intp]) -> dict[str, Words]:
-    """What tells the windows, and the lowest bits."""
+    """The highest bits, which place the windows, and the lowest bits."""
     whole, place = numbers.whole, numbers.place
     top = (place + _exponent(whole)) // DIGIT_BITS + 1
     low = _BITS - place - _exponent(whole & (~whole + np.uint64(1)))
@@ -215,7 +215,7 @@ def sum_rows(values: npt.NDArray[Any], cuts: npt.NDArray[np.intp]) -> Words:
 
 
 def _exponent(number: Words) -> IntArray:
-    """Of the highest bit of whole numbers below 2^53, which a double holds; -1 for 0."""
+    """Place of the highest bit of whole numbers below 2^53, which a double holds; -1 for 0."""
     return np.frexp(number.astype(np.float64))[1].astype(np.int64) - 1
 
 

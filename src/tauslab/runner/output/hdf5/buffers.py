@@ -87,7 +87,7 @@ class _DiskBuffer(SparseBuffer):
     Attributes
     ----------
     failure
-        Of the first write that failed.
+        The error of the first write that failed.
     """
 
     def __init__(self, path: Path, disk: Disk) -> None:
@@ -149,7 +149,7 @@ class Hdf5OnDisk:
     path
         A file that is there, empty with mode ``w``.
     settings
-        Of `h5py.File`.
+        Arguments of `h5py.File`.
 
     Raises
     ------

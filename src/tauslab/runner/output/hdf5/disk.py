@@ -68,7 +68,7 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
     OutputError
         It cannot be written; the temporary file is removed, and `path` is what it was.
     InputFileError
-        What `build` reads is damaged.
+        The input of `build` is damaged.
     """
     temporary = path.with_name(f"{path.name}.tauslab-tmp")
     try:

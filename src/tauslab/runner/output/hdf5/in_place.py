@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Location:
-    """Where the cells of a dataset lie in its file.
+    """Places of a dataset's cells in its file.
 
     A dataset is addressed by the bytes of its cells in C order. Its chunks follow each other in
     that order: `chunk_bytes` each, except for the last of every `group_bytes`.
@@ -42,7 +42,7 @@ class Location:
     group_bytes: int
 
     def ranges(self, start: int, n_bytes: int) -> Iterator[tuple[int, int, int]]:
-        """Where bytes ``start .. start + n_bytes - 1`` lie, as runs that are as long as possible.
+        """Places of bytes ``start .. start + n_bytes - 1``, in runs as long as possible.
 
         Each is a file offset, the distance from `start`, and a length.
         """

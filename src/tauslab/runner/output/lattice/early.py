@@ -20,7 +20,7 @@ from tauslab.runner.output.lattice.parts import CHECKPOINT, Piece
 
 
 def early_path(path: Path) -> Path:
-    """Where the frames of `path` wait."""
+    """The file in which frames of `path` wait."""
     return path.with_name(f"{path.name}.tauslab-frames")
 
 

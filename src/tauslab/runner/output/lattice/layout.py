@@ -1,4 +1,4 @@
-"""What the file of a lattice run holds beside its frames: datasets, scales and attributes."""
+"""The file of a lattice run without its frames: datasets, scales and attributes."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class PartName:
-    """What the name of a part tells; `number` of a frame, or -1, and then `step` of the engine."""
+    """The fields of a part's name; `number` of a frame, or -1, and then `step` of the engine."""
 
     path: Path
     replica: int
@@ -87,7 +87,7 @@ class PartName:
 
 @dataclass(frozen=True)
 class Begun:
-    """Where a replica can go on: parts and which of their planes, in ascending order.
+    """The state from which a replica continues: parts and their planes, in ascending order.
 
     `hooked` tells whether the hooks of that step have been called.
     """

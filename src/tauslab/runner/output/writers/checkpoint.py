@@ -51,7 +51,7 @@ def encode(layout: Layout, checkpoint: Checkpoint) -> npt.NDArray[np.uint8]:
 
 
 def decode(layout: Layout, data: npt.NDArray[np.uint8]) -> Checkpoint | None:
-    """What a slot holds; None if it was never written, or only in part."""
+    """The sums in a slot; None if it was never written, or only in part."""
     generation, payload = data[:8].tobytes(), data[_HEADER_BYTES:]
     if data[8:_HEADER_BYTES].tobytes() != _checksum(generation, payload):
         return None

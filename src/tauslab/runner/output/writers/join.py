@@ -42,7 +42,7 @@ _COPY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Piece:
+class ResultPiece:
     """The first `rows` trajectories, at each point, of a finished result.
 
     Parameters
@@ -95,7 +95,7 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
 
 
 def joined_contents(
-    layout: Layout, pieces: Sequence[Piece], totals: Accumulators
+    layout: Layout, pieces: Sequence[ResultPiece], totals: Accumulators
 ) -> dict[str, npt.NDArray[Any]]:
     """Statistics, profile and marks of the whole; the profile is that of the last piece."""
     contents = statistics_contents(layout, totals)
@@ -109,7 +109,7 @@ def joined_contents(
 
 
 def join_memory(
-    layout: Layout, pieces: Sequence[Piece], totals: Accumulators
+    layout: Layout, pieces: Sequence[ResultPiece], totals: Accumulators
 ) -> dict[str, npt.NDArray[Any]]:
     """Arrays of the whole without a sweep, by their names in a file."""
     arrays = joined_contents(layout, pieces, totals)
@@ -125,7 +125,7 @@ def join_memory(
 def join_files(
     path: Path,
     layout: Layout,
-    pieces: Sequence[Piece],
+    pieces: Sequence[ResultPiece],
     totals: Accumulators,
     run: str,
     disk: Disk,
@@ -156,7 +156,7 @@ def join_files(
 def _publish_copied(
     path: Path,
     layout: Layout,
-    pieces: Sequence[Piece],
+    pieces: Sequence[ResultPiece],
     contents: Contents,
     attributes: dict[str, Any],
     disk: Disk,
@@ -179,7 +179,7 @@ def _publish_copied(
 
 
 def _all_rows(
-    layout: Layout, pieces: Sequence[Piece]
+    layout: Layout, pieces: Sequence[ResultPiece]
 ) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
     """Every row of every array, in order: the array, the flat number of the first, the rows."""
     for array in layout.row_arrays():
@@ -204,7 +204,7 @@ def _all_rows(
 def _publish_view(
     path: Path,
     layout: Layout,
-    pieces: Sequence[Piece],
+    pieces: Sequence[ResultPiece],
     contents: Contents,
     attributes: dict[str, Any],
     disk: Disk,
@@ -235,7 +235,7 @@ def _publish_view(
     publish(path, disk, build)
 
 
-def _adopt(path: Path, start: int, piece: Piece, disk: Disk) -> dict[str, str]:
+def _adopt(path: Path, start: int, piece: ResultPiece, disk: Disk) -> dict[str, str]:
     """Give the files of a piece names in the folder of parts; the new name of each."""
     assert piece.path is not None
     folder, theirs = parts_folder(path), parts_folder(piece.path)
@@ -255,9 +255,9 @@ def _adopt(path: Path, start: int, piece: Piece, disk: Disk) -> dict[str, str]:
 
 
 def _mappings(
-    piece: Piece, name: str, renamed: Mapping[str, str], before: int, axis: int
+    piece: ResultPiece, name: str, renamed: Mapping[str, str], before: int, axis: int
 ) -> Iterator[Mapped]:
-    """Where the rows of a piece lie; along `axis` of the whole they follow `before` others."""
+    """Places of a piece's rows; along `axis` of the whole they follow `before` others."""
     dataset = piece.data[name]
     zeros = (0,) * dataset.ndim
     if not dataset.is_virtual:

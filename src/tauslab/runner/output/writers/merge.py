@@ -165,7 +165,7 @@ def _read_run(
 
 
 def _places(layout: Layout, path: Path) -> dict[str, Location]:
-    """Where the rows of a part lie in its file, which is closed again: the caller may write."""
+    """Places of a part's rows in its file. The file is closed again: the caller may write."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -220,7 +220,7 @@ def publish_virtual(
 def _mappings(
     layout: Layout, array: RowArray, runs: Sequence[Run], folder: str
 ) -> Iterator[Mapped]:
-    """Where rows lie; file names are relative, so that file and folder may move together."""
+    """Places of rows; file names are relative, so that file and folder may move together."""
     zeros = (0,) * len(array.inner)
     for run in runs:
         name = f"{folder}/{run.source.path.name}"

@@ -29,7 +29,7 @@ from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
 from tauslab.runner.output.hdf5.in_place import RawFile
 from tauslab.runner.output.hdf5.skeleton import build_file
 from tauslab.runner.output.writers.checkpoint import slot_bytes
-from tauslab.runner.output.writers.parts import PartsOptions, PartsWriter, Start
+from tauslab.runner.output.writers.parts import AttemptStart, PartsOptions, PartsWriter
 from tauslab.runner.output.writers.resume import Existing
 from tauslab.runner.output.writers.rows import CHECKSUMS, MARKS, block_checksums
 from tauslab.runner.output.writers.single import COMPLETE, a_row_each, remove_parts, require_all
@@ -138,7 +138,7 @@ class MpioWriter(PartsWriter):
     def _names(self) -> list[str]:
         return [*(array.name for array in self._layout.row_arrays()), CHECKSUMS, MARKS]
 
-    def _start(self, existing: Existing | None, run: str) -> Start:
+    def _start(self, existing: Existing | None, run: str) -> AttemptStart:
         """On rank 0: lay the file out, or see what an earlier attempt left in it."""
         layout, disk = self._layout, self._disk
         run = existing.run if existing is not None else run
@@ -161,7 +161,7 @@ class MpioWriter(PartsWriter):
         if existing is not None:
             self.restored = found.restored
         names = tuple(p.name for p in self._folder.glob("*.h5"))
-        return Start(run, names, found.completed, found.generation)
+        return AttemptStart(run, names, found.completed, found.generation)
 
     def _check_own(self, run: str) -> None:
         """Take marks of damaged blocks of an earlier attempt away."""

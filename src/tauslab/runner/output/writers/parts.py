@@ -79,8 +79,8 @@ class PartsOptions:
 
 
 @dataclass(frozen=True)
-class Start:
-    """What rank 0 tells the others."""
+class AttemptStart:
+    """The start of an attempt, as rank 0 reports it to the others."""
 
     run: str
     names: tuple[str, ...]
@@ -129,7 +129,7 @@ class PartsWriter:
         self.restored: Accumulators | None = None
         if existing is not None:
             self._drop_damaged_together(existing.run)
-        start: Start = on_root(comm, lambda: self._start(existing, run))
+        start: AttemptStart = on_root(comm, lambda: self._start(existing, run))
         self.completed = start.completed
         self._run = start.run
         self._generation = start.generation
@@ -138,7 +138,7 @@ class PartsWriter:
         self._segment: _Segment | None = None
         self._slots: tuple[RawFile, CheckpointSlots] | None = None
 
-    def _start(self, existing: Existing | None, run: str) -> Start:
+    def _start(self, existing: Existing | None, run: str) -> AttemptStart:
         """On rank 0: make the result's file visible, and see what earlier attempts left."""
         if existing is not None:
             run = existing.run
@@ -159,7 +159,7 @@ class PartsWriter:
         if existing is not None:
             self.restored = found.restored
         names = tuple(source.path.name for source in sources)
-        return Start(run, names, found.completed, found.generation)
+        return AttemptStart(run, names, found.completed, found.generation)
 
     def _drop_damaged_together(self, run: str) -> None:
         """Each rank looks at some of the parts: all that was written is read. Collective."""

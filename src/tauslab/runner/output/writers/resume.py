@@ -1,4 +1,4 @@
-"""What is at the output's path before a run, and whether the run may go on from it."""
+"""Looks at the output's path before a run, and decides whether the run may resume it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Source:
         Shape of its arrays with a row per trajectory: ``[row]``, or ``[point, trajectory]`` of the
         whole result of a sweep.
     checkpoints
-        Those with a right checksum, the newest first.
+        Slots with a correct checksum, the newest first.
     damaged
         Slots that are marked and whose checksum is wrong; they do not count in `blocks`.
     sums
@@ -62,8 +62,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What an unfinished run has on disk.
+class StoredProgress:
+    """The data of an unfinished run that are on disk.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Progress:
 
 
 def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -> Source | None:
-    """What a file holds for the run; None if it belongs to another run.
+    """The run's data in a file; None if the file belongs to another run.
 
     With `verify` all its rows are read and compared with their checksums.
 
@@ -221,7 +221,7 @@ def runs_of_sources(layout: Layout, sources: Sequence[Source]) -> list[list[Run]
     return list(found.values())
 
 
-def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
+def progress(layout: Layout, sources: Sequence[Source]) -> StoredProgress:
     """Blocks that need not be run again, with their statistics.
 
     Where samples are recorded, statistics are summed from them. Where only sums are, those blocks
@@ -231,14 +231,14 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
     """
     marked = marked_blocks(layout, sources)
     if not layout.accumulator_shapes():
-        return Progress(marked, None, 0)
+        return StoredProgress(marked, None, 0)
     totals = zero_accumulators(layout)
     if not layout.needs_checkpoint:
         for runs in runs_of_sources(layout, sources):
             for start, samples in _samples(layout, runs):
                 where = layout.points_of(start, start + len(next(iter(samples.values()))))
                 add_accumulators(totals, accumulate(layout, samples, start), where)
-        return Progress(marked, totals, 0)
+        return StoredProgress(marked, totals, 0)
     taken = np.zeros(layout.n_blocks, np.bool_)
     best = [next((c for c in s.checkpoints if not np.any(c.done & ~marked)), None) for s in sources]
     generation = 0
@@ -247,7 +247,7 @@ def progress(layout: Layout, sources: Sequence[Source]) -> Progress:
             add_accumulators(totals, checkpoint.totals)
             taken |= checkpoint.done
             generation = max(generation, checkpoint.generation)
-    return Progress(taken, totals, generation)
+    return StoredProgress(taken, totals, generation)
 
 
 def _samples(

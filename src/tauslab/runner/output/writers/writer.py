@@ -1,4 +1,4 @@
-"""What the driver needs of a writer, and the choice of one."""
+"""The interface of writers that the driver uses, and the choice of one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """Where a rank's recorded data go.
+    """Takes the data that a rank records.
 
     Attributes
     ----------

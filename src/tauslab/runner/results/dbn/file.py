@@ -26,7 +26,7 @@ from tauslab.runner.output.checking.opening import (
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.results.columns import texts
-from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray, Structure, Table
+from tauslab.runner.results.dbn.network import CountTable, DynamicNetwork, FloatArray, Structure
 from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _read(file: h5py.File) -> DynamicNetwork:
     structure = Structure(tuple(variables), tuple(parameters), parents)
     names = structure.names
     tables = {
-        name: Table(*(group[f"tables/{name}/{part}"][()] for part in _PARTS)) for name in variables
+        name: CountTable(*(group[f"tables/{name}/{part}"][()] for part in _PARTS))
+        for name in variables
     }
     nominal: FloatArray | None = group["nominal"][()] if "nominal" in group else None
     return DynamicNetwork(

@@ -1,4 +1,4 @@
-"""What a dynamic Bayesian network says: marginals over time, with and without evidence.
+"""Inference in a dynamic Bayesian network: marginals over time, with and without evidence.
 
 `factored_frontier` carries the marginals of all nodes from one time point to the next, as if nodes
 of a time point were independent (Murphy and Weiss 2001); `exact` carries their joint distribution
@@ -186,7 +186,7 @@ def _backward(
 
 
 def _at(evidence: Evidence, name: str, time: int) -> FloatArray | None:
-    """What is seen of a variable at a time; None if nothing."""
+    """The evidence for a variable at a time; None without evidence."""
     if name not in evidence:
         return None
     own = evidence[name][time]

@@ -1,4 +1,4 @@
-"""What a file with a dynamic Bayesian network holds, for people and for programs."""
+"""Describes a file with a dynamic Bayesian network, for people and for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETTINGS = ("ode_solver", "substeps", "precision", "intervals", "sample")
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """What ``tauslab info --json`` prints."""
+    """The facts that ``tauslab info --json`` prints."""
     network = load(path, unfinished=True)
     blocks = counted_blocks(path)
     return {

@@ -70,14 +70,14 @@ class Monitor:
         return self.verdicts()
 
     def verdicts(self) -> npt.NDArray[np.int8]:
-        """What is decided so far, as `push` returns it."""
+        """The decisions so far, as `push` returns them."""
         if self._truth is None:
             return np.zeros(0, np.int8)
         holds, fails = (array[:, 0] for array in self._evaluate(self._formula))
         return np.where(holds, 1, np.where(fails, 0, -1)).astype(np.int8)
 
     def _evaluate(self, formula: Property) -> tuple[BoolArray, BoolArray]:
-        """Where a formula surely holds, and where it surely fails: ``[trajectory, time]``."""
+        """Masks where a formula surely holds, and surely fails: ``[trajectory, time]``."""
         assert self._truth is not None
         if isinstance(formula, Atom):
             truth = self._truth[self._atoms[formula]]

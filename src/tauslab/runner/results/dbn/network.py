@@ -58,7 +58,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Table:
+class CountTable:
     """Counts of a node, given its parents, at all steps.
 
     `bins` u8 ``[entry, digit]``: the bins of the parents before the step, then the node's own after
@@ -71,7 +71,7 @@ class Table:
     counts: CountArray
 
     @classmethod
-    def of(cls, entries: Entries, keys: Keys, steps: int) -> Table:
+    def of(cls, entries: Entries, keys: Keys, steps: int) -> CountTable:
         """From what a device counted."""
         step, bins = keys.digits(entries.high, entries.low)
         offsets = np.searchsorted(step.astype(np.int64), np.arange(steps + 1))
@@ -134,7 +134,7 @@ class DynamicNetwork:
     structure: Structure
     times: FloatArray
     edges: Mapping[str, FloatArray]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, CountTable]
     marginals: Mapping[str, CountArray]
     outside: Mapping[str, CountArray]
     nominal: FloatArray | None = None
@@ -244,7 +244,7 @@ def network_of(
     """Put together what devices counted; see `tauslab.kernels.dbn.count_tables.CountTables`."""
     steps = len(times) - 1
     tables = {
-        name: Table.of(found, keys, steps)
+        name: CountTable.of(found, keys, steps)
         for name, (found, keys) in zip(structure.variables, entries, strict=True)
     }
     marginals, outside = {}, {}

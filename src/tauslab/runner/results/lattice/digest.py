@@ -54,7 +54,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
 
 
 def _digest(name: str, dataset: Any) -> str:
-    """Of an array, or of a dataset; of the lattice a chunk of planes is read at a time."""
+    """Digest of an array or a dataset; the lattice is read by chunks of planes."""
     sha = begin_digest(name, dataset.dtype, dataset.shape)
     axes = _OF_PLANES.get(name, dataset.ndim)
     for index in np.ndindex(*dataset.shape[: dataset.ndim - axes]):

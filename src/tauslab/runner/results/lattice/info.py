@@ -1,4 +1,4 @@
-"""What a lattice file holds, for people and for programs."""
+"""Describes a lattice file, for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANKS_SHOWN = 16
 
 
 def facts(result: LatticeResult) -> dict[str, Any]:
-    """What ``tauslab info --json`` prints."""
+    """The facts that ``tauslab info --json`` prints."""
     attributes = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in result.attributes.items()

@@ -1,0 +1,98 @@
+"""The steps that every job takes on all its ranks, whatever it computes.
+
+A job of any kind agrees on its task and its seed, opens the devices node by node, runs, and ends
+on all ranks alike: `agreed_task`, `agreed_seed`, `devices`, `failing_together`. What it computes
+stands in `runner.ensemble.run`, `runner.lattice.run` and `runner.dbn.build`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from tauslab.kernels.backends import (
+    Backend,
+    BackendOptions,
+    choose_backend,
+    device_count,
+    get_backend,
+)
+from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.model.errors import ConfigError
+from tauslab.runner.ranks.mpi import Communicator, gpu_index
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+
+
+class HasModel(Protocol):
+    """A task, which knows the hash of its model."""
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the model's normal form."""
+
+
+T = TypeVar("T", bound=HasModel)
+
+
+def agreed_seed(given: int | None, stored: Callable[[], int | None], comm: Communicator) -> int:
+    """The seed that is given, that of the file to resume, or one drawn. Collective.
+
+    Parameters
+    ----------
+    stored
+        Asked on rank 0 where none is given: the seed of the file, or None.
+    """
+
+    def found() -> int:
+        seed = stored()
+        return secrets.randbits(64) if seed is None else seed
+
+    return on_root(comm, found) if given is None else given
+
+
+def agreed_task(prepare: Callable[[], T], comm: Communicator) -> T:
+    """Call `prepare` on each rank; refuses ranks that have other models. Collective."""
+    task = agree(comm, prepare)
+    hashes = comm.allgather(task.sha256)
+    if len(set(hashes)) > 1:
+        other = next(rank for rank, value in enumerate(hashes) if value != hashes[0])
+        raise ConfigError(f"rank {other} has another model than rank 0; all must run the same")
+    return task
+
+
+@contextmanager
+def devices(
+    device: str, threads: int, comm: Communicator, *, share: bool = False
+) -> Iterator[Backend]:
+    """The device of this rank, which is given back in the end. Collective."""
+    backend = in_turn(comm, lambda: open_backend(device, threads, comm, share=share))
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+@contextmanager
+def failing_together(comm: Communicator) -> Iterator[None]:
+    """Inside, what fails on one rank ends all, which may be waiting for it."""
+    try:
+        yield
+    except BaseException as error:
+        end_all_ranks(comm, error)
+        raise
+
+
+def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
+    """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
+
+    With `share`, ranks beyond the GPUs there are begin again with the first.
+    """
+    name = choose_backend(device)
+    count = device_count(name)
+    index = gpu_index(count, comm.gpu_rank)
+    index = index % count if share and count else index
+    own = threads or max(1, allowed_cores() // comm.local_size)
+    return get_backend(name, BackendOptions(index=index, threads=own))
