@@ -45,7 +45,7 @@ typedef u64 Word;
 #define THREAD_STRIDE 1
 
 // Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a
-// device keeps in fast memory.
+// GPU keeps in shared memory.
 #define LANE_ARRAY(name, shared, length) \
     double name##_[length]; \
     const LaneArray name = {name##_}
@@ -54,12 +54,12 @@ struct LaneArray {
     DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
 };
 
-// Fast memory of a team, of which a CPU has none to give.
+// Shared memory of a team. A CPU has none.
 #define TEAM_MEMORY(name, count) \
     static_assert((count) == 0); \
     [[maybe_unused]] double *const name = nullptr
 
-// Lanes of a warp that run together, of which a CPU thread is the only one.
+// For how many lanes of the warp the condition holds. A CPU thread is the only lane.
 DEVICE int lanes_where(bool condition) {
     return condition;
 }
@@ -241,7 +241,7 @@ DEVICE int lowest_bit(u32 word) {
     return __builtin_ctz(word);
 }
 
-// Puts `value` where `expected` is; returns what was there.
+// Stores `value` if the cell holds `expected`; returns what the cell held.
 DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
@@ -259,7 +259,7 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return before;
 }
 
-// What was written before is seen before what is written after.
+// Orders writes: other threads see earlier writes before later ones.
 DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -294,7 +294,7 @@ DEVICE void threadfence_system() {
     threadfence();
 }
 
-// Tells another device that what was published before is there.
+// Tells another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     __atomic_store_n(cell, value, __ATOMIC_RELEASE);
 }

@@ -1,4 +1,4 @@
-// A CPU thread runs one trajectory at a time, which always has its turn.
+// A CPU thread runs one trajectory at a time, so there is nothing to exchange.
 #pragma once
 
 #include "device/prelude.h"

@@ -1,7 +1,7 @@
 // Hops along z, then reactions, then waiting particles, in a column of tiles.
 //
-// A block goes up through the planes of its column. A thread keeps to its own sites of the tile, so
-// that nobody waits: when plane k has been read, all that goes into plane k - 1 is known.
+// A block marches along z through the planes of its column. A thread keeps to its own sites of the tile, so
+// no thread waits for another. When plane k has been read, everything that hops into plane k - 1 is known.
 #pragma once
 
 #include "lattice/plane.h"
@@ -30,7 +30,7 @@ DEVICE PlaneOfColumn plane_of_column(const Lattice &l, i64 plane, i64 tile) {
     return {plane * l.ny * l.nx, site_number(l, plane, 0, 0), number, l.state_stamps + number};
 }
 
-// What a block knows of the planes around the one it builds.
+// The march of a block: its column, and the planes around the one that it builds.
 struct Column {
     int x0, y0;
     i64 tile;                   // within a plane

@@ -177,7 +177,7 @@ DEVICE Layer layer_of(const Lattice &l, i64 plane, i64 tile_in_plane) {
     return {plane * l.ny * l.nx, l.moved_stamps[tile] == (u32)(l.step + 1)};
 }
 
-// What is loaded before it is known whether it counts.
+// Values that are loaded before it is known whether they are needed.
 DEVICE void take_site(const Lattice &l, const Layer &layer, int in_plane, Site &to) {
     const Site content = l.moved[layer.first_index + in_plane];
     if (layer.filled)

@@ -14,8 +14,8 @@ struct PlaneWork {
     Site after_x[RIM_Y * TILE_X];
     u64 y_bits[RIM_Y * RIM_X];
     SlotMoves x_moves[RIM_Y * RIM_X], y_moves[RIM_Y * TILE_X];
-    // Sites with more than one group of slots, along x and along y: few, which threads share out
-    // anew, so that no warp waits for one of its sites.
+    // Sites with more than one group of slots, along x and along y. There are few; threads divide them
+    // again, so that no warp waits for one of its sites.
     u16 fuller[2][RIM_Y * RIM_X];
     u32 n_fuller[2];
 };

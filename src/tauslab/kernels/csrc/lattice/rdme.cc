@@ -1,8 +1,15 @@
 // A step of a lattice of particles: hops along x, y and z, at most one reaction of each site in a
 // pass, then particles that waited for room.
 //
-// Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
-// otherwise: keys of draws, thresholds, the list of those that wait.
+//     Hallock & Peterson 2013, Algorithm 1     here
+//     lattice, slots of a site                 Lattice::state, Site
+//     diffusion operator along x, y, z         `rdme_xy`, then `rdme_z`
+//     reaction operator                        `react`, once in each pass
+//     overflow list                            Waiting, `add_waiting`
+//     random number of a site                  `lattice_draw`, addressed by site, step and purpose
+//
+// docs/rdme.md says what differs from the paper: addresses of draws, thresholds, the list of waiting
+// particles.
 #include "lattice/warp_column.h"
 #include "lattice/cooperative_steps.h"
 

@@ -1,8 +1,15 @@
-// Hops along z, then reactions, then waiting particles, in a row of a column of tiles, by one warp.
+// Hops along z, then reactions, then waiting particles: a warp marches along z through a row of 32 sites.
 //
-// As in lattice/warp_plane.h: a lane keeps what stays in its site and what leaves it in registers, and goes
-// up through the planes. What does not fit there, and sites in which something may happen, are done
-// in the block's memory, from the particles as they were before the hops.
+// As in lattice/warp_plane.h, a lane keeps in registers what stays in its site and what leaves it.
+//
+//     plane k + 1     is loaded ahead
+//     plane k         is read: the lane decides who hops along z     (content, above)
+//     plane k - 1     is built of: who came from k - 2  (from_below)
+//                                  who stayed           (stayed)
+//                                  who comes from k     (above.minus)
+//
+// A site that does not fit registers, or in which a reaction may happen, is finished in the block's
+// memory, from the particles as they were before the hops.
 #pragma once
 
 #include "lattice/column.h"
@@ -11,23 +18,23 @@
 #if WARP_TILES
 
 constexpr i64 MOST_MARCHED =
-    WARP_LANES - 2;  // planes at a time: a lane looks up one, and one beside
+    WARP_LANES - 2;  // planes of one march: each lane looks up one, two are beside them
 
-// A row of 32 sites in the tiles of a column.
+// The sites of a warp in the plane: 32 along x, one for each lane.
 struct WarpColumn {
     i64 tile;
     int in_plane;
     bool inside;
 };
 
-// What is known of the planes begin - 1 .. end before they are marched: a bit each, and in lanes.
+// What is known of planes begin - 1 .. end before the march: a bit for each plane, or a value in its lane.
 struct PlanesAhead {
-    // Particles of a plane come to those beside it: a plane is marched if they may come to the plane
-    // below, from any of three, or from nowhere.
+    // Planes that the march reads. Plane k is read if particles may hop into plane k - 1, from k - 2,
+    // k - 1 or k, or may enter it from nowhere.
     u32 marched;
-    u32 held;    // particles before the step, so that it is not all zeros
-    u32 waits;   // particles wait for room
-    int stored;  // where the lane's plane is stored, or -1
+    u32 held;    // planes that held particles before the step: their memory is not all zeros
+    u32 waits;   // planes in which particles wait for a slot
+    int stored;  // where the plane of this lane is stored, or -1
     u64 site;    // number of its first site
 };
 
@@ -53,7 +60,7 @@ DEVICE Site load_moved(const Lattice &l, const WarpColumn &column, int plane) {
     return site;
 }
 
-// Of the plane that lane `j` looked up.
+// The hop probabilities to both sides, in the plane that lane `j` looked up.
 DEVICE Sides sides_of_lane(const Lattice &l, const WarpColumn &column, const PlanesAhead &ahead,
                            u32 j) {
     if (N_TYPES == 1 && face_kind(0) == PERIODIC) return {0, 0};
@@ -71,7 +78,7 @@ DEVICE Moves decide_along_z(const Lattice &l, const LatticeStream &s, const Warp
                   sides_along_z(l, plane, index));
 }
 
-// Puts a site of plane k together from the three that hop into it; returns its particles.
+// Builds a site of plane k from the three planes that hop into it; returns its number of particles.
 DEVICE_SHARED int build_site(const Lattice &l, const LatticeStream &s, const WarpColumn &column,
                              i64 k, const SpillHere &spill, Site &to) {
     const i64 below = stored_plane(l, k - 1), above = stored_plane(l, k + 1), sites = l.ny * l.nx;
@@ -87,23 +94,23 @@ DEVICE_SHARED int build_site(const Lattice &l, const LatticeStream &s, const War
     return n;
 }
 
-// Whether a site of `n` particles is done when they have hopped: no reaction, by a bound that is
-// below the upper half of its random bits.
+// Whether no reaction can happen in a site of `n` particles: the upper half of its random bits is above
+// an upper bound of the probability.
 DEVICE bool is_still(const Lattice &l, int type, u32 upper, u32 n) {
     if (N_REACTIONS == 0 || (N_ZEROTH == 0 && n == 0)) return true;
     const u32 *bounds = l.bounds + 2 * ROW * type;
     return REACTION_PASSES == 1 && upper > bounds[0] + (u64)(n * n) * bounds[1];
 }
 
-// The draw of the second group.
+// Draws the bits of the second group of four slots.
 struct SecondDrawAlongZ {
     DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis) const {
         return hop_bits(s, site, 1, axis);
     }
 };
 
-// Finishes a site of plane k where more happens than hops, or where registers did not hold them.
-// `built` are `count` particles, or not all where it is not complete.
+// Finishes a site of plane k in which more happens than hops, or which did not fit registers. `built`
+// has `count` particles if it is `complete`; otherwise it is ignored.
 DEVICE_SHARED void finish_marched(const Lattice &l, const LatticeStream &s,
                                   const WarpColumn &column, i64 k, bool complete, u64 built,
                                   int count, bool drawn, u64 bits, Site &to) {
@@ -118,7 +125,8 @@ DEVICE_SHARED void finish_marched(const Lattice &l, const LatticeStream &s,
                 bits, count, to);
 }
 
-// Row `row` of column `tile`, planes begin .. end - 1, MOST_MARCHED at most. `of_lanes` is memory.
+// Marches through planes begin .. end - 1, at most MOST_MARCHED, in row `row` of the tiles `tile`.
+// `of_lanes` is memory of the block, a site for each lane.
 DEVICE_SHARED void march_in_lanes(const Lattice &l, const LatticeStream &s, i64 tile, int row,
                                   i64 begin, i64 end, Site *of_lanes) {
     const int along_x = tiles_along_x(l), lane = THREAD_ID % WARP_LANES;
@@ -136,11 +144,12 @@ DEVICE_SHARED void march_in_lanes(const Lattice &l, const LatticeStream &s, i64 
     const u32 role = kept((column.inside ? INSIDE : 0) | (any_in_warp(split) ? SPLIT : 0));
     const PhiloxSeries series =
         philox_series(s.keys, lattice_c1(high, PURPOSE_Z, 0, 0), s.c2, s.c3);
-    Site *at = kept(l.state + (begin - 2) * (i64)sites + column.in_plane);  // what is built
-    // From there to the plane that is read next, in bytes.
+    Site *at =
+        kept(l.state + (begin - 2) * (i64)sites + column.in_plane);  // the site of plane k - 1
+    // Bytes from that site to the site of plane k + 1 before its hops along z.
     const u64 next_plane = kept((u64)l.moved - (u64)l.state + 2 * sizeof(Site) * (u64)sites);
     u32 from_below = 0, plus = 0, bits = 0, upper = 0, rest = 0;
-    u32 filled = 0;  // planes that hold particles now
+    u32 filled = 0;  // planes that hold particles after the step
     u64 stayed = 0;
     Site next = load_moved(l, column, LANES_READ(WARP_LANES, ahead.stored, 0));
     u32 bit = 1;  // of plane k = begin - 1 + j; plane k - 1 is built

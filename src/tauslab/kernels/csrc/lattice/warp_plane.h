@@ -1,10 +1,14 @@
-// Hops along x, then y, in one tile of one plane, by one warp.
+// Hops along x, then along y, in one tile of one plane, by one warp.
 //
-// The lanes of a warp lie side by side along x and go up along y together. What hops between lanes
-// travels by shuffles, what hops along y waits in registers, so no warp waits for another. The
-// sites beside a row are looked at before, those of 16 rows at a time. Sites of up to PAIR_SLOTS
-// particles, of which no more than a word's hop to a side, are moved in registers; a row that has
-// others goes through the block's memory and `gather`.
+// The lanes of a warp hold 32 sites side by side along x, and go through the rows of the tile along y.
+//
+//     row + 1     is loaded ahead
+//     row         moves along x: shuffles carry particles between lanes; then it decides about y
+//     row - 1     is complete: its hops along y came from row - 2 (in registers) and from row
+//
+// No warp waits for another. Sites left and right of the tile are looked at before, those of 16 rows at a
+// time. Sites of up to PAIR_SLOTS particles are moved in registers (lattice/registers.h). A row with a
+// larger site goes through the block's memory and `gather`.
 #pragma once
 
 #include "lattice/registers.h"
@@ -12,27 +16,28 @@
 #if WARP_TILES
 
 constexpr int WARP_TILE_ROWS = TILE_Y + 2;
-constexpr int LAST_ROWS = 4;  // that are kept; a power of two, three are asked for
+constexpr int LAST_ROWS =
+    4;  // rows that are kept: three are read, and a power of two is quick to index
 
 // Memory of a warp.
 struct WarpTileWork {
-    u32 beside[2 * WARP_TILE_ROWS];  // what hops in from the sites left and right of each row
+    u32 beside[2 * WARP_TILE_ROWS];  // who hops in from the sites left and right of each row
     Site row[WARP_LANES + 2];        // a row that `gather` moves along x
     SlotMoves row_moves[WARP_LANES + 2];
     Site after_x[LAST_ROWS][WARP_LANES];
     u32 y_moves[LAST_ROWS][WARP_LANES];  // as in SlotSelectors
 };
 
-// What a lane is, and what is seldom so of a tile.
+// A lane's place in the tile, and rare properties of the tile, as bits.
 enum LaneRole : u32 {
-    INSIDE = 1,      // the plane has the lane's x
-    FIRST_LANE = 2,  // of the tile's sites
+    INSIDE = 1,      // the x of the lane lies in the plane
+    FIRST_LANE = 2,  // the first, and below the last, of the lanes that lie in the plane
     LAST_LANE = 4,
-    SPLIT = 8,     // upper halves of site numbers differ within the plane
-    TOP_TILE = 16  // the plane ends with it along y
+    SPLIT = 8,     // the upper halves of site numbers differ within the plane
+    TOP_TILE = 16  // the plane ends at the upper side of this tile
 };
 
-// A tile, and the lane's part of it.
+// A tile, as one lane sees it.
 struct WarpTile {
     PlaneTile t;
     int lane, x, width;
@@ -41,7 +46,7 @@ struct WarpTile {
     const Site *from;  // the plane's sites
     Site *to;
 
-    // Where the site of a row lies in its plane, or -1.
+    // Index within the plane of the site of this lane in a row, or -1.
     DEVICE_MEMBER int place(int row) const {
         int y = t.y0 + row - 1;
         if (face_kind(2) == PERIODIC) {
@@ -51,26 +56,27 @@ struct WarpTile {
         return role & INSIDE && (u32)y < (u32)t.ny ? y * t.nx + x : -1;
     }
 
-    // Whether a lane has a site in a row.
+    // Whether this lane has a site at that index.
     DEVICE_MEMBER bool has(int in_plane) const { return in_plane >= 0 && role & INSIDE; }
 
     DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
 };
 
-// The draw that serves the first group along x and y.
+// Draws the bits of the first group of slots, for hops along x and along y.
 DEVICE Philox4 warp_tile_draw(const LatticeStream &s, const WarpTile &warp_tile, u64 site) {
     if (LIKELY(!(warp_tile.role & SPLIT))) return philox_draw(warp_tile.series, s.keys, (u32)site);
     return lattice_draw(s, site, PURPOSE_XY, 0, 0);
 }
 
-// Adds who hops of the groups behind those of a pair. `content` lies in the block's memory.
+// Decides about the groups behind the first two words, and adds their hops. `content` lies in the block's
+// memory.
 DEVICE_SHARED void decide_beyond_pair(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                                       const Site &content, Sides sides, Moves &moves) {
     NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
         decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
 }
 
-// The second group's draw of a row, made when the first of both axes asks for it.
+// The bits of the second group of a row, drawn when the first axis asks for them.
 struct SecondDraw {
     bool made;
     u64 x, y;
@@ -86,7 +92,7 @@ struct SecondDraw {
     }
 };
 
-// The site beside a row, left or right, and who hops of it along x.
+// Loads the site left or right of a row, and decides who hops from it along x.
 DEVICE_SHARED void load_neighbour(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
                            int side, Site &content, Moves &moves) {
     moves = {0, 0};
@@ -105,7 +111,7 @@ DEVICE_SHARED void load_neighbour(const Lattice &l, const LatticeStream &s, cons
                    sides_of(l, index, x, warp_tile.t.nx, 1, 4));
 }
 
-// What hops into all rows from left and right.
+// Finds who hops into all rows from left and right.
 DEVICE_SHARED void load_neighbours(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
                                WarpTileWork &work) {
     NO_UNROLL for (int i = warp_tile.lane; i < 2 * WARP_TILE_ROWS; i += WARP_LANES) {
@@ -117,7 +123,7 @@ DEVICE_SHARED void load_neighbours(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves a row along x that does not fit registers, into `to`. All lanes of the warp.
+// Moves a row that does not fit registers along x, into `to`. All lanes of the warp call it.
 DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
                               int in_plane, const Site &content, Moves moves, Sides sides,
                               WarpTileWork &work, Site &to) {
@@ -148,7 +154,7 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const Wa
     LANES_BARRIER(WARP_LANES);
 }
 
-// Loads a row's site, or none.
+// Loads the site of this lane in a row; it is empty outside of the plane.
 DEVICE Site load_site(const WarpTile &warp_tile, int in_plane) {
     Site site;
     if (warp_tile.has(in_plane))
@@ -158,15 +164,15 @@ DEVICE Site load_site(const WarpTile &warp_tile, int in_plane) {
     return site;
 }
 
-// A row that has moved along x, and what decides about y.
+// A site after its hops along x, and the random bits for its hops along y.
 struct AlongX {
     Site to;
-    bool gathered;  // by the block's memory; only then a site may be more than a pair
+    bool gathered;  // in the block's memory; only then a site may have more than two words
     u64 y_bits;
     SecondDraw second;
 };
 
-// Moves row `row` along x, and keeps it in `work` too.
+// Moves row `row` along x. The result is also kept in `work`.
 DEVICE AlongX row_along_x(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
                           int in_plane, const Site &content, WarpTileWork &work) {
     const u64 site = warp_tile.site(in_plane);
@@ -200,7 +206,7 @@ DEVICE AlongX row_along_x(const Lattice &l, const LatticeStream &s, const WarpTi
     return row_along;
 }
 
-// Says who hops along y: in `work`, and split_site.
+// Decides who hops along y, splits the site, and keeps the hops in `work`.
 DEVICE SplitSite row_along_y(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
                           int in_plane, AlongX &along_x, WarpTileWork &work) {
     const u64 site = warp_tile.site(in_plane);
@@ -222,7 +228,7 @@ DEVICE SplitSite row_along_y(const Lattice &l, const LatticeStream &s, const War
     return split_site;
 }
 
-// Moves along y what does not fit registers, into `to`: row `row` of the three last ones.
+// Moves row `row`, the middle one of the last three, along y into `to`, where registers do not hold it.
 DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
                                  int row, int in_plane, const WarpTileWork &work, Site &to) {
     const int below = (row - 1) % LAST_ROWS, own = row % LAST_ROWS, above = (row + 1) % LAST_ROWS;
@@ -236,7 +242,7 @@ DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const
            warp_tile.t.y0 + row - 1, warp_tile.t.ny, 2, spill, to);
 }
 
-// Whether the tile or one of the eight around it holds particles: a lane looks at one.
+// Whether the tile or one of the eight around it holds particles. Each of nine lanes looks at one tile.
 DEVICE bool warp_tile_is_reached(const Lattice &l, const WarpTile &warp_tile) {
     const PlaneTile &t = warp_tile.t;
     const int along_x = tiles_along_x(l), along_y = tiles_along_y(l), i = warp_tile.lane;
@@ -249,7 +255,7 @@ DEVICE bool warp_tile_is_reached(const Lattice &l, const WarpTile &warp_tile) {
     return any_in_warp(reached);
 }
 
-// Tile `number` of all planes.
+// Hops in tile `number`, counted through all planes.
 DEVICE_SHARED void hop_in_warp_tile(const Lattice &l, const LatticeStream &s, i64 number,
                                 WarpTileWork &of_warp) {
     const PlaneTile t = plane_tile(l, number);
@@ -281,11 +287,11 @@ DEVICE_SHARED void hop_in_warp_tile(const Lattice &l, const LatticeStream &s, i6
     load_neighbours(l, s, warp_tile, work);
     LANES_BARRIER(WARP_LANES);
     u32 filled = 0;
-    u32 from_below = 0, plus = 0, bits = 0;  // of rows `row - 2` and `row - 1`
+    u32 from_below = 0, plus = 0, bits = 0;  // from row `row - 2`, and from row `row - 1`
     u64 stayed = 0;
     const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
     int place = warp_tile.place(0), above_place = warp_tile.place(1);
-    Site next = load_site(warp_tile, place);  // a row ahead, so that nobody waits for it
+    Site next = load_site(warp_tile, place);  // loaded a row ahead, so that its latency is hidden
     NO_UNROLL for (int row = 0; row <= last; ++row) {
         const Site content = next;
         const int here = place;

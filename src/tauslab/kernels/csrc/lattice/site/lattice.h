@@ -1,4 +1,4 @@
-// What the kernels of a lattice are given: memory, tables, the step; and where things lie in it.
+// The arguments of the kernels of a lattice: memory, tables, the step. Where planes, tiles and sites are stored.
 //
 // Planes are numbered as they are stored; plane p is plane `first_plane + p` of the whole lattice.
 // A slab keeps its neighbours' edge planes beside its own. A plane is cut into tiles of TILE_X x
@@ -106,9 +106,9 @@ constexpr int HOP_ROWS = N_TYPES * N_TYPES + 1;
 constexpr bool FEW_KINDS = PER_WORD == GROUP && N_SPECIES < 8 && 4 * HOP_ROWS <= MOST_KEPT;
 
 #ifdef SELECT_BYTES
-// What the kernels look up all the time.
+// Tables that kernels read at every site, in shared memory.
 struct BlockTables {
-    SlotSelectors selectors[SELECTORS];       // for every decision about the slots of a word
+    SlotSelectors selectors[SELECTORS];       // for each way in which the slots of a word can leave
     Levels levels[FEW_KINDS ? HOP_ROWS : 1];  // `hop_high` of few particles, [from, to], then zeros
     u32 packing[PACKINGS];
     u32 bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES];
@@ -157,7 +157,7 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = M
     BARRIER(); \
     if (SELECTORS > 1) fill_selectors(tables_.selectors, tables_.packing)
 
-// What few sites read, but one after the other: where all wait for those few. As above.
+// Tables that few sites read, one after the other, while the others wait. Used as LATTICE_IN_BLOCK.
 #define REACTIONS_IN_BLOCK(l) \
     SHARED i32 kept_tables[TABLE_ENTRIES > MOST_TABLES_KEPT ? 1 : TABLE_ENTRIES]; \
     SHARED double kept_chances[CHANCE_ENTRIES > MOST_CHANCES_KEPT ? 1 : CHANCE_ENTRIES + 1]; \

@@ -63,21 +63,26 @@ struct Moves {
     u32 minus, plus;
 };
 
-// As they are kept.
+// The same as it is stored.
 struct alignas(2 * sizeof(SlotBits)) SlotMoves {
     SlotBits minus, plus;
 };
 
-// How the particles of a word part along an axis: selectors as in `packing` below of those that leave to
-// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has the
-// slots that leave, below from bit 0 and above from bit 16.
+// How the slots of a word split along an axis: selectors, as in `packing` below, of the slots that leave to
+// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has a bit for
+// each slot that leaves, to the minus side from bit 0 and to the plus side from bit 16.
 struct alignas(16) SlotSelectors {
     u32 minus, plus, stayed, moves;
 };
 
-// Where bytes can be selected, slots of a site's first two words are moved together. `packing` has
-// for every set of a word's slots the selector that brings them to the front, and in its upper half
-// the bits that they take. A block keeps it in its memory.
+// A GPU selects bytes with one instruction, so slots of a site's first two words are moved together.
+// `packing` has an entry for every set of a word's slots:
+//
+//     bit 31            16 15            0
+//         | bits they take |  selector   |     SELECT_BYTES(word, 0, entry) brings them to the front
+//
+// A selector has a nibble for each byte of the result: 0 to 3 take a byte of the word, 4 takes a zero byte.
+// For slots 1 and 3 of four it is 0x4431. A block keeps the table in shared memory.
 #ifdef SELECT_BYTES
 
 DEVICE u32 packing_of(u32 set) {
@@ -114,8 +119,8 @@ DEVICE bool in_pair(u32 slots) {
     return slots < 1u << PAIR_SLOTS;
 }
 
-// Whether a site has no particles beyond its first two words. The third would tell; but a register
-// of a site that is being loaded must not seem free, or its next use waits for the load.
+// Whether a site has no particles beyond its first two words. The third word would tell. But the register of
+// a word that is being loaded must be read, or its next use waits for the load.
 DEVICE bool is_pair(const Site &site) {
     return SITE_WORDS == 2 || (site.word[2 % SITE_WORDS] | site.word[3 % SITE_WORDS]) == 0;
 }
@@ -177,7 +182,7 @@ DEVICE u64 two_words(const Site &site, int word) {
 
 #endif
 
-// Takes the particles of `leaving` out, and the others close ranks; returns their number.
+// Removes the particles of `leaving`, and moves the others to the front; returns how many stay.
 DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
     const int n = particles_in(site);
 #ifdef SELECT_BYTES

@@ -13,7 +13,7 @@ DEVICE i32 *tile_head(const Lattice &l, u64 list, i64 tile) {
     return l.heads + (i64)list * l.planes * tiles_of_plane(l) + tile;
 }
 
-// Without room the batch of steps is void: LIST_FULL tells to do it again with more.
+// If the list is full, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list.
 DEVICE_SHARED void add_waiting(const Lattice &l, u64 list, i64 tile, u64 site, u64 age,
                                u32 particle) {
     const u64 place = atomic_add(l.work + WAITING_0 + list, 1);

@@ -1,4 +1,4 @@
-// What a leap does to species, and an exact event to a network that is laid out as in
+// Changes of counts by a leap, and changes by an exact event of a network that is laid out as in
 // leaping/fine/network.h: limits, changes of counts.
 #pragma once
 
@@ -41,7 +41,7 @@ DEVICE double order_of(const Tables &tables, i32 species, const Flight &s) {
     return order;
 }
 
-// What reactions in entries `begin`, `begin` + `stride`, ... do to a species.
+// The change of a species by the reactions in entries `begin`, `begin` + `stride`, ...
 DEVICE Turnover turnover(const Tables &tables, const Flight &s, i32 begin, i32 end, i32 stride) {
     Turnover sum = {0, 0, 0};
     for (i32 e = begin; e < end; e += stride) {

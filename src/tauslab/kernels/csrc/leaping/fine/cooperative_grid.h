@@ -1,15 +1,15 @@
-// A grid: the blocks of threads that run one trajectory together. All blocks of a launch run at the
-// same time, so they may wait for each other. A CPU thread is a grid of its own. Loops over
-// independent items are shared out among the threads; what one thread wrote the others may read
-// after `sync`. Sums have the canonical shape (device/butterfly.h) or are of whole numbers, and a least
-// value has no order, so results do not depend on the size of a grid.
+// A cooperative grid: the blocks of threads that run one trajectory together. All blocks of a launch run
+// at the same time, so they may wait for each other at barriers. A CPU thread is a grid by itself.
+// Loops over independent items are divided among the threads. What one thread wrote, all others may read
+// after `sync`. Floating-point sums have the canonical shape (device/butterfly.h), other sums are of
+// integers, and a minimum does not depend on its order. So results do not depend on the size of a grid.
 #pragma once
 
 #include "model.h"
 #include "device/prelude.h"
 #include "team/team.h"
 
-// Arrivals, 128 bytes away who may go on, and there the time that parts of a step took.
+// Words of a barrier: arrivals; 128 bytes behind, the last barrier that was passed; times of parts of a step.
 constexpr i64 BARRIER_WORDS = 32, GO_ON = 16, PART_TICKS = 20;
 
 // 32 neighbours in memory, as lanes.
@@ -60,12 +60,12 @@ struct OneThread {
 typedef OneThread BlockThreads;
 
 struct CooperativeGrid : OneThread {
-    i64 number;  // of the launch's grids
+    i64 number;  // which of the launch's grids it is
 
     DEVICE_MEMBER CooperativeGrid(i64 thread, i64, u64 *) : number(thread) {}
     DEVICE_MEMBER bool first_block() const { return true; }
 
-    // Waits for all; then one block does `work(block)`, and all may go on.
+    // Waits for all threads; then one block calls `work(block)`, and all may continue.
     template <class Work>
     DEVICE_MEMBER void sync_then(Work work) {
         work(OneThread());
@@ -132,7 +132,7 @@ class CooperativeGrid {
             work(i);
     }
 
-    // Neighbouring groups go to different blocks, so that few groups keep many processors busy.
+    // Neighbouring groups go to different blocks, so that few groups keep many multiprocessors busy.
     template <class Work>
     DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
         for (i64 i = begin + THREAD_IN_BLOCK / LANES * blocks_ + block_; i < end;
@@ -174,7 +174,7 @@ class CooperativeGrid {
         BLOCK_BARRIER();
     }
 
-    // Of numbers that are not negative, whose bits are in the same order.
+    // For numbers that are not negative: their bits have the same order.
     DEVICE_MEMBER void least(u64 *cell, double own) const {
         UNROLL for (int size = LANES / 2; size > 0; size /= 2) {
             const double other = LANES_EXCHANGE(LANES, own, size);

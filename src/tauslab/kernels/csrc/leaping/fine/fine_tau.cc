@@ -1,11 +1,12 @@
-// Tau-leaping of networks of any size, as in leaping/tau_leap.cc (on a GPU Komarov, D'Souza & Tapia 2012): a grid of blocks runs one trajectory, from its start to its end,
-// without the host. Where a GPU has room for more grids, they run other trajectories.
+// Tau-leaping of networks of any size, as in leaping/tau_leap.cc, which has the papers' symbols (on a GPU
+// Komarov, D'Souza & Tapia 2012). A cooperative grid of blocks runs one trajectory from start to end, without
+// the host. A GPU with room for more grids runs other trajectories in them.
 //
-// A step: all propensities with the sums of neighbours (`scan`), limits by species, and the choice
-// by the block that comes last to the barrier; twice, for the halves of the leap, Poisson numbers by
-// reaction and counts by species. A leap that pays less than exact events is replaced by some of them, which the first block takes.
+// A step: all propensities and the sums of neighbours (`scan`), limits by species, and the choice of the
+// leap by the last block that reaches the barrier. Then, for each half of the leap, Poisson numbers by
+// reaction and counts by species. If a leap would not pay, the first block does some exact events instead.
 //
-// Random numbers as in leaping/tau_leap.cc: those of a reaction are at the address of its leaf.
+// Random numbers are those of leaping/tau_leap.cc; those of a reaction are at the address of its leaf.
 #include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/changes.h"
 #include "leaping/fine/control.h"
@@ -23,7 +24,7 @@ constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
 // Parts of a step, each with the wait for the slowest thread and the choice that follows.
 enum Part : i32 { SCANNING, LIMITING, DRAWING, CHANGING, EXACT_STEPS };
 
-// Adds the time of parts of a step, as the grid's first thread sees it.
+// Adds up the time of the parts of a step, as the first thread of the grid sees it.
 struct Stopwatch {
     u64 *cell;  // nullptr: another thread
     u64 since;
@@ -135,7 +136,7 @@ DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight
     if (block.leader()) control = s, control.too_large = 0;
 }
 
-// What one warp of the block that came last does, all its lanes alike.
+// Run by one warp of the last block at the barrier; all lanes do the same.
 template <class Work>
 DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
     if (!block.first_warp()) return;

@@ -1,18 +1,19 @@
-// Bounds of propensities that hold while counts stay in intervals, and the tree they are drawn from
-// (Thanh, Priami & Zunino, J. Chem. Phys. 141, 134116, 2014).
+// Upper bounds of propensities, and the tree from which candidates are drawn (Thanh, Priami & Zunino
+// 2014; tables/rejection/rejection.h has the paper's symbols).
 //
-// Every species contains an interval round the count it had when the interval was made. A propensity of
-// mass action never falls when a count rises, so its value at the upper ends is its upper_bound until a
-// count leaves its interval: then the species gets a new one, and what reads it new bounds.
+// Every species has a fluctuation interval around the count that it had when the interval was made. A
+// propensity of mass action never falls when a count rises. So its value at the upper ends is an upper
+// bound until a count leaves its interval. Then the species gets a new interval, and every item that
+// reads the species gets a new upper bound.
 //
-// An interval contains width 0 where counts are small, so that it is left at every change, and for
-// species of which a law or a reaction that needs many molecules makes a propensity
-// (`kernels/exact/rejection.py`). So a upper_bound is zero if and only if the propensity is.
+// The interval of a small count has width 0, so the count leaves it at every change. The same holds for
+// a species that a general rate law reads, or a reaction that needs many molecules of it
+// (`kernels/exact/rejection.py`). So an upper bound is zero if and only if the propensity is zero.
 //
-// Items are the reactions, the most frequent ones first. The first ones stand in the root itself,
-// whose other children are trees of the rest: a frequent reaction is found with one look.
-// A node contains 32 children and, behind them, the partial sums of their canonical butterfly, so that
-// every thread walks down by itself, and a new upper_bound changes five sums of each node above it.
+// Items are the reactions, the most frequent ones first. The first items are children of the root; its
+// other children are trees of the remaining items. So a frequent reaction is found in one node. A node
+// has 32 children, and behind them the partial sums of their canonical butterfly. So every thread
+// descends by itself, and a new upper bound changes five sums of each node above it.
 #pragma once
 
 #include "math/basic.h"
@@ -21,23 +22,24 @@
 
 constexpr u32 NODE_SIZE = 2 * LANES;
 
-// Intervals of species: of none that is read, there is nothing to upper_bound.
+// Which interval a species has: a wide one, one of width 0, or one without ends where nothing reads it.
 enum IntervalKind : i32 { WIDE = 0, EXACT = 1, UNREAD = 2 };
 constexpr i32 MOST_COUNT = 2147483647;
-// Counts below have intervals of one count.
+// A smaller count has an interval of width 0.
 constexpr i32 LEAST_WIDE = 8;
-// Of a count that comes so near to an end of its interval within a batch, 32 changes by one might
-// possible_change it; at most this part of the interval.
+// A count is near an end of its interval if 32 changes by one molecule can reach it. The margin is at
+// most an eighth of the interval.
 constexpr i32 MARGIN = 32, PARTS = 8;
 
-// The interval of a count, and its inner part, which is not near its ends.
+// The interval of a count, and its inner part `first .. first + width`, which is not near the ends.
 struct FluctuationInterval {
     i32 low, high, first, width;
 
     DEVICE_MEMBER bool contains_well_inside(i32 count) const {
         return (u32)count - (u32)first <= (u32)width;
     }
-    // How far the count may fall and rise; negative if it contains left. One beyond 2147483647 contains wrapped.
+    // How far the count may fall and rise; negative if it has left the interval. A count beyond
+    // 2147483647 has wrapped around.
     DEVICE_MEMBER i32 down(i32 count) const { return (i32)((u32)count - (u32)low); }
     DEVICE_MEMBER i32 up(i32 count) const { return (i32)((u32)high - (u32)count); }
     DEVICE_MEMBER bool contains(i32 count) const { return down(count) >= 0 && up(count) >= 0; }
@@ -59,10 +61,10 @@ struct Bounds {
 #endif
     }
 
-    // Of all bounds.
+    // The sum of all upper bounds.
     DEVICE_MEMBER double total() const { return root[LANES + 1]; }
 
-    // The item in whose upper_bound `target`, below the total, falls; `target` is then what is left.
+    // Finds the item in whose upper bound `target` falls; `target` becomes what is left in it.
     DEVICE_MEMBER i32 find(double &target) const {
         const u32 first = choose(root, 0, target);
         if (first < ROOT_ITEMS) return (i32)first;
@@ -73,7 +75,7 @@ struct Bounds {
         return (i32)(ROOT_ITEMS + group);
     }
 
-    // Intervals round all counts, and all bounds.
+    // Makes all intervals and all upper bounds.
     DEVICE_MEMBER void make() const {
         team_each(0, N_PLACES, [&](i64 i) { make_interval((i32)i); });
         team_each(0, NODE_SIZE, [&](i64 i) { root[i] = 0.0; });
@@ -90,7 +92,7 @@ struct Bounds {
         team_sync();
     }
 
-    // A new interval for a species, and what that changes.
+    // Gives a species a new interval, its items new upper bounds, and the nodes above new sums.
     DEVICE_MEMBER void renew(i32 species) const {
         if (team_leader()) make_interval(species);
         team_sync();
@@ -125,12 +127,12 @@ struct Bounds {
     }
 
   private:
-    // The upper_bound of an item.
+    // Where the upper bound of an item is stored.
     DEVICE_MEMBER double &stored_bound(u32 item) const {
         return item < ROOT_ITEMS ? root[item] : child(0, item - (u32)ROOT_ITEMS);
     }
 
-    // Child number `index` of the nodes of a level, of the root beyond all levels.
+    // Child number `index`, counted through the nodes of a level; behind the last level it is the root's.
     DEVICE_MEMBER double &child(i32 level, u32 index) const {
         if (level == ITEM_LEVELS) return root[ROOT_ITEMS + index];
         return s.v[((u32)ITEM_LEVEL[level] + index / LANES) * NODE_SIZE + index % LANES];
@@ -146,9 +148,9 @@ struct Bounds {
         return propensity(tables, tables.at(AT_ITEM, item), highs, s.c);
     }
 
-    // The rarer a count leaves its interval, the more candidates are rejected, and a count that walks
-    // at random takes the square of the width in events to leave: so the width is about the count's
-    // two thirds power.
+    // A wider interval is left less often, and causes more rejected candidates. A count that walks at
+    // random leaves an interval after about the square of the width in events. So the width is about
+    // the count to the power of two thirds.
     DEVICE_MEMBER void make_interval(i32 species) const {
         const i32 count = s.x[species], kind = tables.at(AT_INTERVAL, species);
         const i32 bits = 32 - leading_zeros((u32)count);
@@ -168,7 +170,7 @@ struct Bounds {
         words[at + 2] = range.first, words[at + 3] = range.width;
     }
 
-    // Partial sums of a node of a level, and the sum of all in its parent.
+    // Computes the partial sums of a node, and stores their total in its parent.
     DEVICE_MEMBER void update(i32 level, u32 node) const {
         const bool is_root = level == ITEM_LEVELS;
         const u32 begin = is_root ? 0 : ((u32)ITEM_LEVEL[level] + node) * NODE_SIZE;
@@ -180,8 +182,8 @@ struct Bounds {
     }
 
 #if TEAM_THREADS > 1
-    // The sums of a level that child number `index` is part of, if it `is` one, and what it is part of
-    // above; a thread for each of several children, which may share sums.
+    // Adds up the sums of a level above child number `index`, if the thread `is` given one. Threads have
+    // different children, which may share sums.
     DEVICE_MEMBER void update_ancestors(i32 level, u32 index, bool is) const {
         double *node = &s.v[((u32)ITEM_LEVEL[level] + (is ? index / LANES : 0)) * NODE_SIZE];
         const double sum = update_path(node, index % LANES, is);
@@ -205,7 +207,7 @@ struct Bounds {
     }
 #endif
 
-    // A child of the node at `begin`, as Butterfly::choose does it.
+    // Chooses a child of the node at `begin`, as Butterfly::choose does.
     DEVICE_MEMBER static u32 choose(const TeamArray<double> &values, u32 begin, double &target) {
         u32 lane = 0;
         UNROLL for (u32 size = 1; size < LANES; size *= 2) {
@@ -223,7 +225,7 @@ DEVICE_SELDOM void renew_interval(Bounds bounds, i32 species) {
     bounds.renew(species);
 }
 
-// Propensity of an item that is not simple.
+// The propensity of an item that is not simple.
 DEVICE_SELDOM double propensity_of_item(Tables tables, i32 item, State s) {
     return propensity(tables, tables.at(AT_ITEM, item), s.x, s.c);
 }

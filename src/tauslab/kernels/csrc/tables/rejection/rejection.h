@@ -1,23 +1,32 @@
-// Selector `rssa`: rejection with bounds that seldom change (tables/rejection/bounds.h).
+// Selector `rssa`: rejection-based SSA (Thanh, Priami & Zunino, J. Chem. Phys. 141, 134116, 2014).
 //
-// A *candidate* is an item drawn in proportion to its upper_bound, and is accepted, an event, with the
-// probability propensity / upper_bound. Times of candidates are a Poisson process whose rate is the total
-// of all bounds (thinning), so between two events a trajectory may reject any number of them.
+//     paper                        here
+//     X_i                          State::x[species], the count
+//     [X_i low, X_i high]          FluctuationInterval::low, high (tables/rejection/bounds.h)
+//     upper bound of a_j           Bounds::upper_bound, stored_bound
+//     upper bound of a_0           Rssa::total, the sum of all upper bounds
+//     candidate reaction           an item that Bounds::find draws in proportion to its upper bound
+//     a_j(X), acceptance           Item::propensity_of, Rssa::accepts
+//     lower bound of a_j           none: a propensity costs no more than its lower bound would
 //
-// Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
-// `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, for a
-// total of 1, words 2 and 3 item and acceptance.
+// A candidate is accepted, and is then an event, with the probability propensity / upper bound. The
+// times of candidates are a Poisson process with the rate `total` (thinning). So a trajectory may
+// reject any number of candidates between two events.
 //
-// Time: candidates are taken in *batches* of 32. `elapsed` of a candidate is the canonical scan
-// (Kogge-Stone) of the times of its batch; in t = origin + (elapsed - before) * (1 / total), `origin` and
-// `before` are those of the batch's beginning, or of the last candidate after which the total
-// changed. Species that a batch changed, and that are near an end of their interval when it is over,
-// get a new one then: so few leave their interval within a batch.
+// Random numbers: candidates are counted through a trajectory. Candidate `number` uses draw `number`
+// of the trajectory's stream: words 0 and 1 give the time since the candidate before, for a total of
+// 1; words 2 and 3 give the item and the acceptance.
 //
-// One thread takes candidates one by one. The lanes of a team draw as many at once as they are, and
-// know from them alone how far each count can get: most candidates are accepted or rejected whatever
-// those before them did, and no count leaves its interval. Such a run of candidates is done with at
-// once; whoever is not such is_pending until all before it are done, and is taken alone.
+// Time: candidates are taken in batches of 32. `elapsed` of a candidate is the canonical scan
+// (Kogge-Stone) of the times in its batch. The time is origin + (elapsed - before) * (1 / total).
+// `origin` and `before` belong to the beginning of the batch, or to the last candidate after which the
+// total changed. When a batch is over, a species that it changed gets a new interval if its count is
+// near an end of the old one. So few counts leave their interval within a batch.
+//
+// One thread takes candidates one by one. A team of threads draws one candidate for each lane. The
+// candidates alone bound how far each count can change. Most candidates are therefore accepted or
+// rejected whatever the earlier ones do, and no count leaves its interval. The team applies a run of
+// such candidates at once. Any other candidate waits until all before it are done, and is taken alone.
 #pragma once
 
 #include "math/math.h"
@@ -26,13 +35,13 @@
 #include "random/streams.h"
 #include "team/team_votes.h"
 
-// Changes of an item's record; what contains more, or of more molecules than 16 bits hold for a batch, is
-// of the kind MANY_CHANGES and is taken alone.
+// An item's record has room for so many changes. An item with more changes, or with changes by more
+// molecules than 16 bits hold for a batch, has the kind MANY_CHANGES and is taken alone.
 constexpr int CHANGES = 4;
 constexpr i32 MANY_CHANGES = 5;
 
-// What a candidate needs to know of its item. Species of the propensity stand first among the
-// changes, if only with a change of zero; where there are fewer, the last ones are of no species.
+// The record of an item, as a candidate reads it. The species of the propensity are the first among
+// the changes, even if their change is zero. Unused changes name a species that does not exist.
 struct Item {
     i32 kind, source;
     i32 species[CHANGES];
@@ -59,7 +68,8 @@ struct Item {
 
     DEVICE_MEMBER bool is_simple() const { return kind <= HOMODIMER; }
 
-    // As `propensity` computes it, of a simple item; without a branch, since none could be foreseen.
+    // The propensity of a simple item, with the bits of `propensity`. It has no branch, because the
+    // kind of the next item cannot be predicted.
     DEVICE_MEMBER double propensity_of(i32 one, i32 other, const double *constants) const {
         const i32 first = kind == 0 ? 1 : one;
         const i32 second = kind == 2 ? other : kind == 3 ? one - 1 : 1;
@@ -78,13 +88,13 @@ class CandidateBatch {
     // From the beginning of the batch to candidate `i` of it, for a total of 1.
     DEVICE_MEMBER double elapsed(i32 i) const;
 
-    // Of the thread's own candidate of the row `row` of VOTERS: time, and a number in [0, 1).
+    // Time and uniform number in [0, 1) of the thread's candidate in row `row` of VOTERS candidates.
     DEVICE_MEMBER double own_elapsed(i32 row) const { return of_row(elapsed_, row); }
     DEVICE_MEMBER double own_unit(i32 row) const { return of_row(unit_, row); }
 
     static constexpr int HELD = LANES / VOTERS;
 
-    // Of the thread's candidates that of a row.
+    // The element that belongs to the thread's candidate of a row.
     template <class T>
     DEVICE_MEMBER static T of_row(const T *held, i32 row) {
         if (VOTERS == 1) return held[row];
@@ -147,13 +157,13 @@ DEVICE_MEMBER void CandidateBatch::scan() {
 
 #endif
 
-// A trajectory in flight, between two candidates.
+// The state of the algorithm between two candidates of a trajectory.
 struct Rssa {
     Bounds bounds;
-    u64 *firings;           // of a pilot: of each reaction, candidates, bounds made
-    u64 events, limit;      // done, and at most
-    double origin, before;  // see above
-    double total, inverse;  // of all bounds
+    u64 *firings;           // a pilot's counters: of each reaction, of candidates, of new upper bounds
+    u64 events, limit;      // events so far, and the step limit
+    double origin, before;  // see `time`
+    double total, inverse;  // sum of all upper bounds, and 1 / total
     bool overflowed, near_end;
 
     DEVICE_MEMBER Rssa(const Bounds &all, u64 most, u64 *counted)
@@ -168,7 +178,7 @@ struct Rssa {
         inverse = total > 0x1p-1000 ? 1.0 / total : 0x1p1000;
     }
 
-    // No batch goes on where nothing can happen, or no time can be told.
+    // A trajectory ends where nothing can happen, or where a time would not be a number.
     DEVICE_MEMBER bool can_continue() const { return total > 0 && total < infinity(); }
 
     DEVICE_MEMBER double time(double elapsed) const { return origin + (elapsed - before) * inverse; }
@@ -177,7 +187,7 @@ struct Rssa {
         if (IS_PILOT) atomic_add(&firings[bounds.tables.at(AT_ITEM, item)], 1);
     }
 
-    // Whether `item` is accepted with `left` of its upper_bound, in the present state.
+    // Whether `item` is accepted in the present state; `left` is uniform from 0 to its upper bound.
     DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
         const State &s = bounds.s;
         if (record.is_simple())
@@ -185,7 +195,7 @@ struct Rssa {
         return left < propensity_of_item(bounds.tables, item, s);
     }
 
-    // Fires an item, `elapsed` into the batch; whether bounds changed.
+    // Fires an item at `elapsed` into the batch; returns whether upper bounds changed.
     DEVICE_MEMBER bool fire(const Item &record, i32 item, double elapsed) {
         ++events;
         if (team_leader()) count(item);
@@ -198,7 +208,7 @@ struct Rssa {
         return true;
     }
 
-    // A new interval for a species.
+    // Gives a species a new interval, and counts the new upper bounds for a pilot.
     DEVICE_MEMBER void renew(i32 species) const {
         renew_interval(bounds, species);
         if (!IS_PILOT || !team_leader()) return;
@@ -234,13 +244,13 @@ struct Rssa {
             add(one.a, one.b);
         });
         team_sync();
-        near_end = true;  // its species may be near an end, which others that change them then see
+        near_end = true;  // events of the batch that change the same species look at them
         bool left = false;
         for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 
-    // Whether a species contains left its interval; it gets a new one.
+    // Gives a species a new interval if its count has left the old one; returns whether it had.
     DEVICE_MEMBER bool check(i32 species) {
         const i32 count = bounds.s.x[species];
         if (bounds.range(species).contains(count)) return false;

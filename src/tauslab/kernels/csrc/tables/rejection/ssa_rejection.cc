@@ -1,7 +1,7 @@
-// Exact stochastic simulation by rejection with bounds, for networks too large to unroll whose counts
-// are large (tables/rejection/rejection.h): the network is read from tables, and a team of threads runs one
-// trajectory (team/team.h). A pilot, which counts how often each reaction fires, candidates and bounds
-// made, contains a stream of its own.
+// Exact simulation by rejection, for networks that are too large to unroll and have large counts
+// (tables/rejection/rejection.h). The network is read from tables, and a team of threads runs one
+// trajectory (team/team.h). A pilot has a stream of its own. It counts firings of each reaction,
+// candidates, and new upper bounds.
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"
@@ -38,7 +38,7 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         u64 number = 0;
         u8 ended = DONE;
         while (!samples.done() && rssa.can_continue()) {
-            // Candidates are told of as if all were events: most are.
+            // Candidates are reported as events, because most of them are.
             const bool looks = number % LOOK_EVERY_TEAM == 0;
             if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;

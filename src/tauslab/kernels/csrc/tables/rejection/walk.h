@@ -1,11 +1,11 @@
-// A trajectory's way through its batches of candidates, for one thread and for the lanes of a team;
-// see tables/rejection/rejection.h.
+// How a trajectory takes the candidates of a batch: by one thread, or by the lanes of a team. The head of
+// tables/rejection/rejection.h explains both.
 #pragma once
 
 #include "tables/rejection/rejection.h"
 #include "tables/team_sampling.h"
 
-// Where samples go, and which comes next.
+// Where samples are stored, and which sample time comes next.
 struct Samples {
     const Tables &tables;
     const Recorder &out;
@@ -24,15 +24,15 @@ struct Samples {
 
     DEVICE_MEMBER bool done() const { return k == out.n_times; }
 
-    // All that come before `time`.
+    // Stores all samples before `time`.
     DEVICE_MEMBER void record(double time, const State &s) {
         for (; next < time; next = ++k < out.n_times ? times[k] : infinity())
             record_state(tables, out, row, k, s);
     }
 };
 
-// Takes candidate `number` of the batch alone. `is_new` says whether bounds changed, `fires` whether
-// it is an event; false if the trajectory ended, or cannot go on.
+// Takes candidate `number` of the batch alone. Sets `is_new` if upper bounds changed, and `fires` if the
+// candidate is an event. Returns false if the trajectory ended or cannot continue.
 DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 item, double left,
                      Samples &samples, u8 &ended, bool &is_new, bool &fires) {
     const double elapsed = batch.elapsed(number), time = rssa.time(elapsed);
@@ -57,7 +57,8 @@ DEVICE bool is_well_inside(const Rssa &rssa, i32 species) {
     return rssa.bounds.range(species).contains_well_inside(rssa.bounds.s.x[species]);
 }
 
-// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
+// Ends a batch. `items` has the thread's candidates that are events, and -1 for each other candidate.
+// Changed species whose counts are near an end of their interval get new intervals.
 DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *items) {
     rssa.origin = rssa.time(batch.elapsed(LANES - 1));
     rssa.before = 0;
@@ -86,7 +87,7 @@ DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *ite
 
 #if TEAM_THREADS == 1
 
-// Takes all candidates of a batch; false if the trajectory ended, or cannot go on.
+// Takes all candidates of a batch. Returns false if the trajectory ended or cannot continue.
 DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &ended) {
     i32 items[LANES];
     for (i32 i = 0; i < LANES; ++i) {
@@ -118,8 +119,10 @@ struct Candidate {
           time(rssa.time(batch.own_elapsed(row))) {}
 };
 
-// By how many molecules the candidates of a team can change a count: the lower half of the word says
-// how far down, the upper half how far up.
+// By how many molecules the candidates of a team can change a count at most:
+//
+//     bit 31        16 15         0
+//         |   rise    |   fall    |
 DEVICE i32 &possible_change(const State &s, i32 species) {
     return s.x[N_PLACES + species];
 }
@@ -132,15 +135,15 @@ DEVICE u32 packed_change(i32 change) {
     return change > 0 ? (u32)change << 16 : (u32)-change;
 }
 
-// Adds a candidate to the contributes of what it changes.
+// Adds a candidate to the possible changes of its species.
 DEVICE void add_possible_change(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
             add_in_block((u32 *)&possible_change(s, record.species[i]), packed_change(record.change(i)));
 }
 
-// Whether a candidate is accepted or rejected, and leaves all intervals as they are, whatever those
-// before it do. Before the `first` there are none.
+// Whether the candidate's fate is decided whatever the candidates before it do: it is accepted or
+// rejected, and no count leaves its interval. The `first` candidate has none before it.
 DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
                        bool &accepted) {
     const State &s = rssa.bounds.s;
@@ -171,9 +174,9 @@ DEVICE void apply(const State &s, const Item &record) {
             add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
 }
 
-// Takes the candidates from `begin` on of a row of VOTERS, with the bounds as they are: to the end,
-// or to the first that changes them, behind which `begin` is then. False if the trajectory ended, or
-// cannot go on.
+// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. Then
+// `begin` is behind the candidate that changed them, or behind the row. Returns false if the trajectory
+// ended or cannot continue.
 DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begin,
                      const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
     const State &s = rssa.bounds.s;
