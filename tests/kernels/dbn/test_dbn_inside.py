@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 from dbn_factory import CHAIN
 from emulation import EmulatedBackend
+from ode_mixed import TIMES, network
 from ode_probe import integrate, system_of
-from test_ode_warps import TIMES, network
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.backends.base import KernelSource

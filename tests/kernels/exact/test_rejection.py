@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from test_teams import compiler
+from engine_runs import compiler
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
