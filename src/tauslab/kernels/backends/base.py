@@ -50,7 +50,7 @@ class KernelSource:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LaunchGrid:
     """Blocks of threads that share memory; a device may take fewer, each doing the work of several.
 
     With `together` all blocks run at the same time, so that they may wait for each other.
@@ -101,7 +101,7 @@ class Program(Protocol):
         """Work items of `entry` that the device runs at the same time."""
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: Any
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: Any
     ) -> None:
         """Run a kernel whose threads work in blocks, as the grid says."""
 

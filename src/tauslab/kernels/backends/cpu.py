@@ -23,8 +23,8 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import (
     Argument,
     BackendOptions,
-    Grid,
     KernelSource,
+    LaunchGrid,
     Style,
 )
 from tauslab.kernels.backends.cache import (
@@ -189,7 +189,7 @@ class CpuProgram:
         return self._backend.threads
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: CpuStream
     ) -> None:
         """A thread is a block, and all threads of the pool run at the same time."""
         self.launch(entry, grid.blocks, arguments, stream)

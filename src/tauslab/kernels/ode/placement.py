@@ -31,7 +31,7 @@ _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean 
 
 
 @dataclass(frozen=True)
-class Placement:
+class WarpPlacement:
     """Variables of each group of equations, and what a stage costs each group.
 
     `costs` are slots of the busiest pipe as equations are placed by, `instructions` those that are
@@ -139,7 +139,7 @@ def place(
     precision: str,
     costs: CostTable | None = None,
     balance: str = "cost",
-) -> Placement:
+) -> WarpPlacement:
     """Spread equations over `groups` warps.
 
     With `balance` ``cost`` so that the largest group costs little: greedily, the most expensive
@@ -158,11 +158,11 @@ def place(
     return min(found, key=lambda placement: (max(placement.costs), sum(placement.costs)))
 
 
-def _placed(prices: Prices, members: list[list[int]]) -> Placement:
+def _placed(prices: Prices, members: list[list[int]]) -> WarpPlacement:
     totals = [prices.group(own) for own in members]
     instructions = tuple(float(total[PIPES.index("issue")]) for total in totals)
     groups = tuple(tuple(sorted(own)) for own in members)
-    return Placement(groups, tuple(float(total.max()) for total in totals), instructions)
+    return WarpPlacement(groups, tuple(float(total.max()) for total in totals), instructions)
 
 
 def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:

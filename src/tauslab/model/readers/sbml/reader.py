@@ -61,14 +61,14 @@ def read_sbml_text(text: str, path: Path) -> Network:
     libsbml = import_libsbml()
     document = open_document(libsbml, text, str(path))
     try:
-        network = _Reader(libsbml, document, path.stem).read()
+        network = _SbmlReader(libsbml, document, path.stem).read()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
     return network
 
 
-class _Reader:
+class _SbmlReader:
     """One pass over a libsbml model."""
 
     def __init__(self, libsbml: Any, document: Any, stem: str) -> None:
