@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array
@@ -260,8 +259,3 @@ def peer_matrix(name: str) -> PeerMatrix:
 def get_backend(name: str, options: BackendOptions) -> Backend:
     """Make the backend `name`."""
     return _REGISTRY[name](options)
-
-
-def scalar_u64(value: int) -> np.uint64:
-    """An unsigned 64-bit kernel argument."""
-    return np.uint64(value)

@@ -138,7 +138,9 @@ class _Start:
     """Of a launch all calls run, for they may wait for each other, or none: of a closed device."""
 
     def __init__(self, backend: CpuBackend) -> None:
-        self._backend, self._lock, self.made = backend, threading.Lock(), False
+        self._backend = backend
+        self._lock = threading.Lock()
+        self.made = False
 
     def make(self) -> bool:
         """Whether a call shall run; the first decides for all."""
@@ -212,7 +214,8 @@ class CpuBackend:
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
-        self.clock, self.closed = 0.0, False
+        self.clock = 0.0
+        self.closed = False
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []

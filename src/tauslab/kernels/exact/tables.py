@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,8 +180,3 @@ class TableBook:
 def padded(count: int, to: int = LANES) -> int:
     """`count` rounded up to a multiple."""
     return -(-count // to) * to
-
-
-def bytes_of(*arrays: Any) -> int:
-    """Bytes that arrays take together."""
-    return sum(int(array.nbytes) for array in arrays)

@@ -28,7 +28,8 @@ class FineTables:
 
     def __init__(self, network: LoweredNetwork) -> None:
         self._network = network
-        self._species, self._leaves = len(network.species), len(network.reactions)
+        self._species = len(network.species)
+        self._leaves = len(network.reactions)
         reactions = network.reactions
         first, second = (
             Pairs.of(r.orders for r in reactions).first_of(self._leaves, i)[0] for i in (0, 1)

@@ -98,7 +98,9 @@ class _OdeLowering:
         varying: Collection[str],
         slack: float,
     ) -> None:
-        self.network, self.values, self.graph = network, parameters, ExpressionGraph()
+        self.network = network
+        self.values = parameters
+        self.graph = ExpressionGraph()
         self.slack = slack
         everything = [*network.parameters, *network.species]
         self.inputs = tuple(name for name in everything if name in set(varying))

@@ -66,7 +66,8 @@ class Prices:
         costs: CostTable | None = None,
         access: float = SHARED_ACCESS,
     ) -> None:
-        self.system, self.words = system, 1 if precision == "single" else 2
+        self.system = system
+        self.words = 1 if precision == "single" else 2
         self._costs = costs or tabulated(precision)
         graph = system.graph
         absorbed = fused_products(graph, system.rates)

@@ -109,7 +109,8 @@ class _FormulaParser:
     """Reads a formula from `text`, from place `at` on."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text = text
+        self.at = 0
 
     def rest(self) -> str:
         return self.text[self.at :].strip()

@@ -72,7 +72,9 @@ class _SbmlReader:
     """One pass over a libsbml model."""
 
     def __init__(self, libsbml: Any, document: Any, stem: str) -> None:
-        self._document, self._model, self._libsbml = document, document.getModel(), libsbml
+        self._document = document
+        self._model = document.getModel()
+        self._libsbml = libsbml
         model = self._model
         self._network = Network(model.getId() or stem)
         self._compartments = {c.getId(): c for c in each(model.getListOfCompartments())}
