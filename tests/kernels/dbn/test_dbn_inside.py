@@ -25,7 +25,7 @@ from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleB
 from tauslab.kernels.ode.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.engine import Ode, OdeSettings
 from tauslab.kernels.ode.layout_choice import (
-    Choice,
+    LayoutChoice,
     Wishes,
     choices,
     chosen,
@@ -139,7 +139,9 @@ def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
-def emulated_choice(precision: str, warps: int, groups: int, width: int, *, memory: bool) -> Choice:
+def emulated_choice(
+    precision: str, warps: int, groups: int, width: int, *, memory: bool
+) -> LayoutChoice:
     planes = 2 * len(system().quantities) + len(PRIORS.priors)
     wishes = Wishes(precision, memory_warps="on" if memory else "off", planes=planes)
     if warps:

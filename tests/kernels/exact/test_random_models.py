@@ -23,7 +23,7 @@ from tauslab.kernels.lattice.codegen import in_strips, tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.kernels.ode.engine import SOLVERS, OdeSettings
-from tauslab.model.lattice.placement import Start
+from tauslab.model.lattice.placement import ParticleStart
 
 CASES = os.environ.get("TAUSLAB_FUZZ_CASES")
 QUICK = ((1,), (4,))  # of networks, of lattices
@@ -130,7 +130,7 @@ def test_courses_of_a_random_network(seed, solver, precision):
 @compiler
 @pytest.mark.parametrize("seed", LATTICES)
 def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(Start, "crowding", 0.0)
+    monkeypatch.setattr(ParticleStart, "crowding", 0.0)
     dice = random.Random(f"lattice {seed}")
     model = random_lattice(dice)
     marks = [1, 2, 5, 17]

@@ -13,7 +13,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.codegen import in_strips
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Slab
-from tauslab.model.lattice.placement import Start
+from tauslab.model.lattice.placement import ParticleStart
 
 THREADS = 128
 NARROW = (19, 40)  # sites of a plane along y and x; a plane ends in a half-filled tile
@@ -60,7 +60,7 @@ def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
 
 @pytest.mark.parametrize(("name", "order"), [(m, (-1) ** i) for i, m in enumerate(MODELS)])
 def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
-    monkeypatch.setattr(Start, "crowding", 0.0)
+    monkeypatch.setattr(ParticleStart, "crowding", 0.0)
     lattice = MODELS[name]()
     assert in_strips(lattice)
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
@@ -81,7 +81,7 @@ class OneType:
 
 def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
     """The planes around site 2^32 of a lattice that is larger than memory."""
-    monkeypatch.setattr(Start, "crowding", 0.0)
+    monkeypatch.setattr(ParticleStart, "crowding", 0.0)
     sites = NARROW[0] * NARROW[1]
     middle = 2**32 // sites
     assert 0 < 2**32 - middle * sites < sites

@@ -12,7 +12,7 @@ from tauslab.kernels.ode import engine as ode
 from tauslab.kernels.ode import functions as ode_functions
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.engine import OdeSettings
-from tauslab.kernels.ode.graph import Graph
+from tauslab.kernels.ode.graph import ExpressionGraph
 from tauslab.kernels.ode.jacobian import Differentiator, Elimination, eliminate, jacobian
 from tauslab.kernels.ode.lowering import OdeEvent, OdeSystem, lower_ode, spans
 from tauslab.model.network.network import Network
@@ -76,10 +76,10 @@ def test_amounts_are_zero_within_the_slack_only():
     assert math.isnan(values[-2e-3])
 
 
-def value_of(graph: Graph, node: int, x: float) -> float:
+def value_of(graph: ExpressionGraph, node: int, x: float) -> float:
     """A node of a system of one variable."""
     found: dict[int, float] = {}
-    constants = Graph()
+    constants = ExpressionGraph()
     for n in graph.reached([node], stage=0):
         own = graph.nodes[n]
         if own.kind in ("number", "variable"):

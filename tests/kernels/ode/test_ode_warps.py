@@ -18,7 +18,7 @@ from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
 from tauslab.kernels.ode.engine import OdeSettings, with_layout
 from tauslab.kernels.ode.layout_choice import (
-    Choice,
+    LayoutChoice,
     Wishes,
     global_choice,
     handover_bytes,
@@ -28,7 +28,12 @@ from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def both(
-    folder: Path, choice: Choice, precision: str, order: int = 1, blocks: int = 1, **options: Any
+    folder: Path,
+    choice: LayoutChoice,
+    precision: str,
+    order: int = 1,
+    blocks: int = 1,
+    **options: Any,
 ) -> tuple[Course, Course]:
     """Courses by threads of the CPU and by emulated warps, with a varying parameter."""
     settings = OdeSettings("rk4", substeps=7, precision=precision)
@@ -44,7 +49,7 @@ def both(
     return one, two
 
 
-def spread(warps: int, groups: int, precision: str, *, memory: bool = False) -> Choice:
+def spread(warps: int, groups: int, precision: str, *, memory: bool = False) -> LayoutChoice:
     system = system_of(network(), varying=("k",))
     found = warps_choice(system, warps, Wishes(precision, memory_warps="on" if memory else "off"))
     return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
@@ -93,7 +98,7 @@ def test_shared_memory_beside_threads_changes_no_bit(
     width, words = 32 * warps, 1 if precision == "single" else 2
     size = handover_bytes(system, words, width) * memory
     size += 4 * words * width * count_constants(system) * shared
-    choice = Choice(
+    choice = LayoutChoice(
         1, 1, width, 0.0, None, size, memory, shared_constants=shared, compute_threads=width
     )
     assert choice.entry == "ode_threads"

@@ -11,7 +11,7 @@ from typing import Any
 
 from places import TESTS
 
-from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource, Style
+from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import csrc_texts, write_texts
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
@@ -45,7 +45,7 @@ class EmulatedProgram:
         self._run(entry, arguments, stream)
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Any], stream: CpuStream
     ) -> None:
         """Run all blocks, which must be those of the grid."""
         assert (grid.blocks, grid.threads) == (self._blocks, self._threads)
@@ -76,7 +76,7 @@ class AnyGrid(EmulatedProgram):
     """One block does the work of any number."""
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Any], stream: CpuStream
     ) -> None:
         """Run it, whatever the grid says of blocks."""
         assert grid.threads == self._threads

@@ -15,7 +15,6 @@ from tauslab.kernels.backends.base import Stream
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 BELOW, ABOVE = 0, 1
-SIDES = ("below", "above")
 
 
 class Ranks(Protocol):
@@ -88,7 +87,9 @@ class Halo:
         links: Sequence[Link | None],
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.kernels, self.links, self._close = kernels, tuple(links), close
+        self.kernels = kernels
+        self.links = tuple(links)
+        self._close = close
         self._there = [link for link in links if link is not None]
         self.number = 0  # of the last message sent
 

@@ -71,8 +71,10 @@ class DeviceMemory:
     name = "peer"
 
     def __init__(self, backend: Backend) -> None:
-        self.make, self.offer = backend.shareable, backend.export_memory
-        self.open, self.close = backend.open_memory, backend.close_memory
+        self.make = backend.shareable
+        self.offer = backend.export_memory
+        self.open = backend.open_memory
+        self.close = backend.close_memory
 
     def drop(self, buffer: Any) -> None:
         """It goes with its last user."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array
@@ -50,7 +49,7 @@ class KernelSource:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LaunchGrid:
     """Blocks of threads that share memory; a device may take fewer, each doing the work of several.
 
     With `together` all blocks run at the same time, so that they may wait for each other.
@@ -101,7 +100,7 @@ class Program(Protocol):
         """Work items of `entry` that the device runs at the same time."""
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: Any
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: Any
     ) -> None:
         """Run a kernel whose threads work in blocks, as the grid says."""
 
@@ -260,8 +259,3 @@ def peer_matrix(name: str) -> PeerMatrix:
 def get_backend(name: str, options: BackendOptions) -> Backend:
     """Make the backend `name`."""
     return _REGISTRY[name](options)
-
-
-def scalar_u64(value: int) -> np.uint64:
-    """An unsigned 64-bit kernel argument."""
-    return np.uint64(value)

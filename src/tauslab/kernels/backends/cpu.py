@@ -23,8 +23,8 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import (
     Argument,
     BackendOptions,
-    Grid,
     KernelSource,
+    LaunchGrid,
     Style,
 )
 from tauslab.kernels.backends.cache import (
@@ -138,7 +138,9 @@ class _Start:
     """Of a launch all calls run, for they may wait for each other, or none: of a closed device."""
 
     def __init__(self, backend: CpuBackend) -> None:
-        self._backend, self._lock, self.made = backend, threading.Lock(), False
+        self._backend = backend
+        self._lock = threading.Lock()
+        self.made = False
 
     def make(self) -> bool:
         """Whether a call shall run; the first decides for all."""
@@ -189,7 +191,7 @@ class CpuProgram:
         return self._backend.threads
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: CpuStream
     ) -> None:
         """A thread is a block, and all threads of the pool run at the same time."""
         self.launch(entry, grid.blocks, arguments, stream)
@@ -212,7 +214,8 @@ class CpuBackend:
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
-        self.clock, self.closed = 0.0, False
+        self.clock = 0.0
+        self.closed = False
         self.threads = self.processors = options.threads or allowed_cores()
         self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import (
     Argument,
     BackendOptions,
-    Grid,
     KernelSource,
+    LaunchGrid,
     Style,
 )
 from tauslab.kernels.backends.cache import (
@@ -118,7 +118,7 @@ class CudaProgram:
         return int(blocks) * self._processors * THREADS_PER_BLOCK
 
     def launch_blocks(
-        self, entry: str, grid: Grid, arguments: Sequence[Argument], stream: CudaStream
+        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: CudaStream
     ) -> None:
         """Launch the grid; together, as a cooperative launch of no more blocks than fit."""
         blocks = grid.blocks

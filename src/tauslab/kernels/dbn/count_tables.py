@@ -52,8 +52,11 @@ class CountTables:
         times: int,
         rows: int,
     ) -> None:
-        self._backend, self._families, self._rows = backend, tuple(families), rows
-        self._times, self._variables = times, variables
+        self._backend = backend
+        self._families = tuple(families)
+        self._rows = rows
+        self._times = times
+        self._variables = variables
         self.bins = [len(own) - 1 for own in edges]
         self.keys = [Keys.of(family, self.bins, times) for family in families]
         self._program = backend.compile(KernelSource("dbn/count.cc", _ENTRIES))
@@ -310,7 +313,8 @@ class _Sparse:
     ) -> None:
         self.name = family.name
         self._backend, self._program, self._where = backend, program, where
-        self._split, self._most = keys.split, keys.entries * (times - 1)
+        self._split = keys.split
+        self._most = keys.entries * (times - 1)
         self._n_digits = len(keys.sizes)
         self._digits = [
             backend.upload(np.array(digits, np.int64).ravel())

@@ -65,7 +65,8 @@ class Summaries:
         summaries: Mapping[str, Summary],
     ) -> None:
         self._backend = backend
-        self._columns, self._summaries = columns, dict(summaries)
+        self._columns = columns
+        self._summaries = dict(summaries)
         self._host_times = np.asarray(times, np.float64)
         self._times = backend.upload(self._host_times)
         self._program = backend.compile(KernelSource("ensemble/summaries.cc", _ENTRIES))

@@ -14,8 +14,8 @@ from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.tables import (
     MOST_ENTRIES,
     Pairs,
-    Rows,
     TableBook,
+    TableRows,
     distinct_pairs,
     padded,
 )
@@ -39,7 +39,7 @@ def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) 
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
     pairs = Pairs.of(numbers)
-    by_list = Rows.of([[i for i, _ in change] for change in numbers])
+    by_list = TableRows.of([[i for i, _ in change] for change in numbers])
     leaves, chunks = _readers(network, forest)
     touch, times = _touched(forest, n_species, book["N_WHOLE"])
 
@@ -51,7 +51,7 @@ def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) 
     sizes = np.diff(leaves.start) + np.diff(chunks.start)
     planned = int(sizes[by_list.items].sum()) <= MOST_PLANNED
     book.constant("PLAN_OF_SPECIES", not planned)
-    one_each = Rows(np.arange(n_species + 1), np.arange(n_species))
+    one_each = TableRows(np.arange(n_species + 1), np.arange(n_species))
     stages = _stages(forest, by_list if planned else one_each, leaves, chunks)
     none = np.zeros(0, np.int64)
     empty = none, none, none
@@ -69,7 +69,7 @@ def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) 
     book.constant("PLAN_STAGES", len(stages))
 
 
-def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[Rows, Rows]:
+def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[TableRows, TableRows]:
     """Stored leaves and chunks that a species is read by."""
     reads = [
         (i, leaf)
@@ -78,25 +78,27 @@ def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[Rows, Rows]
     ]
     read = np.array(reads, np.int64).reshape(-1, 2)
     n = len(network.species)
-    leaves = Rows.sorted_pairs(read[:, 0], read[:, 1], n, max(1, len(forest.stored)))
+    leaves = TableRows.sorted_pairs(read[:, 0], read[:, 1], n, max(1, len(forest.stored)))
     n_chunks = max(1, len(forest.chunks.owner))
-    return leaves, Rows.sorted_pairs(*forest.species_chunk, n, n_chunks)
+    return leaves, TableRows.sorted_pairs(*forest.species_chunk, n, n_chunks)
 
 
-def _touched(forest: ForestTables, n_species: int, n_whole: int) -> tuple[Rows, IntArray]:
+def _touched(forest: ForestTables, n_species: int, n_whole: int) -> tuple[TableRows, IntArray]:
     """Whole numbers that contain a species' count, and how often each does."""
     species, whole = forest.touched
     key, times = np.unique(species * n_whole + whole, return_counts=True)
     start = np.searchsorted(key, np.arange(n_species + 1) * n_whole)
-    return Rows(start, key % n_whole), times
+    return TableRows(start, key % n_whole), times
 
 
-def _touches_of_lists(pairs: Pairs, touch: Rows, times: IntArray, n_whole: int) -> Columns | None:
+def _touches_of_lists(
+    pairs: Pairs, touch: TableRows, times: IntArray, n_whole: int
+) -> Columns | None:
     """(list, whole number, change), or None where they are many."""
     if int(np.diff(touch.start)[pairs.species].sum()) > MOST_TOUCHED:
         return None
     which, whole = touch.expand(pairs.species)
-    _, often = Rows(touch.start, times).expand(pairs.species)
+    _, often = TableRows(touch.start, times).expand(pairs.species)
     key = pairs.row[which] * n_whole + whole
     order = np.argsort(key, kind="stable")
     by = (pairs.number[which] * often)[order]
@@ -108,7 +110,9 @@ def _touches_of_lists(pairs: Pairs, touch: Rows, times: IntArray, n_whole: int) 
     return key // n_whole, key % n_whole, change
 
 
-def _stages(forest: ForestTables, lists: Rows, leaves: Rows, chunks: Rows) -> list[Columns]:
+def _stages(
+    forest: ForestTables, lists: TableRows, leaves: TableRows, chunks: TableRows
+) -> list[Columns]:
     """What is computed again after changes of a list's species: leaves, chunks, owners, nodes.
 
     Of a leaf its reaction and place, of a chunk its record in two entries, of an owner of several

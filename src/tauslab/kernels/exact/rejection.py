@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tauslab.kernels.exact.owners import constant_source, literal_of
-from tauslab.kernels.exact.tables import LANES, Rows, TableBook, padded
+from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import FloatArray, IntArray
 
@@ -123,5 +123,5 @@ def _write_readers(book: TableBook, network: LoweredNetwork, item_of: IntArray) 
     pairs = [(i, j) for j, reaction in enumerate(network.reactions) for i in reaction.depends_on()]
     species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
     n_places, n_items = len(network.species) + 1, max(1, len(item_of))
-    found = Rows.sorted_pairs(species, item_of[reaction], n_places, n_items)
+    found = TableRows.sorted_pairs(species, item_of[reaction], n_places, n_items)
     book.rows("READ_ROW", "READ", found)

@@ -22,7 +22,7 @@ from tauslab.kernels.exact.owners import (
     literal_of,
 )
 from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
-from tauslab.kernels.exact.tables import LANES, Rows, TableBook, padded
+from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import FloatArray, IntArray
@@ -247,7 +247,7 @@ def write_samples(book: TableBook, network: LoweredNetwork) -> None:
     """What is recorded: species, and observables and rules that are sums of counts."""
     book.whole("RECORDED", network.recorded)
     sums = weighted_sums(network)
-    book.rows("SUM_ROW", "SUM_SPECIES", Rows.of([list(weights) for weights in sums]))
+    book.rows("SUM_ROW", "SUM_SPECIES", TableRows.of([list(weights) for weights in sums]))
     book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
 
 
@@ -288,5 +288,5 @@ def _write_pairs(
     book: TableBook, name: str, value: str, rows: list[tuple[tuple[int, int], ...]]
 ) -> None:
     """Rows of (species, number)."""
-    book.rows(f"{name}_ROW", f"{name}_SPECIES", Rows.of([[s for s, _ in row] for row in rows]))
+    book.rows(f"{name}_ROW", f"{name}_SPECIES", TableRows.of([[s for s, _ in row] for row in rows]))
     book.whole(f"{name}_{value}", [number for row in rows for _, number in row])

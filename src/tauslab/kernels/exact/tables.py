@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ MOST_ENTRIES = 2**31 - 1  # the kernels' indices have 32 bits
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Compressed rows of numbers: row r is ``items[start[r]:start[r + 1]]``.
 
     >>> Rows.of([[1, 2], [], [3]]).expand(np.array([2, 0]))
@@ -33,7 +32,7 @@ class Rows:
     items: IntArray
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int]]) -> Rows:
+    def of(cls, rows: Iterable[Sequence[int]]) -> TableRows:
         """From lists."""
         listed = list(rows)
         sizes = np.fromiter((len(row) for row in listed), np.int64, len(listed))
@@ -42,7 +41,7 @@ class Rows:
         return cls(np.concatenate([[0], np.cumsum(sizes)]), flat)
 
     @classmethod
-    def sorted_pairs(cls, row: IntArray, item: IntArray, n_rows: int, n_items: int) -> Rows:
+    def sorted_pairs(cls, row: IntArray, item: IntArray, n_rows: int, n_items: int) -> TableRows:
         """The distinct pairs, by row and then by item."""
         key = distinct(row * n_items + item)
         start = np.searchsorted(key, np.arange(n_rows + 1) * n_items)
@@ -136,7 +135,7 @@ class TableBook:
         """Add few numbers to the header alone, as an array."""
         self._places[name] = [*values] or [0]
 
-    def rows(self, row_name: str, item_name: str, rows: Rows) -> None:
+    def rows(self, row_name: str, item_name: str, rows: TableRows) -> None:
         """Add compressed rows: their starts and their items."""
         self.whole(row_name, rows.start)
         self.whole(item_name, rows.items)
@@ -181,8 +180,3 @@ class TableBook:
 def padded(count: int, to: int = LANES) -> int:
     """`count` rounded up to a multiple."""
     return -(-count // to) * to
-
-
-def bytes_of(*arrays: Any) -> int:
-    """Bytes that arrays take together."""
-    return sum(int(array.nbytes) for array in arrays)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.segments import planes_of_a_block
@@ -294,7 +294,7 @@ class LatticeEngine:
         """Hops along x and y in stored planes without a hole; `opens` in one launch of a step."""
         hole = hole if hole[0] < hole[1] else (end, end)
         tiles = (end - begin - hole[1] + hole[0]) * self.tiles
-        grid = Grid(-(-tiles // self._warps), self.tile.threads)
+        grid = LaunchGrid(-(-tiles // self._warps), self.tile.threads)
         arguments = [*self.arguments(), begin, end, *hole, int(opens)]
         self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
 
@@ -305,7 +305,7 @@ class LatticeEngine:
         hole = hole if hole[0] < hole[1] else (end, end)
         segment = self._segment(end - begin - hole[1] + hole[0])
         pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
-        grid = Grid(self.columns * pieces, self.tile.threads)
+        grid = LaunchGrid(self.columns * pieces, self.tile.threads)
         arguments = [*self.arguments(), begin, end, *hole, segment]
         self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
 
@@ -332,7 +332,7 @@ class LatticeEngine:
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
-        grid = Grid(min(most, planes * self.tiles), self.tile.threads, together=True)
+        grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = [*self.arguments(), self._z_moves, self._listed, steps]
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
@@ -379,7 +379,7 @@ class LatticeEngine:
         _, ny, nx = self.lattice.shape
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
         sites = (slab.end - slab.begin) * ny * nx
-        grid = Grid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
+        grid = LaunchGrid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
         arguments = [
             self.particles[own], None if self.types is None else self.types[own], sites,
             self._fired, self._waiting, self.work, self.capacity, self.step & 1,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Grid, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.waiting import WAITING
 
@@ -67,7 +67,7 @@ class HaloKernels:
     def wait(self, number: int, signals: Sides, stream: Stream) -> None:
         """Let later work on the stream start when all `signals` hold `number`."""
         arguments = [*signals, self._engine.work, np.uint64(number)]
-        self._program.launch_blocks("halo_wait", Grid(1, 32), arguments, stream)
+        self._program.launch_blocks("halo_wait", LaunchGrid(1, 32), arguments, stream)
 
     def unpack(self, sources: Sides, stream: Stream) -> None:
         """Put messages into the planes that are kept beside the slab."""
@@ -79,8 +79,8 @@ class HaloKernels:
         arguments = [
             self._engine.work, np.uint64(steps % 2**64), np.uint64(messages % 2**64),
         ]  # fmt: skip
-        self._program.launch_blocks("halo_advance", Grid(1, 32), arguments, stream)
+        self._program.launch_blocks("halo_advance", LaunchGrid(1, 32), arguments, stream)
 
     def _launch(self, entry: str, arguments: list[Any], stream: Stream) -> None:
-        grid = Grid(self._blocks, self._engine.tile.threads)
+        grid = LaunchGrid(self._blocks, self._engine.tile.threads)
         self._program.launch_blocks(entry, grid, arguments, stream)

@@ -17,7 +17,7 @@ from tauslab.model.arrays import FloatArray
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, choose_time_step
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES
-from tauslab.model.lattice.placement import Particles, Start
+from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 
@@ -90,7 +90,7 @@ class LoweredLattice:
     reactions: tuple[LatticeReaction, ...]
     parameters: Mapping[str, float]
     site_map: SiteMap = field(repr=False)
-    start: Start = field(repr=False)
+    start: ParticleStart = field(repr=False)
 
     @property
     def particle_type(self) -> type[np.uint8 | np.uint16]:
@@ -157,7 +157,7 @@ def lower_lattice(
         reactions=_reactions(model, values),
         parameters=values.parameters,
         site_map=model.sites,
-        start=Start(
+        start=ParticleStart(
             model.sites,
             values.placed,
             model.slots,

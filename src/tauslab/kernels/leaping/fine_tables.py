@@ -8,7 +8,7 @@ import numpy as np
 
 from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.table_network import write_samples
-from tauslab.kernels.exact.tables import LANES, Pairs, Rows, TableBook, padded
+from tauslab.kernels.exact.tables import LANES, Pairs, TableBook, TableRows, padded
 from tauslab.kernels.leaping.codegen import CRITICAL_FIRINGS
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
 from tauslab.model.arrays import IntArray
@@ -28,7 +28,8 @@ class FineTables:
 
     def __init__(self, network: LoweredNetwork) -> None:
         self._network = network
-        self._species, self._leaves = len(network.species), len(network.reactions)
+        self._species = len(network.species)
+        self._leaves = len(network.reactions)
         reactions = network.reactions
         first, second = (
             Pairs.of(r.orders for r in reactions).first_of(self._leaves, i)[0] for i in (0, 1)
@@ -95,7 +96,9 @@ class FineTables:
             ("NEED", "COUNT", [r.needs for r in reactions]),
             ("TAKE", "FEW", [tuple(row) for row in takes]),
         ):
-            book.rows(f"{name}_ROW", f"{name}_SPECIES", Rows.of([[i for i, _ in r] for r in rows]))
+            book.rows(
+                f"{name}_ROW", f"{name}_SPECIES", TableRows.of([[i for i, _ in r] for r in rows])
+            )
             book.whole(f"{name}_{value}", [number for row in rows for _, number in row])
 
     # ------------------------------------------------------------------ species
@@ -141,7 +144,7 @@ class FineTables:
         book.real("SET_RATIO", [whole / copies for whole, copies in listed])
 
     @cached_property
-    def _laws(self) -> Rows:
+    def _laws(self) -> TableRows:
         """For each species, leaves with a law that reads it."""
         pairs = [
             (i, leaf)
@@ -150,17 +153,17 @@ class FineTables:
             for i in counts_in(law)
         ]
         flat = np.array(pairs, np.int64).reshape(-1, 2)
-        return Rows.sorted_pairs(flat[:, 0], flat[:, 1], self._species, self._leaves)
+        return TableRows.sorted_pairs(flat[:, 0], flat[:, 1], self._species, self._leaves)
 
     @cached_property
-    def _readers(self) -> Rows:
+    def _readers(self) -> TableRows:
         """For each species, leaves whose propensity reads it."""
         needs = Pairs.of(r.needs for r in self._reactions)
         laws = self._laws
         by_law = np.repeat(np.arange(self._species), np.diff(laws.start))
         species = np.concatenate([self._orders.species, needs.species, by_law])
         leaves = np.concatenate([self._orders.row, needs.row, laws.items])
-        return Rows.sorted_pairs(species, leaves, self._species, max(1, self._leaves))
+        return TableRows.sorted_pairs(species, leaves, self._species, max(1, self._leaves))
 
     # ------------------------------------------------------------------ exact events, sums
 

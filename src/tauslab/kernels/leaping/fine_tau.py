@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
     MAX_STEPS,
@@ -152,7 +152,7 @@ class FineTau:
             *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
             *(self._epsilon, *self._arrays, *buffers.scratch, blocks),
         ]
-        grid = Grid(crews * blocks, self._block_threads, together=True)
+        grid = LaunchGrid(crews * blocks, self._block_threads, together=True)
         self.program.launch_blocks(_ENTRY, grid, arguments, stream)
 
 

@@ -154,10 +154,10 @@ def lower(
     ModelError
         A law needs something that is not known.
     """
-    return _Lowering(network, parameters, counts, varying).run(recorded)
+    return _NetworkLowering(network, parameters, counts, varying).run(recorded)
 
 
-class _Lowering:
+class _NetworkLowering:
     def __init__(
         self,
         network: Network,

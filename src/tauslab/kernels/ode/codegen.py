@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tauslab.kernels.network.codegen import literal
 from tauslab.kernels.ode.functions import Function
-from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, Graph
+from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -34,7 +34,7 @@ LONGEST_OF_ADAPTIVE = 1000
 PRECISIONS = {"double": "double", "single": "float"}
 
 
-def fused_products(graph: Graph, outputs: Sequence[int]) -> dict[int, int]:
+def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, int]:
     """Sums that absorb a product, by node: which argument of the sum it is.
 
     A product is absorbed where all that `outputs` need of it are sums, each of which then computes
@@ -58,13 +58,13 @@ def fused_products(graph: Graph, outputs: Sequence[int]) -> dict[int, int]:
 
 
 @dataclass
-class Writer:
+class CodeWriter:
     """Writes functions of a system; collects the constants that they read.
 
     `constants` numbers nodes that are computed once a trajectory, in the order of first use.
     """
 
-    graph: Graph
+    graph: ExpressionGraph
     constants: dict[int, int] = field(default_factory=dict)
     longest: int = LONGEST
 
@@ -100,7 +100,7 @@ class Writer:
 class _Body:
     """Texts of nodes within one function."""
 
-    writer: Writer
+    writer: CodeWriter
     absorbed: dict[int, int]
     variable: Callable[[int], str]
     real: str
@@ -177,7 +177,7 @@ def ode_header(
     *,
     precision: str = "double",
     wide: bool = True,
-    more: Callable[[OdeSystem, Writer], str] | None = None,
+    more: Callable[[OdeSystem, CodeWriter], str] | None = None,
     longest: int = LONGEST,
 ) -> str:
     """`model.h` for a system.
@@ -193,7 +193,7 @@ def ode_header(
     longest
         Statements of a function that is not cut into parts.
     """
-    writer = Writer(system.graph, longest=longest)
+    writer = CodeWriter(system.graph, longest=longest)
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
     if more is not None:
         functions.append(more(system, writer))
@@ -204,13 +204,13 @@ def ode_header(
 
 def count_constants(system: OdeSystem) -> int:
     """Constants that rates, quantities or events read: N_CONSTANTS of the header."""
-    writer = Writer(system.graph)
+    writer = CodeWriter(system.graph)
     for function in (_rates, _quantities, _events):
         function(system, writer)
     return len(writer.constants)
 
 
-def _sizes(system: OdeSystem, writer: Writer, precision: str, *, wide: bool) -> str:
+def _sizes(system: OdeSystem, writer: CodeWriter, precision: str, *, wide: bool) -> str:
     """Types and sizes."""
     real = PRECISIONS[precision]
     return (
@@ -237,7 +237,7 @@ def _operations(system: OdeSystem) -> int:
     return 4 * (alone + 3 * kinds["reciprocal"]) + 7 * len(system.variables)
 
 
-def _setup(system: OdeSystem, writer: Writer) -> str:
+def _setup(system: OdeSystem, writer: CodeWriter) -> str:
     """Constants of a trajectory and initial values, from inputs."""
     lines, values = writer.setup(list(writer.constants))
     constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
@@ -255,7 +255,7 @@ def _setup(system: OdeSystem, writer: Writer) -> str:
     return f"{texts}\n{function('ode_initial', 'x').text(more, initial)}"
 
 
-def running_function(name: str, out: str, writer: Writer) -> Function:
+def running_function(name: str, out: str, writer: CodeWriter) -> Function:
     """A function of state, constants and time that writes to `out`: ``d``, or ``out`` by `put`."""
     more, kind = (", class Out", "const Out &") if out == "out" else ("", "Real *")
     return Function(
@@ -265,7 +265,7 @@ def running_function(name: str, out: str, writer: Writer) -> Function:
     )  # fmt: skip
 
 
-def _rates(system: OdeSystem, writer: Writer) -> str:
+def _rates(system: OdeSystem, writer: CodeWriter) -> str:
     """All rates."""
     lines, values = writer.body(system.rates, fused_products(system.graph, system.rates))
     stores = [f"    d[{i}] = {value};\n" for i, value in enumerate(values)]
@@ -273,7 +273,7 @@ def _rates(system: OdeSystem, writer: Writer) -> str:
     return f"// dx/dt of every variable.\n{text}"
 
 
-def _quantities(system: OdeSystem, writer: Writer) -> str:
+def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
     nodes = [node for _, node in system.quantities]
     lines, values = writer.body(nodes, fused_products(system.graph, nodes))
     stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
@@ -281,7 +281,7 @@ def _quantities(system: OdeSystem, writer: Writer) -> str:
     return f"// What is recorded.\n{text}"
 
 
-def _events(system: OdeSystem, writer: Writer) -> str:
+def _events(system: OdeSystem, writer: CodeWriter) -> str:
     cases = []
     for number, event in enumerate(system.events):
         nodes = [node for _, node in event.assignments]

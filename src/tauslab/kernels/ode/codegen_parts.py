@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tauslab.kernels.ode.codegen import ARGUMENTS, Writer, fused_products, running_function
+from tauslab.kernels.ode.codegen import ARGUMENTS, CodeWriter, fused_products, running_function
 from tauslab.kernels.ode.jacobian import Jacobian
 from tauslab.kernels.ode.lowering import OdeSystem
 
 
-def jacobian_functions(found: Jacobian, writer: Writer) -> str:
+def jacobian_functions(found: Jacobian, writer: CodeWriter) -> str:
     """Derivatives of rates: by variables, entry by entry, and by the time."""
     graph = writer.graph
     lines, values = writer.body(found.nodes, fused_products(graph, found.nodes))
@@ -30,7 +30,7 @@ def jacobian_functions(found: Jacobian, writer: Writer) -> str:
 
 
 def group_functions(
-    system: OdeSystem, groups: Sequence[Sequence[int]], writer: Writer, groups_of_a_block: int
+    system: OdeSystem, groups: Sequence[Sequence[int]], writer: CodeWriter, groups_of_a_block: int
 ) -> str:
     """What each warp of a trajectory computes: the rates of its variables, a share of the records.
 

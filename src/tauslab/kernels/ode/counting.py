@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tauslab.kernels.ode.costs import CostTable
-from tauslab.kernels.ode.layout_choice import LANES, Choice, Wishes, chosen
+from tauslab.kernels.ode.layout_choice import LANES, LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError
 
@@ -35,7 +35,7 @@ class Counting:
 
 def chosen_to_count(
     system: OdeSystem, wishes: Wishes, counting: Counting, costs: CostTable | None = None
-) -> Choice:
+) -> LayoutChoice:
     """The layout with which integrating and counting together are predicted to be fastest.
 
     Raises
@@ -43,7 +43,7 @@ def chosen_to_count(
     ConfigError
         As `chosen` does; or blocks cannot count with the layout that was asked for.
     """
-    found: list[Choice] = []
+    found: list[LayoutChoice] = []
     refused = ConfigError(
         "--counting inside needs --ode-layout thread, or warps with --ode-memory-warps on"
     )
@@ -76,7 +76,7 @@ def _ways(wishes: Wishes, counting: Counting) -> Iterator[Wishes]:
         yield replace(inside, layout="warps", memory_warps="on")
 
 
-def _cost(choice: Choice, counting: Counting) -> float:
+def _cost(choice: LayoutChoice, counting: Counting) -> float:
     """Cycles of a multiprocessor for a step of a trajectory, with its share of a sample."""
     numbers = counting.numbers / counting.substeps
     if not choice.planes:

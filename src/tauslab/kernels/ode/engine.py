@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
     MAX_STEPS,
@@ -21,7 +21,7 @@ from tauslab.kernels.ode.codegen import (
     LONGEST,
     LONGEST_OF_ADAPTIVE,
     PRECISIONS,
-    Writer,
+    CodeWriter,
     count_constants,
     ode_header,
 )
@@ -29,7 +29,7 @@ from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_function
 from tauslab.kernels.ode.costs import compiled_costs
 from tauslab.kernels.ode.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layout_choice import MOST_SPLIT, Choice, Wishes, chosen
+from tauslab.kernels.ode.layout_choice import MOST_SPLIT, LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem, spans
 from tauslab.kernels.ode.placement import BALANCES
 from tauslab.kernels.ode.priors import Priors
@@ -162,7 +162,7 @@ class Ode:
         *,
         priors: Priors | None = None,
         wide: bool = True,
-        choice: Choice | None = None,
+        choice: LayoutChoice | None = None,
         trajectories: int = 0,
         counting: Counting | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ class Ode:
         self.entry = f"ode_{settings.solver}"
         self._elimination: list[Any] = []
         self._words = 0  # of memory that a trajectory in flight needs beside registers
-        self.choice: Choice | None = None
+        self.choice: LayoutChoice | None = None
         more, block_bytes = None, 0
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
@@ -212,7 +212,7 @@ class Ode:
         )
         self.program: Program = backend.compile(source)
 
-    def _with_jacobian(self) -> Callable[[OdeSystem, Writer], str]:
+    def _with_jacobian(self) -> Callable[[OdeSystem, CodeWriter], str]:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
@@ -231,7 +231,7 @@ class Ode:
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (self._words * self._real.itemsize)))
 
-    def _blocks(self, choice: Choice) -> int:
+    def _blocks(self, choice: LayoutChoice) -> int:
         return max(1, self.program.resident_blocks(self.entry, choice.threads_of_a_block))
 
     def _items(self, rows: int) -> int:
@@ -312,7 +312,7 @@ class Ode:
         if choice is not None and choice.in_blocks:
             arguments += counting or NOTHING_COUNTED
             wanted = -(-launch.rows // choice.trajectories_of_a_block)
-            grid = Grid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
+            grid = LaunchGrid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
             return
         items = min(launch.rows, self.program.resident(self.entry))
@@ -329,7 +329,7 @@ class Ode:
         return own if given.solver == "dopri5" else [*own, *self._elimination, scratch]
 
 
-def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:
+def with_layout(choice: LayoutChoice) -> Callable[[OdeSystem, CodeWriter], str] | None:
     """What the layout needs in the header."""
     sizes = (
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"

@@ -31,7 +31,7 @@ class Node:
     index: int = 0
 
 
-class Graph:
+class ExpressionGraph:
     """Nodes by number, in an order in which arguments come first."""
 
     def __init__(self) -> None:

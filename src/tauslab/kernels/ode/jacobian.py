@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, Graph
+from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.expressions.expression import Expression, Number, Symbol, parse
 
@@ -27,7 +27,7 @@ class Differentiator:
     Sums are taken apart into their terms, so that one of many terms costs as much as it is long.
     """
 
-    def __init__(self, graph: Graph, variables: int, outputs: Sequence[int]) -> None:
+    def __init__(self, graph: ExpressionGraph, variables: int, outputs: Sequence[int]) -> None:
         self.graph, self.time = graph, variables
         self._found: dict[int, dict[int, int]] = {}
         users = Counter(a for n in graph.reached(list(outputs)) for a in graph.nodes[n].arguments)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tauslab.kernels.ode.codegen import count_constants, is_long
 from tauslab.kernels.ode.costs import PIPES, CostTable, tabulated
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.kernels.ode.placement import Placement, Prices, place
+from tauslab.kernels.ode.placement import Prices, WarpPlacement, place
 from tauslab.model.errors import ConfigError
 
 LANES = 32
@@ -46,7 +46,7 @@ _LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is
 
 
 @dataclass(frozen=True)
-class Choice:
+class LayoutChoice:
     """A layout with its predicted cost: slots of a multiprocessor for a step of a trajectory.
 
     `warps` of a trajectory (1: a thread has it alone), `groups` of them in a block, and how many
@@ -60,7 +60,7 @@ class Choice:
     groups: int
     trajectories: int
     cost: float
-    placement: Placement | None = None
+    placement: WarpPlacement | None = None
     bytes_of_a_block: int = 0
     memory: bool = False
     shared_constants: bool = False
@@ -152,12 +152,12 @@ class Wishes:
 
 def thread_choice(
     system: OdeSystem, wishes: Wishes, costs: CostTable | None = None, *, shared: bool = False
-) -> Choice:
+) -> LayoutChoice:
     """Prediction for one trajectory per thread, variables in registers; `shared`: not constants."""
     prices = Prices(system, wishes.precision, costs)
     wanted = _wanted(prices, shared=shared)
     warps = min(MOST_WARPS, REGISTERS // (LANES * min(wanted, MOST_REGISTERS)))
-    found = Choice(1, 1, warps * LANES, 0.0, costs=prices.source)
+    found = LayoutChoice(1, 1, warps * LANES, 0.0, costs=prices.source)
     if wishes.memory or shared or wishes.planes:
         found = _in_blocks(system, prices, warps, wishes, shared=shared)
     total = prices.all_equations(shared_constants=shared)
@@ -184,7 +184,7 @@ def _wanted(prices: Prices, *, shared: bool) -> int:
 
 def _in_blocks(
     system: OdeSystem, prices: Prices, warps: int, wishes: Wishes, *, shared: bool
-) -> Choice:
+) -> LayoutChoice:
     """Blocks of threads that use shared memory: the size with which most trajectories fit.
 
     Of `warps` that a multiprocessor's registers are enough for: nearly, since each scheduler has a
@@ -192,7 +192,7 @@ def _in_blocks(
     """
     warps = min(MOST_WARPS, SCHEDULERS * round(warps / SCHEDULERS))
     words, memory, planes = prices.words, wishes.memory, wishes.planes
-    best = Choice(
+    best = LayoutChoice(
         1, 1, 0, 0.0, memory=memory, shared_constants=shared, costs=prices.source, planes=planes
     )
     # A warp that counts is slow: half as many as a block may have are enough for it.
@@ -212,19 +212,21 @@ def _in_blocks(
     return best
 
 
-def global_choice(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:
+def global_choice(
+    system: OdeSystem, wishes: Wishes, costs: CostTable | None = None
+) -> LayoutChoice:
     """Prediction for one trajectory per thread, all its numbers in global memory."""
     prices = Prices(system, wishes.precision, costs)
     numbers = 5 * len(system.variables) + prices.count_constants()  # read or written in a stage
     warps = min(MOST_WARPS, REGISTERS // (LANES * MOST_REGISTERS))
     stage = max(float(prices.all_equations().max()), numbers * prices.words * GLOBAL_ACCESS)
     cost = _cost(_Work(stage, stage, stage, 0.0, 0.0), warps * LANES, wishes.crowd)
-    return Choice(1, 1, warps * LANES, cost, in_global=True, costs=prices.source)
+    return LayoutChoice(1, 1, warps * LANES, cost, in_global=True, costs=prices.source)
 
 
 def warps_choice(
     system: OdeSystem, warps: int, wishes: Wishes, costs: CostTable | None = None
-) -> Choice:
+) -> LayoutChoice:
     """Prediction for a trajectory spread over `warps` warps."""
     placement = place(system, warps, wishes.precision, costs, wishes.balance)
     prices = Prices(system, wishes.precision, costs)
@@ -236,7 +238,7 @@ def warps_choice(
     by_registers = REGISTERS // (LANES * all_warps * min(wanted, MOST_REGISTERS))
     by_memory = SHARED_BYTES // (block + BLOCK_OVERHEAD)
     groups = min(MOST_BLOCKS, MOST_WARPS // all_warps, by_registers, by_memory)
-    found = Choice(
+    found = LayoutChoice(
         warps, 1, groups * LANES, 0.0, placement, block, wishes.memory, costs=prices.source,
         planes=wishes.planes,
     )  # fmt: skip
@@ -306,7 +308,9 @@ def sample_bytes(system: OdeSystem, words: int, width: int, *, memory: bool, pla
     return (own + planes) * width if planes else 0
 
 
-def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> list[Choice]:
+def choices(
+    system: OdeSystem, wishes: Wishes, costs: CostTable | None = None
+) -> list[LayoutChoice]:
     """Layouts with a thread or several warps with their predictions, the best first."""
     found = [_best_thread(system, wishes, costs)]
     able = [warps for warps in SPLITS if warps <= len(system.variables)]
@@ -316,7 +320,7 @@ def choices(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -
     return sorted(found, key=lambda choice: choice.cost)
 
 
-def _best_thread(system: OdeSystem, wishes: Wishes, costs: CostTable | None) -> Choice:
+def _best_thread(system: OdeSystem, wishes: Wishes, costs: CostTable | None) -> LayoutChoice:
     """Constants go to shared memory where that leaves registers for much of what is spilled."""
     prices = Prices(system, wishes.precision, costs)
     own, less = (
@@ -325,7 +329,7 @@ def _best_thread(system: OdeSystem, wishes: Wishes, costs: CostTable | None) -> 
     return thread_choice(system, wishes, costs, shared=less < _LESS_SPILLED * own)
 
 
-def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> Choice:
+def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) -> LayoutChoice:
     """The layout for a device with warps: the best of what was asked for.
 
     Raises

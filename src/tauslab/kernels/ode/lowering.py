@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.kernels.ode.graph import COMPARISONS, Graph
+from tauslab.kernels.ode.graph import COMPARISONS, ExpressionGraph
 from tauslab.model.arrays import FloatArray, Int32Array
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
@@ -44,7 +44,7 @@ class OdeSystem:
     `jumps` rates jump, because they compare the time with a number.
     """
 
-    graph: Graph
+    graph: ExpressionGraph
     inputs: tuple[str, ...]
     variables: tuple[str, ...]
     initial: tuple[int, ...]
@@ -87,10 +87,10 @@ def lower_ode(
     ModelError
         A name is not known, or the time of an event varies.
     """
-    return _Lowering(network, parameters, varying, slack).run(recorded)
+    return _OdeLowering(network, parameters, varying, slack).run(recorded)
 
 
-class _Lowering:
+class _OdeLowering:
     def __init__(
         self,
         network: Network,
@@ -98,7 +98,9 @@ class _Lowering:
         varying: Collection[str],
         slack: float,
     ) -> None:
-        self.network, self.values, self.graph = network, parameters, Graph()
+        self.network = network
+        self.values = parameters
+        self.graph = ExpressionGraph()
         self.slack = slack
         everything = [*network.parameters, *network.species]
         self.inputs = tuple(name for name in everything if name in set(varying))
@@ -234,7 +236,7 @@ class _Lowering:
         return self.graph.apply(tree.function, *(found[id(part)] for part in tree.arguments))
 
 
-def _needs_a_base(graph: Graph, node: int) -> bool:
+def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
     """Whether it is no number where its first argument is negative, by however little."""
     own = graph.nodes[node]
     if own.kind == "sqrt":
@@ -243,7 +245,7 @@ def _needs_a_base(graph: Graph, node: int) -> bool:
     return own.kind == "pow" and (power is None or power != int(power))
 
 
-def _jumps(graph: Graph, rates: Sequence[int]) -> tuple[float, ...]:
+def _jumps(graph: ExpressionGraph, rates: Sequence[int]) -> tuple[float, ...]:
     """Times at which comparisons of the time with numbers change, in order."""
     found = set[float]()
     for node in graph.reached(list(rates)):
@@ -258,7 +260,7 @@ def _jumps(graph: Graph, rates: Sequence[int]) -> tuple[float, ...]:
     return tuple(sorted(t for t in found if 0 < t < math.inf))
 
 
-def _affine(graph: Graph, node: int, depth: int = 8) -> tuple[float, float] | None:
+def _affine(graph: ExpressionGraph, node: int, depth: int = 8) -> tuple[float, float] | None:
     """`a` and `b` where the node is a x time + b, written down in `depth` levels, else None."""
     own, value = graph.nodes[node], graph.value_of(node)
     if value is not None:

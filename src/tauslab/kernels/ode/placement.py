@@ -31,7 +31,7 @@ _UPDATES = 1.75  # fused operations on a variable after its rate is known, mean 
 
 
 @dataclass(frozen=True)
-class Placement:
+class WarpPlacement:
     """Variables of each group of equations, and what a stage costs each group.
 
     `costs` are slots of the busiest pipe as equations are placed by, `instructions` those that are
@@ -66,7 +66,8 @@ class Prices:
         costs: CostTable | None = None,
         access: float = SHARED_ACCESS,
     ) -> None:
-        self.system, self.words = system, 1 if precision == "single" else 2
+        self.system = system
+        self.words = 1 if precision == "single" else 2
         self._costs = costs or tabulated(precision)
         graph = system.graph
         absorbed = fused_products(graph, system.rates)
@@ -139,7 +140,7 @@ def place(
     precision: str,
     costs: CostTable | None = None,
     balance: str = "cost",
-) -> Placement:
+) -> WarpPlacement:
     """Spread equations over `groups` warps.
 
     With `balance` ``cost`` so that the largest group costs little: greedily, the most expensive
@@ -158,11 +159,11 @@ def place(
     return min(found, key=lambda placement: (max(placement.costs), sum(placement.costs)))
 
 
-def _placed(prices: Prices, members: list[list[int]]) -> Placement:
+def _placed(prices: Prices, members: list[list[int]]) -> WarpPlacement:
     totals = [prices.group(own) for own in members]
     instructions = tuple(float(total[PIPES.index("issue")]) for total in totals)
     groups = tuple(tuple(sorted(own)) for own in members)
-    return Placement(groups, tuple(float(total.max()) for total in totals), instructions)
+    return WarpPlacement(groups, tuple(float(total.max()) for total in totals), instructions)
 
 
 def _greedy(prices: Prices, needs: list[frozenset[int]], groups: int) -> list[list[int]]:

@@ -60,7 +60,7 @@ def parse(text: str, functions: Mapping[str, Builder] | None = None) -> Expressi
         The text is not an expression, or uses something `FUNCTIONS` does not have.
     """
     try:
-        return _Parser(text, functions or {}).read()
+        return _InfixParser(text, functions or {}).read()
     except ModelError as error:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ModelError(f"cannot read the expression {shown!r}: {error}") from None
@@ -180,7 +180,7 @@ def _joined(terms: list[Expression], functions: list[str]) -> Expression:
     )
 
 
-class _Parser:
+class _InfixParser:
     """Reads tokens, with a stack of open brackets; each holds a row, folded when it closes."""
 
     def __init__(self, text: str, functions: Mapping[str, Builder]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
-from tauslab.model.lattice.placement import Start
+from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 from tauslab.model.lattice.well_mixed import mixed_rates
 from tauslab.model.network.network import Network
@@ -47,7 +47,9 @@ def per_site_network(
             f"make a network of {total} species; at most {_MOST_SPECIES} are allowed"
         )
     network = Network(f"{lattice.name}_sites", t_end=lattice.t_end)
-    start = Start(lattice.sites, values.placed, lattice.slots, np.uint16, lattice.type_names)
+    start = ParticleStart(
+        lattice.sites, values.placed, lattice.slots, np.uint16, lattice.type_names
+    )
     particles = start.planes(0, lattice.shape[0], seed)
     for site in np.ndindex(lattice.shape):
         counts = np.bincount(particles[site], minlength=len(lattice.species) + 1)[1:]

@@ -30,7 +30,7 @@ Particles = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
-class Start:
+class ParticleStart:
     """Where particles stand at t = 0.
 
     Attributes

@@ -77,7 +77,7 @@ def parse_property(text: str) -> Property:
     ConfigError
         The text is no such formula, or a window is not 0 <= a <= b.
     """
-    parser = _Parser(text)
+    parser = _FormulaParser(text)
     found = parser.implication()
     if parser.rest():
         raise parser.error(f"nothing may follow {text[: parser.at].strip()!r}")
@@ -105,11 +105,12 @@ def quantities(formula: Property) -> set[str]:
     return left | quantities(formula.right)
 
 
-class _Parser:
+class _FormulaParser:
     """Reads a formula from `text`, from place `at` on."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text = text
+        self.at = 0
 
     def rest(self) -> str:
         return self.text[self.at :].strip()

@@ -64,14 +64,14 @@ def read_lattice_text(text: str, path: Path, stored: Stored | None = None) -> La
         The text is not TOML, or has a table, a key or a value that the format does not have.
     """
     try:
-        lattice = _Reader(load_toml(text), path, stored).read()
+        lattice = _LatticeReader(load_toml(text), path, stored).read()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     lattice.source_path, lattice.source_text = path, text
     return lattice
 
 
-class _Reader:
+class _LatticeReader:
     """Reads the tables of one model, in the order in which they need each other."""
 
     def __init__(self, data: dict[str, Any], path: Path, stored: Stored | None) -> None:

@@ -15,7 +15,7 @@ from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact import selectors
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import blocks_of_a_processor, tables_of, team_of
-from tauslab.kernels.exact.tables import Rows
+from tauslab.kernels.exact.tables import TableRows
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
@@ -229,7 +229,7 @@ def test_observables_that_are_weighted_sums_are_exact():
 
 
 def test_rows():
-    rows = Rows.of([[], [5], [1, 2]])
+    rows = TableRows.of([[], [5], [1, 2]])
     which, items = rows.expand(np.array([2, 0, 1, 2]))
     assert which.tolist() == [0, 0, 2, 3, 3]
     assert items.tolist() == [1, 2, 5, 1, 2]

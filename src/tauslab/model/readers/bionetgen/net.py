@@ -76,7 +76,7 @@ def parse_net(text: str, name: str) -> Network:
         As `read_net`, without a file's name.
     """
     blocks, rest = _split_blocks(text)
-    network = _Reader(blocks, name).read()
+    network = _NetReader(blocks, name).read()
     network.t_end = end_time(rest)
     units = _UNITS.search(rest)
     if units and units[1].lower().startswith("conc"):
@@ -138,7 +138,7 @@ def end_time(rest: str) -> float | None:
     return value if value > 0 else None
 
 
-class _Reader:
+class _NetReader:
     """One pass over the blocks of a file."""
 
     def __init__(self, blocks: Mapping[str, Lines], stem: str) -> None:

@@ -58,7 +58,7 @@ def read_lm(path: str | Path) -> Lattice | Network:
     path = Path(path)
     try:
         with h5py.File(path, "r") as file:
-            model = _Reader(file, path).read()
+            model = _MicrobesReader(file, path).read()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
     except KeyError as error:
@@ -73,7 +73,7 @@ def read_lm(path: str | Path) -> Lattice | Network:
     return model
 
 
-class _Reader:
+class _MicrobesReader:
     """One open file and what was assumed about it so far."""
 
     def __init__(self, file: Any, path: Path) -> None:

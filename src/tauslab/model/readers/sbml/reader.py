@@ -61,18 +61,20 @@ def read_sbml_text(text: str, path: Path) -> Network:
     libsbml = import_libsbml()
     document = open_document(libsbml, text, str(path))
     try:
-        network = _Reader(libsbml, document, path.stem).read()
+        network = _SbmlReader(libsbml, document, path.stem).read()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
     return network
 
 
-class _Reader:
+class _SbmlReader:
     """One pass over a libsbml model."""
 
     def __init__(self, libsbml: Any, document: Any, stem: str) -> None:
-        self._document, self._model, self._libsbml = document, document.getModel(), libsbml
+        self._document = document
+        self._model = document.getModel()
+        self._libsbml = libsbml
         model = self._model
         self._network = Network(model.getId() or stem)
         self._compartments = {c.getId(): c for c in each(model.getListOfCompartments())}

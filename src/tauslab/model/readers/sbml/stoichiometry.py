@@ -34,8 +34,11 @@ class Sides:
         refuse: Refuse,
         computed: Collection[str],
     ) -> None:
-        self._level, self._network, self._maths = model.getLevel(), network, maths
-        self._refuse, self._computed = refuse, computed
+        self._level = model.getLevel()
+        self._network = network
+        self._maths = maths
+        self._refuse = refuse
+        self._computed = computed
 
     def read(self, reaction: Any, name: str) -> tuple[Side, Side]:
         """Reactants and products; a species given by a rule is left out: no reaction moves it."""

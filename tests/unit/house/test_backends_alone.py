@@ -1,0 +1,21 @@
+"""Devices know nothing of networks, lattices or methods."""
+
+from __future__ import annotations
+
+import ast
+
+from places import ROOT
+
+BACKENDS = ROOT / "src" / "tauslab" / "kernels" / "backends"
+
+
+def test_backends_import_themselves_and_the_model_only():
+    found = {
+        node.module
+        for path in BACKENDS.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tauslab.")
+    }
+    assert found  # the test sees imports
+    allowed = ("tauslab.kernels.backends", "tauslab.model.")
+    assert [name for name in sorted(found) if not name.startswith(allowed)] == []
