@@ -211,7 +211,8 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     """The model's header, and a function that times the kernel of a shared library."""
     from tauslab.kernels.backends import BackendOptions, get_backend
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
-    from tauslab.kernels.exact.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
+    from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
+    from tauslab.kernels.exact.ssa import ExactSsa
     from tauslab.kernels.network.codegen import unrolled_header
     from tauslab.kernels.network.lowering import lower
 

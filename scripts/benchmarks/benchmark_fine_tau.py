@@ -28,7 +28,7 @@ import numpy as np
 
 import tauslab as ts
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.leaping.fine_tau import LAYOUT, PARTS, FineTau
 from tauslab.kernels.network.lowering import LoweredNetwork, lower
 

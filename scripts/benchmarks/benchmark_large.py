@@ -41,8 +41,9 @@ from large_cases import CASES, ENDLESS, FILES, Work, network_of, tabled
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, MAX_STEPS
 from tauslab.kernels.exact.selectors import PILOT_EVENTS
-from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import lower
 

@@ -72,8 +72,8 @@ PAGES = (
         "running",
         "Reading, running, opening",
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
-        "stands for float64, `IntArray` for int64, `UintArray` for uint64; shapes are told as "
-        "`[trajectory, time]`. The [command line](command-line.md) has the same options.",
+        "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
+        "shapes are told as `[trajectory, time]`. The [command line](command-line.md) has the same options.",
         (
             _entry(ts.read),
             _entry(ts.run),

@@ -80,33 +80,33 @@ def time_steps(
         return
     about: Row = {"part": row["part"], "shape": list(shape), "ranks": ranks, **bench.kind()}
     row = {**about, **row, "depth": options.depth}
-    with bench.engine(comm, shape, options, row) as engine:
-        if engine is not None:
-            ways = {str(way) for pair in comm.allgather(engine.transports) for way in pair}
-            steps = bench.steps_for(comm, engine)
+    with bench.slab(comm, shape, options, row) as slab:
+        if slab is not None:
+            ways = {str(way) for pair in comm.allgather(slab.transports) for way in pair}
+            steps = bench.steps_for(comm, slab)
             row |= {"steps": steps, "transport": "/".join(sorted(ways)),
-                    "ms_per_step": 1e3 * bench.slowest(comm, engine, steps)}  # fmt: skip
-            if engine.halo is not None and bare:
-                row |= without_sending(bench, comm, engine, row)
+                    "ms_per_step": 1e3 * bench.slowest(comm, slab, steps)}  # fmt: skip
+            if slab.halo is not None and bare:
+                row |= without_sending(bench, comm, slab, row)
             bench.keep(row)
     comm.free()
 
 
-def without_sending(bench: Bench, comm: Communicator, engine: SlabEngine, row: Row) -> Row:
+def without_sending(bench: Bench, comm: Communicator, slab: SlabEngine, row: Row) -> Row:
     """The same steps with messages that stay on the device."""
-    sent = engine.halo
+    sent = slab.halo
     assert sent is not None
     words = sent.kernels.message_words
     links: list[Link | None] = [
         Loopback(bench.backend, words) if link else None for link in sent.links
     ]
-    engine.synchronize()
-    engine.halo = Halo(sent.kernels, links)
-    engine.forget_recordings()
-    engine.run(_WARM_STEPS)
-    bare = 1e3 * bench.slowest(comm, engine, row["steps"])
-    engine.forget_recordings()
-    engine.halo = sent
+    slab.engine.synchronize()
+    slab.halo = Halo(sent.kernels, links)
+    slab.forget_recordings()
+    slab.run(_WARM_STEPS)
+    bare = 1e3 * bench.slowest(comm, slab, row["steps"])
+    slab.forget_recordings()
+    slab.halo = sent
     return {"ms_without_sending": bare, "not_hidden": 1 - bare / row["ms_per_step"],
             "message_bytes": 8 * words}  # fmt: skip
 
@@ -116,20 +116,20 @@ def time_links(bench: Bench, transport: str) -> None:
     comm = bench.world
     for edge in bench.options.edges:
         shape = (2 * comm.size, edge, edge)
-        with bench.engine(comm, shape, HaloOptions(transport)) as engine:
-            if engine is None or engine.halo is None:
+        with bench.slab(comm, shape, HaloOptions(transport)) as slab:
+            if slab is None or slab.halo is None:
                 return
-            seconds = statistics.median(exchanges(bench, engine, engine.halo))
-            size = 8 * engine.halo.kernels.message_words
+            seconds = statistics.median(exchanges(bench, slab, slab.halo))
+            size = 8 * slab.halo.kernels.message_words
             bench.keep({
                 "part": "links", "transport": transport, "ranks": comm.size, "bytes": size,
                 "microseconds": 1e6 * seconds, "gigabytes_per_second": size / seconds / 1e9,
             })  # fmt: skip
 
 
-def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
+def exchanges(bench: Bench, slab: SlabEngine, halo: Halo) -> list[float]:
     """Seconds of a message, of the slowest rank, again and again; recorded where possible."""
-    stream, kernels, comm = engine.edge_stream, halo.kernels, bench.world
+    stream, kernels, comm = slab.edge_stream, halo.kernels, bench.world
     odd = halo.number & 1
     before = halo.number - odd
 
@@ -171,18 +171,18 @@ def exchanges(bench: Bench, engine: SlabEngine, halo: Halo) -> list[float]:
 def trace(bench: Bench, shape: Shape, transport: str) -> None:
     """When each rank did what in some steps, launched one by one."""
     comm = bench.world
-    with bench.engine(comm, shape, HaloOptions(transport, record=False)) as engine:
-        if engine is None:
+    with bench.slab(comm, shape, HaloOptions(transport, record=False)) as slab:
+        if slab is None:
             return
-        engine.run(20)
-        engine.synchronize()
+        slab.run(20)
+        slab.engine.synchronize()
         comm.barrier()
-        zero = engine.stream.record()
-        engine.trace = []
-        engine.run(_TRACED_STEPS)
-        engine.synchronize()
-        spans = comm.gather(spans_of(engine.trace, zero))
-        engine.trace = None
+        zero = slab.engine.stream.record()
+        slab.trace = []
+        slab.run(_TRACED_STEPS)
+        slab.engine.synchronize()
+        spans = comm.gather(spans_of(slab.trace, zero))
+        slab.trace = None
         bench.keep({"part": "timeline", "shape": list(shape), "transport": transport,
                     "ranks": comm.size, "spans": spans})  # fmt: skip
 

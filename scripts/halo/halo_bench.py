@@ -16,6 +16,7 @@ import numpy as np
 from tauslab.decomposition.halo.mpi import mpi_takes_device_memory
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
@@ -47,7 +48,7 @@ def pairs(shape: Shape, slots: int) -> LoweredLattice:
     return lower_lattice(model, reaction_substeps=1)
 
 
-def fill(engine: SlabEngine, share: float) -> None:
+def fill(engine: LatticeEngine, share: float) -> None:
     """Fill a share of all slots at random."""
     lattice, slab = engine.lattice, engine.slab
     _, ny, nx = lattice.shape
@@ -86,25 +87,24 @@ class Bench:
         return comm if self.world.rank < ranks else None
 
     @contextmanager
-    def engine(
+    def slab(
         self, comm: Communicator, shape: Shape, options: HaloOptions, kind: Row | None = None
     ) -> Iterator[SlabEngine | None]:
         """Filled, on the ranks of `comm`, by `kind`: slots and fill; None if it cannot be."""
         kind = self.kind() if kind is None else kind
         lattice, bounds = pairs(shape, kind["slots"]), cut_planes(shape[0], comm.size)
         try:
-            engine = SlabEngine(self.backend, lattice, comm.native, bounds, seed=1, options=options)
+            slab = SlabEngine(self.backend, lattice, comm.native, bounds, seed=1, options=options)
         except DecompositionError as error:  # on all ranks alike
             if comm.rank == 0 and str(error) not in self._told:
                 print(error, file=sys.stderr, flush=True)
                 self._told.add(str(error))
             yield None
             return
-        fill(engine, kind["fill"])
-        yield engine
-        engine.close()
-        engine.halo = None  # it knows the engine, whose memory must go now
-        del engine
+        fill(slab.engine, kind["fill"])
+        yield slab
+        slab.close()
+        del slab  # its memory goes now
         gc.collect()
 
     def kind(self) -> Row:
@@ -119,22 +119,22 @@ class Bench:
             print(f"{time.perf_counter() - self.began:5.0f} s: {shown}", file=sys.stderr,
                   flush=True)  # fmt: skip
 
-    def slowest(self, comm: Communicator, engine: SlabEngine, steps: int) -> float:
+    def slowest(self, comm: Communicator, slab: SlabEngine, steps: int) -> float:
         """Seconds a step, median of some runs, each that of the slowest rank."""
         found = []
         for _ in range(self.options.repeat):
-            engine.synchronize()
+            slab.engine.synchronize()
             comm.barrier()
             began = time.perf_counter()
-            engine.run(steps)
-            engine.synchronize()
+            slab.run(steps)
+            slab.engine.synchronize()
             found.append(max(comm.allgather(time.perf_counter() - began)) / steps)
         return float(statistics.median(found))
 
-    def steps_for(self, comm: Communicator, engine: SlabEngine) -> int:
+    def steps_for(self, comm: Communicator, slab: SlabEngine) -> int:
         """As many steps as take about `seconds` a run: a multiple of 48, and so of most depths."""
-        engine.run(_WARM_STEPS)  # launches are recorded here
-        pace = self.slowest(comm, engine, _WARM_STEPS)
+        slab.run(_WARM_STEPS)  # launches are recorded here
+        pace = self.slowest(comm, slab, _WARM_STEPS)
         steps = round(float(self.options.seconds) / pace / 48) * 48  # alike: of all ranks' times
         return max(48, min(9600, steps))
 

@@ -63,20 +63,19 @@ def advanced(
 ) -> str:
     """Digest after all steps, told by the first rank."""
     bounds, options = way
-    engine = SlabEngine(backend, lattice, comm.native, bounds, seed=SEED, options=options)
-    engine.load_start()
+    slab = SlabEngine(backend, lattice, comm.native, bounds, seed=SEED, options=options)
+    slab.engine.load_start()
     began, spills = time.perf_counter(), 0
     for done in range(0, steps, _BATCH):
-        spills = int(engine.run_sampled([min(_BATCH, steps - done)]).spills[0])
+        spills = int(slab.run_sampled([min(_BATCH, steps - done)]).spills[0])
     seconds = max(comm.allgather(time.perf_counter() - began))
     spills = sum(comm.allgather(spills))
-    found = digest(comm.allgather(engine.save()))
+    found = digest(comm.allgather(slab.engine.save()))
     if comm.rank == 0:
-        way_there = f"{engine.transports}, depth {options.depth}, cut at {bounds}"
+        way_there = f"{slab.transports}, depth {options.depth}, cut at {bounds}"
         print(f"{found} on {comm.size} by {way_there}: {spills} waited, "
               f"{1e3 * seconds / steps:.4f} ms a step", flush=True)  # fmt: skip
-    engine.close()
-    engine.halo = None  # it knows the engine, whose memory must go now
+    slab.close()
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ode_cases import Case, equations
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode, OdeSettings
 from tauslab.model.errors import TauslabError
 

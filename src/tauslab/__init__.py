@@ -2,6 +2,7 @@
 
 from tauslab import dbn as dbn
 from tauslab import geometry as geometry
+from tauslab._version import __version__ as __version__
 from tauslab.model.errors import ConfigError as ConfigError
 from tauslab.model.errors import DecompositionError as DecompositionError
 from tauslab.model.errors import DeviceError as DeviceError
@@ -28,5 +29,3 @@ from tauslab.runner.api.simulator import simulator as simulator
 from tauslab.runner.options.hook_view import LatticeView as LatticeView
 from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
 from tauslab.runner.results.result import Result as Result
-
-__version__ = "0.1.0"

@@ -1,3 +1,3 @@
-"""The version, which nothing else needs to be imported for."""
+"""The version of the package, which every layer may ask for."""
 
 __version__ = "0.1.0"

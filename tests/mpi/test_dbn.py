@@ -49,7 +49,8 @@ def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     program = tmp_path / "sparse.py"
     program.write_text(
-        "import sys\nfrom tauslab.kernels import dbn\nfrom tauslab.runner import cli\n"
+        "import sys\nfrom tauslab.kernels.dbn import count_tables as dbn\n"
+        "from tauslab.runner.cli import main as cli\n"
         "dbn._DENSE_BYTES = 0\nsys.exit(cli.main(sys.argv[1:]))\n"
     )
     mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
@@ -60,7 +61,8 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
     """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
     program = tmp_path / "killed.py"
     program.write_text(
-        "import os, signal, sys\nfrom tauslab.runner import cli, dbn_build, dbn_parts\n"
+        "import os, signal, sys\nfrom tauslab.runner.cli import main as cli\n"
+        "from tauslab.runner.dbn import build as dbn_build, parts as dbn_parts\n"
         "dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0\n"
         "save = dbn_parts.save\n"
         "def killed(network, path, blocks):\n"

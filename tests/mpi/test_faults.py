@@ -1,4 +1,4 @@
-"""Kills at changes of files: ten of the thousands that the script goes through."""
+"""Kills at changes of files: a few of the thousands that the script goes through."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ pytestmark = pytest.mark.mpi
 SCRIPT = script("fault_every_write.py")
 
 
-def test_runs_killed_at_a_change_are_resumed(mpirun, tmp_path):
+@pytest.mark.parametrize("cases", [4, pytest.param(10, marks=pytest.mark.validate)])
+def test_runs_killed_at_a_change_are_resumed(mpirun, tmp_path, cases):
     del mpirun  # says whether there is an MPI
     table = tmp_path / "kills.csv"
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--cases", "10", "-o", table],
+        [sys.executable, SCRIPT, "--cases", str(cases), "-o", table],
         capture_output=True, text=True, check=False, timeout=250,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [row.split(",") for row in table.read_text().splitlines()[1:]]
-    assert len(rows) == 10
-    assert sum(row[-1] == "pass" for row in rows) == 10
-    assert sum("done before" not in row for row in rows) > 7, "most kills met their change"
+    assert len(rows) == cases
+    assert sum(row[-1] == "pass" for row in rows) == cases
+    assert sum("done before" not in row for row in rows) > 0.7 * cases, (
+        "most kills met their change"
+    )

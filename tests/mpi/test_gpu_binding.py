@@ -17,7 +17,6 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 """
 PROGRAM = """\
 import json, os, sys
-sys.path.insert(0, os.path.dirname(__file__))
 from tauslab.runner.ranks import job
 from tauslab.runner.api.api import ranks
 each = sys.argv[1:]

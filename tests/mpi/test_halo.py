@@ -44,7 +44,7 @@ def results(row):
     return {key: row[key] for key in ("digest", "counts", "spills")}
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.validate)])
 def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
     cases = [case(name, bounds=UNEVEN[ranks]) for name in NAMES]
     cases += [case(name, bounds=THICK[ranks], options={"depth": 3}) for name in DEEP]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from places import TESTS
 
-from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.results.digest import digest_total
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.result import LatticeResult

@@ -100,7 +100,6 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 """
 OPENED = """\
 import json, os, sys
-sys.path.insert(0, os.path.dirname(__file__))
 from tauslab.runner.ranks import job
 from tauslab.runner.api.api import ranks
 job.get_backend = lambda name, options: (name, options.index)

@@ -9,8 +9,8 @@ import numpy as np
 
 from tauslab.model.files.seals import dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.lattice.file import write_model_group
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.readers.lattice_hdf5 import write_model_group
 from tauslab.runner.output.checking.lattice import FRAMES as FRAMES_SUMS
 from tauslab.runner.output.checking.lattice import chunk_sums, sample_sum
 

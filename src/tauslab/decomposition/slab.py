@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.lattice.state import Slab
+from tauslab.model.arrays import BoolArray, IntArray
 from tauslab.model.errors import DecompositionError
-
-IntArray = npt.NDArray[np.int64]
 
 # Sites of a slab in whose time as much is lost to its edges and messages as is gained.
 _SITES_OF_AN_EDGE = 1 << 18
@@ -80,7 +78,7 @@ def _weighted_cut(sums: IntArray, n: int, least: int) -> tuple[int, ...]:
     return (0, *bounds[::-1])
 
 
-def _reachable(sums: IntArray, n: int, least: int, most: int) -> list[npt.NDArray[np.bool_]]:
+def _reachable(sums: IntArray, n: int, least: int, most: int) -> list[BoolArray]:
     """For i = 0 .. n: planes ``[nz + 1]`` at which i slabs of weight `most` or less can end."""
     planes = len(sums)
     farthest = np.searchsorted(sums, sums + most, side="right") - 1  # last end of a slab from here

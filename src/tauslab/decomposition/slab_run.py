@@ -1,4 +1,4 @@
-"""A lattice engine for one slab: its steps, and messages that travel while they are computed.
+"""The steps of one slab, and messages that travel while they are computed.
 
 With one plane from each neighbour a step is, on the *main* stream (left) and the *edge* stream::
 
@@ -28,7 +28,7 @@ from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
 from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.segments import planes_of_a_block
+from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import DecompositionError
 
 _LEAST_ROOM = 1024
@@ -64,13 +64,13 @@ class HaloOptions:
 _USUAL = HaloOptions()
 
 
-class SlabEngine(LatticeEngine):
+class SlabEngine:
     """The slab of one rank; all ranks call the same methods with the same steps.
 
-    `load`, `load_start`, `run`, `run_sampled`, `save` and `count` are those of `LatticeEngine`, for
-    the slab's own planes: sums over ranks are the caller's, and so is to let all ranks change
-    particles at the same step. Results do not depend on the number of ranks, the cut, the
-    transport, the depth, or whether launches are recorded.
+    Its `engine` holds the slab's memory and loads, saves and counts the slab's own planes.  Sums
+    over ranks are the caller's.  So is to let all ranks change particles at the same step.  Results
+    do not depend on the number of ranks, the cut, the transport, the depth, or whether launches are
+    recorded.
 
     Parameters
     ----------
@@ -89,8 +89,7 @@ class SlabEngine(LatticeEngine):
         possible.
     """
 
-    blocks_each = 0  # as `planes_of_a_block` says
-    filled = 1.0  # share of the tiles that hold particles, as far as is known
+    blocks_each = 0  # of `LatticeEngine`: as `planes_of_a_block` says
 
     def __init__(
         self,
@@ -108,7 +107,10 @@ class SlabEngine(LatticeEngine):
         _check(bounds, size, lattice.shape[0], depth)
         periodic = lattice.boundary[0] == "periodic"
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
-        super().__init__(backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity)
+        self.engine = LatticeEngine(
+            backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity,
+            blocks_each=self.blocks_each,
+        )  # fmt: skip
         self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)
         self.edge_stream: Stream = backend.stream(urgent=True)
@@ -121,10 +123,9 @@ class SlabEngine(LatticeEngine):
             self._open_halo(comm, 0 if depth == 1 else room)
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
-        kernels = HaloKernels(self, self.depth, room)
-        self.halo = open_halo(
-            kernels, self.backend, comm, self._neighbours, self._options.transport
-        )
+        kernels = HaloKernels(self.engine, self.depth, room)
+        backend, transport = self.engine.backend, self._options.transport
+        self.halo = open_halo(kernels, backend, comm, self._neighbours, transport)
 
     @property
     def transports(self) -> tuple[str | None, str | None]:
@@ -133,7 +134,7 @@ class SlabEngine(LatticeEngine):
 
     def close(self) -> None:
         """Give memory and requests of messages back; collective."""
-        self.synchronize()
+        self.engine.synchronize()
         if self.halo is not None:
             self.halo.close()
 
@@ -142,82 +143,80 @@ class SlabEngine(LatticeEngine):
     def run(self, steps: int) -> None:
         """Put steps on the streams; collective. The neighbours' planes are asked for at first."""
         if self.halo is None:
-            super().run(steps)
+            self.engine.run(steps)
             return
         if steps <= 0:
             return
-        self.edge_stream.wait_for(self.stream.record())
+        self.edge_stream.wait_for(self.engine.stream.record())
         self.halo.send(self.edge_stream)
         if self.depth > 1:
             self._wait_for_message()
         left = self._replay(self.halo, steps)
         for index in range(left):
             self._step(self.halo, index % self.depth, last=index == left - 1)
-        self.stream.wait_for(self.edge_stream.record())
+        self.engine.stream.wait_for(self.edge_stream.record())
+
+    def run_sampled(self, marks: Sequence[int]) -> Samples:
+        """As `LatticeEngine.run_sampled`, for the slab's own planes; collective."""
+        return self.engine.run_sampled(marks, self)
 
     def _step(self, halo: Halo, turn: int, *, last: bool) -> None:
         """Step `turn` after a message came; the next message is sent unless it is the last."""
-        slab = self.slab
+        engine, main, edge = self.engine, self.engine.stream, self.edge_stream
+        slab = engine.slab
         own = (slab.below, slab.below + slab.end - slab.begin)
         # Planes whose state is known, and after the step.
         known = self._with_neighbours(own, self.depth - turn)
         finished = self._with_neighbours(own, self.depth - turn - 1)
         sends = turn == self.depth - 1 and not last
-        edge = self.edge_stream
 
         self._mark("plane", 0)
         if turn == 0:
-            self.hop_in_planes(*own)
-            hopped = self.stream.record()
+            engine.hop_in_planes(*own)
+            hopped = main.record()
             self._mark("plane", 1)
             halo.wait(edge)
             self._mark("arrived", 1, edge)
-            self.hop_in_planes(*known, own, opens=False, stream=edge)
+            engine.hop_in_planes(*known, own, opens=False, stream=edge)
         else:
-            self.hop_in_planes(*known)
-            hopped = self.stream.record()
+            engine.hop_in_planes(*known)
+            hopped = main.record()
             self._mark("plane", 1)
         between = (own[0] + self.depth, own[1] - self.depth)
         if not sends or between[0] >= between[1]:
-            self.stream.wait_for(edge.record())
+            main.wait_for(edge.record())
             self._mark("column", 0)
-            self.finish_planes(*finished)
+            engine.finish_planes(*finished)
             self._mark("column", 1)
-            edge.wait_for(self.stream.record())
-            self.step += 1
+            edge.wait_for(main.record())
+            engine.step += 1
             if sends:
                 halo.send(edge)
-                self.stream.wait_for(edge.record())
+                main.wait_for(edge.record())
             return
         edge.wait_for(hopped)
         self._mark("edges", 0, edge)
-        self.finish_planes(*finished, between, stream=edge)
+        engine.finish_planes(*finished, between, stream=edge)
         self._mark("edges", 1, edge)
         self._mark("column", 0)
-        self.finish_planes(*between)
+        engine.finish_planes(*between)
         self._mark("column", 1)
         finished_edges = edge.record()
-        self.step += 1
+        engine.step += 1
         halo.send(edge)
         self._mark("sent", 1, edge)
         if self.depth == 1:
-            self.stream.wait_for(finished_edges)
+            main.wait_for(finished_edges)
         else:
             self._wait_for_message()
 
     def _wait_for_message(self) -> None:
         """Let no particle come to wait in the next step while those that wait are packed."""
-        self.stream.wait_for(self.edge_stream.record())
-
-    def _segment(self, planes: int) -> int:
-        """Planes of a block: see `planes_of_a_block`."""
-        if self.blocks_each:
-            return super()._segment(planes)
-        return planes_of_a_block(planes, self.columns, self._resident, self.filled)
+        self.engine.stream.wait_for(self.edge_stream.record())
 
     def _with_neighbours(self, own: tuple[int, int], planes: int) -> tuple[int, int]:
         """`own` and as many planes on either side, where a neighbour is."""
-        below, above = min(planes, self.slab.below), min(planes, self.slab.above)
+        below, above = min(planes, self.engine.slab.below), min(planes, self.engine.slab.above)
         return own[0] - below, own[1] + above
 
     # ---------------------------------------------------------------- recorded launches
@@ -229,6 +228,7 @@ class SlabEngine(LatticeEngine):
         device memory. The places of messages take turns, so a recording begins with an odd or an
         even message, and holds an even number of them.
         """
+        engine, main = self.engine, self.engine.stream
         messages = 2 * -(-_RECORDED_STEPS // (2 * self.depth))
         length = messages * self.depth
         usable = self._options.record and self.trace is None and halo.on_device
@@ -242,39 +242,40 @@ class SlabEngine(LatticeEngine):
         if recorded is None:
             return steps
         odd = halo.number & 1
-        base_step, base_message = self.step, halo.number - odd
-        self.stream.wait_for(self.edge_stream.record())
-        halo.kernels.advance(base_step, base_message, self.stream)
+        base_step, base_message = engine.step, halo.number - odd
+        main.wait_for(self.edge_stream.record())
+        halo.kernels.advance(base_step, base_message, main)
         while steps > length:
-            recorded.launch(self.stream)
+            recorded.launch(main)
             steps -= length
-            self.step += length
+            engine.step += length
             halo.number += messages
-        halo.kernels.advance(-self.step, -(halo.number - odd), self.stream)
-        self.edge_stream.wait_for(self.stream.record())
+        halo.kernels.advance(-engine.step, -(halo.number - odd), main)
+        self.edge_stream.wait_for(main.record())
         return steps
 
     def _recorded(self, halo: Halo, length: int) -> Graph | None:
         """A recording of `length` steps, which take in and send an even number of messages."""
+        engine, main = self.engine, self.engine.stream
         odd = halo.number & 1
-        arguments = self.arguments()
+        arguments = engine.arguments()
         buffers = [x for x in arguments if hasattr(x, "shape") and x.shape]
         if odd in self._graphs:
             before, graph = self._graphs[odd]
             if len(before) == len(buffers) and all(map(_same, before, buffers)):
                 return graph
-        step, number = self.step, halo.number
-        self.step, halo.number = 0, odd
+        step, number = engine.step, halo.number
+        engine.step, halo.number = 0, odd
 
         def launch_all() -> None:
-            self.edge_stream.wait_for(self.stream.record())
+            self.edge_stream.wait_for(main.record())
             for index in range(length):
                 self._step(halo, index % self.depth, last=False)
-            self.stream.wait_for(self.edge_stream.record())
-            halo.kernels.advance(length, length // self.depth, self.stream)
+            main.wait_for(self.edge_stream.record())
+            halo.kernels.advance(length, length // self.depth, main)
 
-        recorded = self.backend.record_launches(launch_all, self.stream)
-        self.step, halo.number = step, number
+        recorded = engine.backend.record_launches(launch_all, main)
+        engine.step, halo.number = step, number
         if recorded is not None:
             self._graphs[odd] = (buffers, recorded)
         return recorded
@@ -285,14 +286,14 @@ class SlabEngine(LatticeEngine):
 
     # ---------------------------------------------------------------- doing a batch again
 
-    def _must_repeat(self) -> bool:
+    def must_repeat(self) -> bool:
         """Whether any rank's list was full, or had no room in a message; collective."""
         if self._comm is None or self.halo is None:
-            return super()._must_repeat()
-        work = self.host(self.work)
+            return self.engine.must_repeat()
+        work = self.engine.host(self.engine.work)
         told = self._comm.allgather((bool(work[FULL]), bool(work[MESSAGE_FULL])))
         if any(message for _, message in told):
-            self.synchronize()
+            self.engine.synchronize()
             self.halo.close()
             self.forget_recordings()
             self._open_halo(self._comm, _GROWTH * self.halo.kernels.room)
@@ -303,7 +304,7 @@ class SlabEngine(LatticeEngine):
     def _mark(self, name: str, end: int, stream: Stream | None = None) -> None:
         """Note when `name` began (0) or ended (1), if `trace` is a list."""
         if self.trace is not None:
-            self.trace.append((name, end, (stream or self.stream).record()))
+            self.trace.append((name, end, (stream or self.engine.stream).record()))
 
 
 def _same(a: Any, b: Any) -> bool:

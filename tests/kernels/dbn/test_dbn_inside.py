@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 from dbn_factory import CHAIN
 from emulation import EmulatedBackend
+from ode_mixed import TIMES, network
 from ode_probe import integrate, system_of
-from test_ode_warps import TIMES, network
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.backends.base import KernelSource
@@ -21,7 +21,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Family
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.engine import Ode, OdeSettings
 from tauslab.kernels.ode.layout_choice import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
+from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
 from places import TESTS
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
@@ -28,38 +28,21 @@ from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = TESTS / "data" / "sbml"
 PROBE = TESTS / "support" / "kernels" / "csrc_math_probe.cc"
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
-REGISTERS = 255  # that a thread may have
-A_FEW = 24  # bytes that may wait in local memory: of a loop's bounds, not of what it computes with
 
 # Whole powers, mass action, Hill terms, functions, and the largest that are still unrolled.
 UNROLLED = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "dimerization",
             "lac_two_state", "heat_shock_mass_action", "BIOMD0000000012")  # fmt: skip
 TABLES = ("ras_camp_pka", "heat_shock_mass_action", "toggle_switch")
 
-Usage = dict[str, tuple[int, int, int, int]]  # by kernel: stack bytes, stores, loads, registers
-
 
 @pytest.fixture(scope="module", autouse=True)
-def nvrtc_version() -> tuple[int, int]:
-    """Version of NVRTC; skips the module where there is none, unless it is required."""
-    required = os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}
-    try:
-        from cupy.cuda import nvrtc
-
-        return nvrtc.getVersion()
-    except (ImportError, RuntimeError) as error:
-        if required:
-            pytest.fail(f"NVRTC is required here and cannot be loaded: {error}")
-        pytest.skip(f"no NVRTC (pip install tauslab[nvrtc]): {error}")
+def _nvrtc():
+    require_nvrtc()
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(params=[*OLDER, NEWEST])
 def architecture(request) -> str:
-    from cupy.cuda import nvrtc
-
-    if int(request.param.removeprefix("sm_")) not in nvrtc.getSupportedArchs():
-        pytest.skip(f"this NVRTC knows no {request.param}")
+    require_nvrtc(request.param)
     return request.param
 
 
@@ -71,27 +54,6 @@ def lowered(network: Network, varied: tuple[str, ...] = ()) -> LoweredNetwork:
 
 def model(name: str) -> Network:
     return read_sbml(DATA / f"{name}.xml")
-
-
-def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
-    """Compile as the device does; what ptxas says of each kernel."""
-    cubin, log = compile_cubin(file, texts, nvrtc_flags(architecture, THREADS_PER_BLOCK))
-    assert cubin.startswith(b"\x7fELF")
-    found = re.findall(
-        r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
-        r"(\d+) bytes spill loads.*?Used (\d+) registers",
-        log,
-        re.DOTALL,
-    )
-    return {name: tuple(map(int, numbers)) for name, *numbers in found}
-
-
-def check(usage: Usage, kernels: set[str]) -> None:
-    assert set(usage) == kernels
-    for name, (stack, stores, loads, registers) in usage.items():
-        print(f"{name}: {registers} registers")
-        assert max(stack, stores, loads) <= A_FEW, name
-        assert registers <= REGISTERS
 
 
 @pytest.mark.parametrize("name", UNROLLED)
@@ -254,15 +216,31 @@ def test_portable_functions_stay_in_registers(architecture):
     check(compile_usage(PROBE.name, texts, architecture), kernels)
 
 
-def test_every_kernel_file_is_compiled_here():
+def test_the_oldest_device_takes_every_file():
+    """What is compiled above for the newest one, each file once."""
+    require_nvrtc(OLDEST)
+    small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
+    tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
+    lattice = lattice_texts(16, 3, small=True)["model.h"]
+    headers = {
+        "dbn/count.cc": "",
+        "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),
+        "ensemble/statistics.cc": "",
+        "ensemble/summaries.cc": "",
+        "lattice/count.cc": lattice,
+        "lattice/halo.cc": lattice,
+        "lattice/rdme.cc": lattice,
+        "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
+        "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
+        "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),
+        "tables/rejection/ssa_rejection.cc": table_header(large, tables["rssa"], 32),
+        "tables/ssa_table.cc": table_header(large, tables["cr"], 32),
+    }
     files = {path.relative_to(CSRC).as_posix() for path in CSRC.rglob("*.cc")}
     elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py
-    assert files - elsewhere == {
-        "dbn/count.cc", "ensemble/ssa.cc", "ensemble/statistics.cc", "ensemble/summaries.cc",
-        "lattice/count.cc", "lattice/halo.cc", "lattice/rdme.cc", "leaping/fine/fine_tau.cc",
-        "leaping/tau_leap.cc", "tables/rejection/ssa_rejection.cc", "tables/ssa_table.cc",
-        "leaping/tau_leap_checked.cc",
-    }  # fmt: skip
+    assert files - elsewhere == set(headers)
+    for file, header in headers.items():
+        assert compile_usage(file, csrc_texts() | {"model.h": header}, OLDEST), file
 
 
 def ptx(source: str) -> str:

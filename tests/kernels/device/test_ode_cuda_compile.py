@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from cuda_usage import A_FEW, Usage, compile_usage, require_nvrtc
 from ode_probe import CLOCK, DATA, system_of
-from test_cuda_compile import (
-    A_FEW,
-    Usage,
-    compile_usage,
-    nvrtc_version,  # noqa: F401 - skips the module where there is no compiler
-)
 
 from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
@@ -21,6 +16,11 @@ from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.layout_choice import Wishes, thread_choice, warps_choice
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nvrtc():
+    require_nvrtc()
 
 
 def usage_of(file: str, header: str, architecture: str = "sm_90") -> tuple[int, int, int, int]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from test_warnings import headers
+from kernel_headers import headers
 
 from tauslab.kernels.backends import compilers
 from tauslab.kernels.backends.cache import CSRC

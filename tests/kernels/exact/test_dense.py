@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from test_teams import compiler, simulate
+from engine_runs import compiler, simulate
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend

@@ -11,11 +11,10 @@ import random
 import numpy as np
 import pytest
 from emulation import EmulatedBackend, EmulatedLattices
+from engine_runs import compiler, leap, simulate
 from lattice_factory import digest, state_of
 from ode_probe import integrate, system_of
 from random_models import random_lattice, random_network
-from test_fine_tau import simulate as leap
-from test_teams import compiler, simulate
 
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend

@@ -8,18 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from test_teams import compiler
+from engine_runs import compiler
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact import rejection
-from tauslab.kernels.exact.ssa import (
-    CONTROL_WORDS,
-    MAX_STEPS,
-    WORK,
-    ExactSsa,
-    Launch,
-    SampleBuffers,
-)
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import LONGER, TEAMS, tables_of
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network

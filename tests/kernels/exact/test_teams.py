@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
+from engine_runs import compiler, simulate
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, ExactSsa, Launch, SampleBuffers
-from tauslab.kernels.exact.table_network import NOTHING_KNOWN, TEAMS, Expected
-from tauslab.kernels.network.lowering import lower
+from tauslab.kernels.exact.table_network import TEAMS, Expected
 from tauslab.model.network.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]
-compiler = pytest.mark.skipif(
-    shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"
-)
-
-
-def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOWN):
-    """Counts [n, time, species], observables, status and events."""
-    values = network.parameter_values()
-    counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
-    lowered = lower(network, parameters=values, counts=counts)
-    engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
-    empty, species = backend.empty, len(lowered.species)
-    buffers = SampleBuffers(
-        empty((n, len(times), species), np.int32),
-        empty((n, len(times), len(lowered.observables)), np.float64),
-        empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
-        empty((4,), np.uint64), engine.scratch(n),
-    )  # fmt: skip
-    initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
-    stream = backend.stream()
-    launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))))
-    engine.start(launch, buffers, stream, seed=11)
-    stream.record().wait()
-    backend.close()
-    found = (buffers.counts, buffers.observables, buffers.final, buffers.status, buffers.work[:1])
-    return [array.copy() for array in found]
 
 
 def mixture(seed=3, n_species=40, n_reactions=300, hub_partners=70) -> Network:

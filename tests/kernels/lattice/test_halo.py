@@ -181,16 +181,16 @@ def advanced(comm, name, options, threads=1, closed=(), *, aside=False, slow=Non
     backend.waits_aside = aside
     backend.memory_closed = comm.rank in closed
     bounds = cut_planes(lattice.shape[0], comm.size, least=options.depth)
-    engine = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
+    slab = SlabEngine(backend, lattice, comm, bounds, seed=SEED, options=options)
     if slow is not None:
-        getattr(engine, slow).pause = 0.001
-    engine.load_start()
+        {"stream": slab.engine.stream, "edge_stream": slab.edge_stream}[slow].pause = 0.001
+    slab.engine.load_start()
     for marks in ([3], [1, 20], [STEPS - 23]):
-        engine.run_sampled(marks)
-    state = engine.save()
-    engine.close()
+        slab.run_sampled(marks)
+    state = slab.engine.save()
+    slab.close()
     backend.close()
-    return state, backend.recorded, engine.transports
+    return state, backend.recorded, slab.transports
 
 
 def same(states, expected):
@@ -300,16 +300,16 @@ def test_changes_from_outside_reach_the_neighbours():
     def work(comm):
         backend = SharedBackend(BackendOptions(threads=1))
         bounds = cut_planes(lattice.shape[0], comm.size)
-        engine = SlabEngine(backend, lattice, comm if comm.size > 1 else None, bounds, seed=SEED)
-        engine.load_start()
-        engine.run_sampled([4])
-        engine.synchronize()
-        if engine.slab.begin == 0:
-            engine.particles[engine.slab.below, :, :, :4] = 1
-            engine.mark_all()
-        engine.run_sampled([20])
-        state = engine.save()
-        engine.close()
+        slab = SlabEngine(backend, lattice, comm if comm.size > 1 else None, bounds, seed=SEED)
+        slab.engine.load_start()
+        slab.run_sampled([4])
+        slab.engine.synchronize()
+        if slab.engine.slab.begin == 0:
+            slab.engine.particles[slab.engine.slab.below, :, :, :4] = 1
+            slab.engine.mark_all()
+        slab.run_sampled([20])
+        state = slab.engine.save()
+        slab.close()
         backend.close()
         return state
 

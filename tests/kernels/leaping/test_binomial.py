@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import sys
 
 import numpy as np
 import pytest
+from cuda_usage import NEWEST, OLDER, compile_usage, require_nvrtc
 from places import TESTS
 from scipy import stats
-from test_cuda_compile import compile_usage
 
 from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.exact.ssa import philox_keys
+from tauslab.kernels.ensemble.launch import philox_keys
 
 from .test_poisson import CpuProbe, CudaProbe
 
@@ -270,18 +269,9 @@ def test_cuda_gives_the_same_bits(probe) -> None:
     assert digests(CudaProbe(PROBE), 500_000) == digests(probe, 500_000)
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", [*OLDER, NEWEST])
 def test_kernels_need_few_registers(architecture) -> None:
-    try:
-        from cupy.cuda import nvrtc
-
-        known = nvrtc.getSupportedArchs()
-    except (ImportError, RuntimeError) as error:
-        if os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}:
-            pytest.fail(f"NVRTC is required here and cannot be loaded: {error}")
-        pytest.skip(f"no NVRTC (pip install tauslab[nvrtc]): {error}")
-    if int(architecture.removeprefix("sm_")) not in known:
-        pytest.skip(f"this NVRTC knows no {architecture}")
+    require_nvrtc(architecture)
     usage = compile_usage(PROBE.name, csrc_texts() | {PROBE.name: PROBE.read_text()}, architecture)
     assert set(usage) == KERNELS
     for name, (stack, stores, loads, registers) in usage.items():

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from places import TESTS
 
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.compilers import STRICT, host_compiler
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.codegen import leap_header
-from tauslab.kernels.network.codegen import Style
 from tauslab.model.network.network import Network
 
 from .test_leap_codegen import lowered

@@ -5,21 +5,20 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda_usage import NEWEST, OLDER, compile_usage, require_nvrtc
 from places import TESTS
 from scipy import stats
-from test_cuda_compile import compile_usage
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.compilers import STRICT, Compiler, find_compilers, host_compiler
 from tauslab.kernels.backends.nvrtc import nvrtc_flags
-from tauslab.kernels.exact.ssa import philox_keys
+from tauslab.kernels.ensemble.launch import philox_keys
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX C++ compiler")
 
@@ -293,18 +292,9 @@ def test_cuda_gives_the_same_bits(probe) -> None:
     assert digests(CudaProbe(), 500_000) == digests(probe, 500_000)
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", [*OLDER, NEWEST])
 def test_kernels_need_few_registers(architecture) -> None:
-    try:
-        from cupy.cuda import nvrtc
-
-        known = nvrtc.getSupportedArchs()
-    except (ImportError, RuntimeError) as error:
-        if os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}:
-            pytest.fail(f"NVRTC is required here and cannot be loaded: {error}")
-        pytest.skip(f"no NVRTC (pip install tauslab[nvrtc]): {error}")
-    if int(architecture.removeprefix("sm_")) not in known:
-        pytest.skip(f"this NVRTC knows no {architecture}")
+    require_nvrtc(architecture)
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
     usage = compile_usage(PROBE.name, texts, architecture)
     assert set(usage) == KERNELS

@@ -17,7 +17,7 @@ static inline i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
     return sum;
 }
 
-static inline u64 moved_up(u64 word, u32 bits) {
+static inline u64 shift_left(u64 word, u32 bits) {
     return bits < 64 ? word << bits : 0;
 }
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from places import TESTS
 
-from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource
+from tauslab.kernels.backends.base import BackendOptions, Grid, KernelSource, Style
 from tauslab.kernels.backends.cache import csrc_texts, write_texts
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
-from tauslab.kernels.network.codegen import Style
 
 PRELUDE = TESTS / "support" / "kernels" / "emulated_prelude.h"
 BYTES = TESTS / "support" / "kernels" / "csrc_bytes.h"

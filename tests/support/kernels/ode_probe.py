@@ -11,7 +11,7 @@ import numpy.typing as npt
 from places import TESTS
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode, OdeSettings
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Priors

@@ -33,19 +33,19 @@ def run(case, backend, comm):
         halo_links.mpi_takes_device_memory = lambda: True
     options = HaloOptions(**case.get("options", {}))
     bounds = case.get("bounds") or cut_planes(lattice.shape[0], comm.size)
-    engine = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)
-    engine.load_start()
-    samples = [engine.run_sampled([mark]) for mark in case["marks"]]
+    slab = SlabEngine(backend, lattice, comm, bounds, seed=5, options=options)
+    slab.engine.load_start()
+    samples = [slab.run_sampled([mark]) for mark in case["marks"]]
     counts = [sum(comm.allgather(s.counts)).tolist() for s in samples]
     rows = [s.spills + s.waiting for s in samples]
     told = {
-        "digest": digest(comm.allgather(engine.save())),
+        "digest": digest(comm.allgather(slab.engine.save())),
         "counts": list(itertools.chain(*counts)),
         "spills": [int(sum(comm.allgather(row[0]))) for row in rows],
-        "transports": comm.allgather(engine.transports),
-        "capacities": comm.allgather(engine.capacity),
+        "transports": comm.allgather(slab.transports),
+        "capacities": comm.allgather(slab.engine.capacity),
     }
-    engine.close()
+    slab.close()
     return told
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.model.arrays import UintArray
 from tauslab.model.errors import DeviceError
 
-Words = npt.NDArray[np.uint64]
+Words = UintArray
 
 
 class HostMemory:

@@ -15,10 +15,22 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.network.codegen import Style
+from tauslab.model.arrays import Array
 
-Array = npt.NDArray[Any]
 Argument = Any  # a device buffer, a NumPy scalar, a Python int or float, or None for a null pointer
+
+
+@dataclass(frozen=True)
+class Style:
+    """How code suits a device; chosen by the backend, never changes the numbers.
+
+    `branches`: unrolled code has one branch per reaction that updates only what the reaction
+    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
+    branch (a warp). `warps`: several threads can run one trajectory together.
+    """
+
+    branches: bool
+    warps: bool = False
 
 
 @dataclass(frozen=True)

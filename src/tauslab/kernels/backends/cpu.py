@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import (
     Argument,
-    Array,
     BackendOptions,
     Grid,
     KernelSource,
+    Style,
 )
 from tauslab.kernels.backends.cache import (
     compiled,
@@ -39,7 +39,7 @@ from tauslab.kernels.backends.compilers import (
     host_compiler,
     run_compiler,
 )
-from tauslab.kernels.network.codegen import Style
+from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
 
 _NO_PEERS = "the cpu device has no memory that another process can open"

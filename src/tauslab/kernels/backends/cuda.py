@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.base import (
     Argument,
-    Array,
     BackendOptions,
     Grid,
     KernelSource,
+    Style,
 )
 from tauslab.kernels.backends.cache import (
     cache_directory,
@@ -28,7 +28,7 @@ from tauslab.kernels.backends.cache import (
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
-from tauslab.kernels.network.codegen import Style
+from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
 
 THREADS_PER_BLOCK = 128

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.kernels.backends.base import Array, Backend, Event, KernelSource, Program, Stream
-from tauslab.kernels.dbn.entries import CountArray, Entries, Family, Keys
+from tauslab.kernels.backends.base import Backend, Event, KernelSource, Program, Stream
+from tauslab.kernels.dbn.entries import Entries, Family, Keys
+from tauslab.model.arrays import Array, FloatArray, IntArray, UintArray
 from tauslab.model.errors import ConfigError
-
-FloatArray = npt.NDArray[np.float64]
 
 MOST_BINS = 250  # a bin is a byte, and 255 stands for none
 _ENTRIES = ("bin_double", "bin_single", "count_dense", "count_sparse", "move_entries")
@@ -171,7 +169,7 @@ class CountTables:
         for table in self._sparse:
             table.make_room(self._rows, stream)
 
-    def cells(self, stream: Stream) -> tuple[CountArray, CountArray]:
+    def cells(self, stream: Stream) -> tuple[UintArray, UintArray]:
         """Counts of bins after the stream's work, ``[time, cell]`` and ``[cell]`` of parameters.
 
         For each quantity its bins, then how many values lay below, above, and were not finite.
@@ -384,7 +382,7 @@ def _require_memory(backend: Backend, n_bytes: int, what: str) -> None:
         )
 
 
-def _starts(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
+def _starts(lengths: Sequence[int]) -> IntArray:
     return np.cumsum([0, *lengths]).astype(np.int64)
 
 

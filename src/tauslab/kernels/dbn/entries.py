@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import UintArray
 from tauslab.model.errors import ConfigError
-
-CountArray = npt.NDArray[np.uint64]
 
 _WORD = 1 << 63  # what a word of a key stays below
 
@@ -67,9 +66,7 @@ class Keys:
         """Number of entries at one step."""
         return math.prod(self.sizes)
 
-    def words(
-        self, steps: CountArray, bins: npt.NDArray[np.uint8]
-    ) -> tuple[CountArray, CountArray]:
+    def words(self, steps: UintArray, bins: npt.NDArray[np.uint8]) -> tuple[UintArray, UintArray]:
         """High and low words ``[entry]`` of entries by step and bins."""
         words = [steps.astype(np.uint64), np.zeros(len(bins), np.uint64)]
         for d, size in enumerate(self.sizes):
@@ -77,7 +74,7 @@ class Keys:
             words[word] = words[word] * np.uint64(size) + bins[:, d]
         return words[0], words[1]
 
-    def digits(self, high: CountArray, low: CountArray) -> tuple[CountArray, npt.NDArray[np.uint8]]:
+    def digits(self, high: UintArray, low: UintArray) -> tuple[UintArray, npt.NDArray[np.uint8]]:
         """Steps ``[entry]`` and bins u8 ``[entry, digit]``."""
         bins = np.empty((len(low), len(self.sizes)), np.uint8)
         words = [high.copy(), low.copy()]
@@ -95,9 +92,9 @@ class Entries:
     trajectories fell there.
     """
 
-    high: CountArray
-    low: CountArray
-    counts: CountArray
+    high: UintArray
+    low: UintArray
+    counts: UintArray
 
     @classmethod
     def merged(cls, parts: Sequence[Entries]) -> Entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tauslab.kernels.backends.base import Backend, Stream
-from tauslab.kernels.exact.ssa import MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 
 
 class Engine(Protocol):

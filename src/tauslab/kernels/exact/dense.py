@@ -9,20 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.owners import FIXED, PARTNERS, SAME_SPECIES
-from tauslab.kernels.exact.tables import LANES, IntArray, TableBook, padded
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.exact.tables import LANES, TableBook, padded
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 MOST_SPECIES = 1024  # a lane looks at up to 32 of them in the choice of a partner
 MOST_CHANGED = 4  # species that an event changes, whose numbers are in registers
 MOST_CHANGE = 1 << 20  # of a count, so that the sum of four fits into 32 bits
 # Part of the owners that an event touches on average. Colloidal aggregation has 0.25 to 0.4.
 LEAST_TOUCHED = 1 / 8
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

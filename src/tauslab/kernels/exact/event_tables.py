@@ -13,7 +13,6 @@ import numpy as np
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.tables import (
     MOST_ENTRIES,
-    IntArray,
     Pairs,
     Rows,
     TableBook,
@@ -21,6 +20,7 @@ from tauslab.kernels.exact.tables import (
     padded,
 )
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import IntArray
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
 # per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:

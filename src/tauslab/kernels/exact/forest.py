@@ -20,8 +20,9 @@ from tauslab.kernels.exact.owners import (
     narrowest,
     width_of,
 )
-from tauslab.kernels.exact.tables import LANES, IntArray, TableBook, padded
+from tauslab.kernels.exact.tables import LANES, TableBook, padded
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import IntArray
 
 # Of whole numbers that are no sums of counts, in place of their first run: as in tables/forest.h.
 NO_PARTNERS = -2

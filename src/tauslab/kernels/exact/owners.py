@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.kernels.exact.tables import LANES, IntArray
+from tauslab.kernels.exact.tables import LANES
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, LoweredReaction
+from tauslab.model.arrays import FloatArray, IntArray
 
 PARTNERS, SAME_SPECIES, FIXED = 0, 1, 2  # as in csrc/tables/forest.h
 LITERAL_CONSTANT = -2
@@ -33,7 +33,7 @@ class Terms:
     owner: IntArray
     kind: IntArray
     source: IntArray
-    literal: npt.NDArray[np.float64]
+    literal: FloatArray
     start: IntArray
     reaction: IntArray
     partner: IntArray
@@ -65,9 +65,7 @@ def literal_of(reaction: LoweredReaction) -> float:
     return reaction.constant.value
 
 
-def change_weights(
-    network: LoweredNetwork, firings: npt.NDArray[np.float64] | None = None
-) -> npt.NDArray[np.float64]:
+def change_weights(network: LoweredNetwork, firings: FloatArray | None = None) -> FloatArray:
     """How often each species changes, f64 ``[species]``, by the reactions that change it.
 
     `firings`, f64 ``[reaction]``, are how often each fires in a pilot; without them each counts
@@ -81,9 +79,7 @@ def change_weights(
     return found.astype(np.float64)
 
 
-def build_terms(
-    network: LoweredNetwork, chosen: IntArray, weights: npt.NDArray[np.float64]
-) -> Terms:
+def build_terms(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> Terms:
     """Terms of the reactions `chosen`, all of which can be owned."""
     reactions = [network.reactions[j] for j in chosen.tolist()]
     pairs = [[i for i, order in r.orders for _ in range(order)] for r in reactions]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import Pilot, pilot_selector
-from tauslab.kernels.exact.ssa import CONTROL_WORDS, WORK, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray, Int32Array
 
 TRAJECTORIES = 4
 # A pilot of more events begins again after so many, unless its selector turns out to make so many
@@ -21,7 +22,7 @@ _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothi
 def presimulate(
     backend: Backend,
     network: LoweredNetwork,
-    inputs: tuple[npt.NDArray[np.int32], FloatArray],
+    inputs: tuple[Int32Array, FloatArray],
     *,
     seed: int,
     events: int,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tauslab.kernels.exact.owners import constant_source, literal_of
-from tauslab.kernels.exact.tables import LANES, IntArray, Rows, TableBook, padded
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork, LoweredReaction
+from tauslab.kernels.exact.tables import LANES, Rows, TableBook, padded
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.model.arrays import FloatArray, IntArray
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
 MANY_CHANGES = 5

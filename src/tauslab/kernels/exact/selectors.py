@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tauslab.kernels.exact.owners import can_be_owned
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 
 SELECTORS = ("linear", "tree", "pdm", "cr", "rssa")

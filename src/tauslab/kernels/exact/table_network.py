@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -22,9 +22,10 @@ from tauslab.kernels.exact.owners import (
     literal_of,
 )
 from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
-from tauslab.kernels.exact.tables import LANES, IntArray, Rows, TableBook, padded
-from tauslab.kernels.network.codegen import Style, table_header, weighted_sums
-from tauslab.kernels.network.lowering import FloatArray, LoweredNetwork, LoweredReaction
+from tauslab.kernels.exact.tables import LANES, Rows, TableBook, padded
+from tauslab.kernels.network.codegen import table_header, weighted_sums
+from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.model.arrays import FloatArray, IntArray
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h

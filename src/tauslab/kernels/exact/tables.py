@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ModelError
 
 LANES = 32  # fan-out of sum trees; the canonical reduction has 32 virtual lanes
 MOST_ENTRIES = 2**31 - 1  # the kernels' indices have 32 bits
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class TableBook:
 
     def __init__(self) -> None:
         self._whole: list[IntArray] = []
-        self._real: list[npt.NDArray[np.float64]] = []
+        self._real: list[FloatArray] = []
         self._size = {"whole": 0, "real": 0}
         self._constants: dict[str, int] = {}
         self._places: dict[str, list[int]] = {}
@@ -166,7 +165,7 @@ class TableBook:
             lines.append(f"constexpr i64 {name}[] = {{{', '.join(map(str, values))}}};\n")
         return "".join(lines)
 
-    def arrays(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    def arrays(self) -> tuple[Int32Array, FloatArray]:
         """All whole numbers and all reals; never empty."""
         whole = np.concatenate([*self._whole, np.zeros(LANES, np.int64)]).astype(np.int32)
         return whole, np.concatenate([*self._real, np.zeros(LANES)])

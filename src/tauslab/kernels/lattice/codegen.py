@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.lattice.lowering import LatticeReaction, LoweredLattice
+from tauslab.model.arrays import FloatArray, Int32Array, Uint32Array, UintArray
 from tauslab.model.errors import ConfigError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int32]
-UintArray = npt.NDArray[np.uint32]
-WordArray = npt.NDArray[np.uint64]
 
 FACE_KINDS = {"periodic": 0, "reflecting": 1, "absorbing": 2, "held": 3}
 MOST_PASSES = 4096  # the number of a pass has 12 bits in a draw's address
@@ -86,7 +81,7 @@ def _power_of_two(least: int) -> int:
 class ReactionTables:
     """Whole-number tables in one array, and where each begins in it."""
 
-    array: IntArray
+    array: Int32Array
     offsets: dict[str, int]
     n_zeroth: int
 
@@ -157,7 +152,7 @@ def chances(lattice: LoweredLattice, rates: FloatArray) -> FloatArray:
     return np.ascontiguousarray(rates * pass_length(lattice))
 
 
-def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
+def bounds(lattice: LoweredLattice, chance: FloatArray) -> Uint32Array:
     """Upper bounds ``[site type, particle, 2]`` of what a particle adds to x 2^32 of its site.
 
     Particle 0 has what happens without reactants. Column 0 is first order, column 1 half the
@@ -181,7 +176,7 @@ def bounds(lattice: LoweredLattice, chance: FloatArray) -> UintArray:
     return np.minimum(scaled, 2.0**32 - 1).astype(np.uint32)
 
 
-def hop_thresholds(lattice: LoweredLattice) -> WordArray:
+def hop_thresholds(lattice: LoweredLattice) -> UintArray:
     """Hop probabilities times 2^64, ``[from, to, particle]`` flat, then a row of zeros: walls."""
     n_types, n_species = len(lattice.site_types), len(lattice.species)
     table = np.zeros((n_types * n_types + 1, n_species + 1), np.uint64)
@@ -194,8 +189,8 @@ def hop_thresholds(lattice: LoweredLattice) -> WordArray:
 class GhostTables:
     """Rows ``[face, site type, species]`` into `words`, -1 for none; see lattice/site/hop.h."""
 
-    rows: IntArray
-    words: WordArray
+    rows: Int32Array
+    words: UintArray
 
 
 def ghost_tables(lattice: LoweredLattice) -> GhostTables:

@@ -7,7 +7,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,11 @@ import numpy.typing as npt
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
 from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.state import Array, LatticeState, Samples, Slab
+from tauslab.kernels.lattice.segments import planes_of_a_block
+from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
+from tauslab.model.arrays import Array
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
@@ -30,6 +32,16 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 _SEGMENT = 30  # planes that a block of a large lattice climbs; two more are read for them
+
+
+class Steps(Protocol):
+    """What runs the steps of a slab: the engine itself, or a rank that shares the lattice."""
+
+    def run(self, steps: int) -> None:
+        """Put steps on the stream."""
+
+    def must_repeat(self) -> bool:
+        """Whether the last steps found too little room, and have to be done again."""
 
 
 class LatticeEngine:
@@ -45,9 +57,10 @@ class LatticeEngine:
         Particles that can wait for a slot before a batch of steps is done again with more room.
     together
         Whether a launch does many steps; by default up to `Backend.sites_together`.
+    blocks_each
+        Blocks of columns for each that runs at the same time, several since some are empty; 0: as
+        `planes_of_a_block` says.
     """
-
-    blocks_each = 3  # blocks of columns for each that runs at the same time: some are empty
 
     def __init__(
         self,
@@ -59,6 +72,7 @@ class LatticeEngine:
         slab: Slab | None = None,
         capacity: int | None = None,
         together: bool | None = None,
+        blocks_each: int = 3,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -66,6 +80,8 @@ class LatticeEngine:
         whole = self.slab == Slab(0, nz)
         self.wraps = whole and lattice.boundary[0] == "periodic"
         self.step = 0
+        self.filled = 1.0  # share of the tiles that hold particles, as far as is known
+        self._blocks_each = blocks_each
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
@@ -295,11 +311,13 @@ class LatticeEngine:
 
     def _segment(self, planes: int) -> int:
         """Planes of a block: fewer where there would be too few blocks to share out evenly."""
-        wanted = self.blocks_each * self._resident
+        if self._blocks_each == 0:
+            return planes_of_a_block(planes, self.columns, self._resident, self.filled)
+        wanted = self._blocks_each * self._resident
         return int(min(_SEGMENT, max(1, -(-planes * self.columns // wanted))))
 
     def run(self, steps: int) -> None:
-        """Put steps on the stream. Check `lists_were_full` before the result is used."""
+        """Put steps on the stream. Ask `must_repeat` before the result is used."""
         if self._together and steps > 0:
             self._run_together(steps)
         for _ in range(0 if self._together else steps):
@@ -319,26 +337,28 @@ class LatticeEngine:
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
 
-    def run_sampled(self, marks: Sequence[int]) -> Samples:
+    def run_sampled(self, marks: Sequence[int], steps: Steps | None = None) -> Samples:
         """Run until each of `marks` in turn, steps from now, ascending, and count there.
 
-        Where the list of waiting particles is full, all is done again with more room.
+        Where the list of waiting particles is full, all is done again with more room. `steps` does
+        them, by default the engine itself.
         """
+        steps = steps or self
         rows = self.backend.empty((len(marks), self._row()), np.uint64)
         before = self._snapshot()
         while True:
             self.backend.clear(rows, self.stream)
             done = 0
             for index, mark in enumerate(marks):
-                self.run(mark - done)
+                steps.run(mark - done)
                 done = mark
                 self._count(rows[index])
             values = self.host(rows)
-            if not self._must_repeat():
+            if not steps.must_repeat():
                 return self._samples(values)
             self._restore(before)
 
-    def _must_repeat(self) -> bool:
+    def must_repeat(self) -> bool:
         """Whether the list of waiting particles was full."""
         return bool(self.host(self.work)[FULL])
 

@@ -12,16 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, choose_time_step
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import Particles, Start
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
 from tauslab.model.lattice.values import LatticeValues, lattice_values
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-CountArray = npt.NDArray[np.int64]
+from tauslab.model.arrays import Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,13 @@ class Samples:
     that found no room; waiting ``[sample]``: those that wait at the moment.
     """
 
-    by_type: CountArray
-    fired: CountArray
-    spills: CountArray
-    waiting: CountArray
+    by_type: IntArray
+    fired: IntArray
+    spills: IntArray
+    waiting: IntArray
 
     @property
-    def counts(self) -> CountArray:
+    def counts(self) -> IntArray:
         """Particles ``[sample, species]``."""
         return np.asarray(self.by_type.sum(axis=1))
 
@@ -66,5 +63,5 @@ class LatticeState:
     particles: Array
     waiting: Array
     step: int
-    fired: CountArray
+    fired: IntArray
     spills: int

@@ -18,7 +18,8 @@ from tauslab.kernels.lattice.codegen import (
     hop_thresholds,
 )
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.state import Array, Slab
+from tauslab.kernels.lattice.state import Slab
+from tauslab.model.arrays import Array
 
 
 class LatticeTables:

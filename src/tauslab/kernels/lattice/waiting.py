@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from tauslab.model.arrays import Array
 
 # `Waiting` in csrc/lattice/site/lattice.h.
 WAITING = np.dtype([("site", "<u8"), ("age", "<u8"), ("particle", "<u4"), ("next", "<i4")])

@@ -23,7 +23,7 @@ def leaping_engine(
     epsilon: float,
     *,
     checked: bool = False,
-) -> TauLeap | FineTau:
+) -> TauLeap | CheckedTauLeap | FineTau:
     """The engine of `leaper_of` for the network, compiled.
 
     Raises

@@ -11,7 +11,8 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-from tauslab.kernels.network.codegen import Style, unrolled_header
+from tauslab.kernels.backends.base import Style
+from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
 
 CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical

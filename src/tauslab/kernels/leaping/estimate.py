@@ -24,10 +24,9 @@ from tauslab.kernels.network.lowering import (
     counts_in,
     operations_first,
 )
+from tauslab.model.arrays import FloatArray
 from tauslab.model.expressions.expression import Number
 from tauslab.model.portable.array_math import apply
-
-FloatArray = npt.NDArray[np.float64]
 
 _NUMBERS_AT_ONCE = 1 << 22  # propensities, of some states, that are in memory together
 

@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Stream
-from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT, MAX_STEPS, ExactSsa, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import (
+    LAUNCHES_IN_FLIGHT,
+    MAX_STEPS,
+    Launch,
+    Launcher,
+    SampleBuffers,
+)
 from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.leaping.fine_tables import FineTables
 from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray
 
 # Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
 # processor at least, which limits registers.
 LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
+_ENTRY = "fine_tau"
 _BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/leaping/fine/cooperative_grid.h
 _PART_TICKS = 20
 PARTS = (
@@ -31,7 +38,7 @@ PARTS = (
 _CONTROL_WORDS = 32  # room for Control of csrc/leaping/fine/fine_tau.cc
 
 
-class FineTau(ExactSsa):
+class FineTau:
     """Tau-leaping of second order, one trajectory over as much of a GPU as its network fills.
 
     The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold
@@ -62,19 +69,19 @@ class FineTau(ExactSsa):
         layout: tuple[int, int] = LAYOUT,
         profiled: bool = False,
     ) -> None:
-        self._profiled = profiled
+        self.backend = backend
         self._epsilon, self._given_blocks = epsilon, blocks
-        self._block_threads, self._processor_blocks = layout if backend.style.warps else (1, 1)
-        super().__init__(backend, network, times)
-
-    def _source(self, network: LoweredNetwork) -> KernelSource:
-        self.selector, self.entry = "fine", "fine_tau"
-        layout = (self._block_threads, self._processor_blocks)
-        book, header = fine_header(network, layout, profiled=self._profiled)
+        self._block_threads, processor_blocks = layout if backend.style.warps else (1, 1)
+        book, header = fine_header(
+            network, (self._block_threads, processor_blocks), profiled=profiled
+        )
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
-        self._arrays = [self.backend.upload(array) for array in book.arrays()]
-        return KernelSource("leaping/fine/fine_tau.cc", (self.entry,), {"model.h": header})
+        self._arrays = [backend.upload(array) for array in book.arrays()]
+        self._launcher = Launcher(backend, times)
+        self.program = backend.compile(
+            KernelSource("leaping/fine/fine_tau.cc", (_ENTRY,), {"model.h": header})
+        )
 
     @property
     def bytes_per_trajectory(self) -> int:
@@ -84,7 +91,7 @@ class FineTau(ExactSsa):
 
     def _room(self) -> int:
         """Blocks that the device runs at the same time."""
-        return self.program.resident_blocks(self.entry, self._block_threads)
+        return self.program.resident_blocks(_ENTRY, self._block_threads)
 
     def blocks(self, rows: int) -> int:
         """Blocks that run one of `rows` trajectories together."""
@@ -118,7 +125,7 @@ class FineTau(ExactSsa):
             empty((crews, _CONTROL_WORDS), np.uint64),
         )  # fmt: skip
 
-    def part_ticks(self, scratch: Any) -> npt.NDArray[np.float64]:
+    def part_ticks(self, scratch: Any) -> FloatArray:
         """Clock ticks that `PARTS` of all steps took in the last launch, which has ended."""
         stream, barriers = self.backend.stream(), scratch[3]
         held = self.backend.mirror(barriers)
@@ -137,24 +144,16 @@ class FineTau(ExactSsa):
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        self._launch_crews = min(launch.rows, int(buffers.scratch[0].shape[0]))
-        self._launch_blocks = self.blocks(self._launch_crews)
+        crews = min(launch.rows, int(buffers.scratch[0].shape[0]))
+        blocks = self.blocks(crews)
         for buffer in buffers.scratch[3:]:
             self.backend.clear(buffer, stream)
-        super().start(launch, buffers, stream, seed=seed, max_steps=max_steps)
-
-    def _launch(self, items: int, arguments: list[Any], stream: Stream) -> None:
-        grid = Grid(items, self._block_threads, together=True)
-        self.program.launch_blocks(self.entry, grid, arguments, stream)
-
-    def _items(self, rows: int) -> int:
-        """Blocks of the launch."""
-        del rows
-        return self._launch_crews * self._launch_blocks
-
-    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
-        del rows
-        return [self._epsilon, *self._arrays, *buffers.scratch, self._launch_blocks]
+        arguments = [
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *(self._epsilon, *self._arrays, *buffers.scratch, blocks),
+        ]
+        grid = Grid(crews * blocks, self._block_threads, together=True)
+        self.program.launch_blocks(_ENTRY, grid, arguments, stream)
 
 
 def fine_header(
@@ -163,7 +162,7 @@ def fine_header(
     """Tables of a network and `model.h`; blocks of one thread are those of a CPU."""
     book = FineTables(network).book
     book.constant("CONTROL_WORDS", _CONTROL_WORDS)
-    book.constant("CREW_THREADS", layout[0])
-    book.constant("CREW_BLOCKS", layout[1])
+    book.constant("BLOCK_SIZE", layout[0])
+    book.constant("BLOCKS_PER_MULTIPROCESSOR", layout[1])
     book.constant("PROFILED", profiled)
     return book, table_header(network, book.header(), LANES if layout[0] > 1 else 1)

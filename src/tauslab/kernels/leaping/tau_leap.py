@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, KernelSource
-from tauslab.kernels.exact.ssa import ExactSsa, SampleBuffers
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.leaping.codegen import channels, leap_header, parked_words, shared_cells
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -21,8 +21,14 @@ LARGEST_LEAPING = 160
 # 4, 0.081 s with 8, which leaves half of the lanes without any.
 MOST_PER_LANE = 4
 
+# Rows of a lane's memory in csrc/leaping/known_firings.h: five, and two for each of 8 segments.
+ROWS_AHEAD = 5 + 2 * 8
+_MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
 
-class TauLeap(ExactSsa):
+_LEAP, _CHECKED_LEAP = "tau_leap", "tau_leap_checked"  # kernels, and files in csrc/leaping
+
+
+class TauLeap:
     """Tau-leaping of second order (Anderson & Koyama 2012, theta 1/2), with critical reactions.
 
     Steps are those of Cao, Gillespie & Petzold (2005, 2006), bounded by what is lost of a species
@@ -37,82 +43,105 @@ class TauLeap(ExactSsa):
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], epsilon: float
     ) -> None:
+        self.backend = backend
         self._epsilon = epsilon
-        super().__init__(backend, network, times)
-
-    def _source(self, network: LoweredNetwork) -> KernelSource:
-        self.selector, self.entry = "linear", "tau_leap"
         self._parked_words = parked_words(network)
-        header = leap_header(network, self.backend.style)
-        return KernelSource(
-            "leaping/tau_leap.cc",
-            (self.entry,),
-            {"model.h": header},
-            lane_bytes=8 * shared_cells(network),
-        )
+        self._launcher = Launcher(backend, times)
+        self.program = _compiled(backend, network, _LEAP)
 
-    def resident(self, launches: int = 1) -> int:
+    def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that a launch has in flight: several for each lane."""
         del launches
-        return MOST_PER_LANE * self.program.resident(self.entry)
+        return MOST_PER_LANE * self.program.resident(_LEAP)
 
     def scratch(self, rows: int) -> Any:
         """Room for the trajectories that wait while others have their turn."""
-        waiting = self.backend.launched_items(self._items(rows)) * self._per_lane(rows)
+        waiting = self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
         return self.backend.empty((waiting, self._parked_words), np.uint32)
 
-    def _items(self, rows: int) -> int:
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        arguments = [
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *(self._epsilon, buffers.scratch, self._per_lane(launch.rows)),
+        ]
+        self.program.launch(_LEAP, self._lanes(launch.rows), arguments, stream)
+
+    def _lanes(self, rows: int) -> int:
         """Lanes; from half a full device on, each has several trajectories.
 
         Schlögl, 2^16 trajectories on an H200: 0.031 s so, 0.029 s with a lane for each, 0.039 s
         from a third on; a chain of 20 species, 2^18: 0.043, 0.042 and 0.060 s.
         """
-        resident = self.program.resident(self.entry)
+        resident = self.program.resident(_LEAP)
         return min(rows, resident, max(-(-rows // MOST_PER_LANE), resident // 2))
 
     def _per_lane(self, rows: int) -> int:
-        return min(MOST_PER_LANE, -(-rows // self._items(rows)))
-
-    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
-        return [self._epsilon, buffers.scratch, self._per_lane(rows)]
+        return min(MOST_PER_LANE, -(-rows // self._lanes(rows)))
 
 
-# Rows of a lane's memory in csrc/leaping/known_firings.h: five, and two for each of 8 segments.
-ROWS_AHEAD = 5 + 2 * 8
-_MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
-
-
-class CheckedTauLeap(TauLeap):
+class CheckedTauLeap:
     """Tau-leaping that checks leaps after they were made (Anderson 2008).
 
     A leap in which a species changed by more than its limit is taken back, and a shorter one is
-    made of the firings that it has shown, so that rejections bias nothing.
+    made of the firings that it has shown, so that rejections bias nothing.  Its parameters are
+    those of `TauLeap`.
     """
 
-    def _source(self, network: LoweredNetwork) -> KernelSource:
-        self.selector, self.entry = "linear", "tau_leap_checked"
+    def __init__(
+        self, backend: Backend, network: LoweredNetwork, times: Sequence[float], epsilon: float
+    ) -> None:
+        self.backend = backend
+        self._epsilon = epsilon
         self._memory = ROWS_AHEAD * len(channels(network))
-        header = leap_header(network, self.backend.style, checked=True)
-        return KernelSource(
-            "leaping/tau_leap_checked.cc",
-            (self.entry,),
-            {"model.h": header},
-            lane_bytes=8 * shared_cells(network),
-        )
+        self._launcher = Launcher(backend, times)
+        self.program = _compiled(backend, network, _CHECKED_LEAP)
 
-    def resident(self, launches: int = 1) -> int:
+    def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that a launch has in flight: one for each lane."""
         del launches
-        return max(1, min(self.program.resident(self.entry), _MOST_BYTES // (8 * self._memory)))
+        resident = self.program.resident(_CHECKED_LEAP)
+        return max(1, min(resident, _MOST_BYTES // (8 * self._memory)))
 
     def scratch(self, rows: int) -> Any:
         """What is known of firings to come, for each lane."""
-        lanes = self.backend.launched_items(self._items(rows))
+        lanes = self.backend.launched_items(self._lanes(rows))
         return self.backend.empty((lanes, self._memory), np.float64)
 
-    def _items(self, rows: int) -> int:
-        return self.backend.taking_turns(rows, self.resident())
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        arguments = [
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *(self._epsilon, buffers.scratch),
+        ]
+        self.program.launch(_CHECKED_LEAP, self._lanes(launch.rows), arguments, stream)
 
-    def _own_arguments(self, rows: int, buffers: SampleBuffers) -> list[Any]:
-        del rows
-        return [self._epsilon, buffers.scratch]
+    def _lanes(self, rows: int) -> int:
+        return self.backend.taking_turns(rows, self.trajectories_in_flight())
+
+
+def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:
+    """The kernel `entry` of the file of this name, for a network."""
+    header = leap_header(network, backend.style, checked=entry == _CHECKED_LEAP)
+    bytes_of_a_lane = 8 * shared_cells(network)
+    return backend.compile(
+        KernelSource(
+            f"leaping/{entry}.cc", (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane
+        )
+    )

@@ -11,9 +11,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.network.lowering import (
     Constant,
     Count,
@@ -39,19 +39,6 @@ _LARGEST_UNROLLED_POWER = 16
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
-
-
-@dataclass(frozen=True)
-class Style:
-    """How code suits a device; chosen by the backend, never changes the numbers.
-
-    `branches`: unrolled code has one branch per reaction that updates only what the reaction
-    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
-    branch (a warp). `warps`: several threads can run one trajectory together.
-    """
-
-    branches: bool
-    warps: bool = False
 
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:

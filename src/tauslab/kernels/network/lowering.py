@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Call,
@@ -32,8 +32,6 @@ from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network, Reaction
 from tauslab.model.portable.host_math import evaluate
-
-FloatArray = npt.NDArray[np.float64]
 
 _LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.backends.base import Backend, KernelSource
 from tauslab.kernels.ode.cost_table import COUNTED_BY, COUNTS
+from tauslab.model.arrays import FloatArray
 
-Cost = npt.NDArray[np.float64]
+Cost = FloatArray
 
 PIPES = ("issue", "single", "whole", "double", "special", "shared")
 _KERNEL = re.compile(r"\.entry operation_(\w+)\(.*?\n\{(.*?)\n\}", re.DOTALL)

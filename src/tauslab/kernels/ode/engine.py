@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Grid, KernelSource, Program, Stream
-from tauslab.kernels.exact.ssa import (
+from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
     MAX_STEPS,
     Launch,
     SampleBuffers,
-    philox_keys,
+    SeedKeys,
     stride_of,
 )
 from tauslab.kernels.ode.codegen import (
@@ -178,7 +178,7 @@ class Ode:
             backend.upload(numbers) if len(numbers) else None, len(numbers),
             backend.upload(table) if table.size else None, *table.shape,
         ]  # fmt: skip
-        self._round_keys: dict[int, Any] = {}
+        self._keys = SeedKeys(backend)
         self._real = np.dtype(np.float32 if settings.precision == "single" else np.float64)
         self.sample_dtype = np.dtype(
             np.float64 if wide or settings.precision == "double" else np.float32
@@ -299,11 +299,9 @@ class Ode:
         max_steps: int,
         counting: Sequence[Any] | None = None,
     ) -> None:
-        backend = self.backend
-        backend.clear(buffers.row_counter, stream)
-        backend.clear(buffers.work, stream)
+        buffers.clear_counters(self.backend, stream)
         arguments = [
-            self._key(seed), launch.per_point, launch.first, launch.rows,
+            self._keys.of(seed), launch.per_point, launch.first, launch.rows,
             *self._spans, self._n_spans, launch.constants, stride_of(launch.constants),
             *self._priors, buffers.row_counter, buffers.observables, *strides[:3],
             buffers.drawn, *strides[3:],
@@ -329,12 +327,6 @@ class Ode:
             return [given.substeps] if scratch is None else [given.substeps, scratch]
         own = [given.rtol, given.atol, np.uint64(max_steps)]
         return own if given.solver == "dopri5" else [*own, *self._elimination, scratch]
-
-    def _key(self, seed: int) -> Any:
-        """The seed as the kernel takes it: `PhiloxKeys` on the device."""
-        if seed not in self._round_keys:
-            self._round_keys = {seed: self.backend.upload(philox_keys(seed))}
-        return self._round_keys[seed]
 
 
 def with_layout(choice: Choice) -> Callable[[OdeSystem, Writer], str] | None:

@@ -15,7 +15,7 @@ from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, Graph
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.expressions.expression import Expression, Number, Symbol, parse
 
-IntArray = npt.NDArray[np.integer]
+AnyIntArray = npt.NDArray[np.integer]
 
 _SUMS = ("add", "sub", "neg")
 _STEPS = (*COMPARISONS, *LOGIC, "floor", "ceil")  # derivatives are zero almost everywhere
@@ -204,11 +204,11 @@ class Elimination:
     """
 
     cells: int
-    source: IntArray
-    columns: IntArray
-    starts: IntArray
-    lower: IntArray
-    order: IntArray
+    source: AnyIntArray
+    columns: AnyIntArray
+    starts: AnyIntArray
+    lower: AnyIntArray
+    order: AnyIntArray
     operations: int
 
 
@@ -278,7 +278,7 @@ def _fill(below: int, beside: int) -> int:
     return (below.bit_count() - 1) * (beside.bit_count() - 1)
 
 
-def _bits(word: int) -> IntArray:
+def _bits(word: int) -> AnyIntArray:
     """Numbers of the bits that are set, in increasing order."""
     raw = np.frombuffer(word.to_bytes(word.bit_length() // 8 + 1, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

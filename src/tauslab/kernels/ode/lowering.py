@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.kernels.ode.graph import COMPARISONS, Graph
+from tauslab.model.arrays import FloatArray, Int32Array
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Expression,
@@ -301,10 +301,10 @@ class Spans:
     event of a number that the system does not have changes nothing, but steps begin anew.
     """
 
-    begin: npt.NDArray[np.float64]
-    end: npt.NDArray[np.float64]
-    event: npt.NDArray[np.int32]
-    sample: npt.NDArray[np.int32]
+    begin: FloatArray
+    end: FloatArray
+    event: Int32Array
+    sample: Int32Array
 
 
 def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[float] = ()) -> Spans:

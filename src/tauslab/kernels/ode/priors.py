@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from tauslab.model.arrays import FloatArray
 
 # Kinds by name, as in csrc/ode/sample.h.
 KINDS = {"uniform": 0, "loguniform": 1, "normal": 2, "lognormal": 3, "table": 4}

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import Array, Uint32Array
 from tauslab.model.errors import InputFileError, ModelError, TauslabError
 from tauslab.model.files.text import plain, text_array
 
@@ -93,7 +93,7 @@ def dataset_names(file: h5py.File) -> list[str]:
     return names
 
 
-def _put(file: h5py.File, name: str, values: npt.NDArray[Any]) -> None:
+def _put(file: h5py.File, name: str, values: Array) -> None:
     """A contiguous dataset whose place in the file does not change."""
     from h5py import h5d, h5p, h5s, h5t
 
@@ -115,7 +115,7 @@ def sum_in_file(dataset: h5py.Dataset, name: str, *, values: bool) -> int:
     return dataset_sum(name, dtype, shape, pieces, label)
 
 
-def _pieces(dataset: h5py.Dataset) -> Iterator[npt.NDArray[Any]]:
+def _pieces(dataset: h5py.Dataset) -> Iterator[Array]:
     if not dataset.shape:
         yield np.asarray(dataset[()])
         return
@@ -369,12 +369,12 @@ def require_sound_heaps(path: Path, kind: type[TauslabError] = InputFileError) -
             at = data.find(_COLLECTION, at + 1)
 
 
-def final_seals(path: Path, contents: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint32]:
+def final_seals(path: Path, contents: Mapping[str, Array]) -> Uint32Array:
     """The seals of a file whose run ends, with those of what it then gets, by dataset."""
     import h5py
 
     with h5py.File(path, "r") as file:
-        sums: npt.NDArray[np.uint32] = file[SEALS][()]
+        sums: Uint32Array = file[SEALS][()]
         for at, entry in enumerate(file[SEALED][()].tolist()):
             name = entry.decode().removeprefix(LATER)
             if name in contents:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import Array
+
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 ENCODING = ("_Encoding", "utf-8")  # by which xarray knows that bytes are text
 
 
-def text_array(values: str | Sequence[str] | npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+def text_array(values: str | Sequence[str] | Array) -> npt.NDArray[np.bytes_]:
     """One text, or several, as an array of the type that a file has for them."""
     import h5py
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.host_memory import in_bytes, require_memory
@@ -37,9 +37,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def read_labels(
-    path: str | Path, component: str | None = None, axes: str = "zyx"
-) -> npt.NDArray[Any]:
+def read_labels(path: str | Path, component: str | None = None, axes: str = "zyx") -> Array:
     """Read a volume of labels ``[z, y, x]``: NumPy, TIFF stack, MRC or zarr, by its suffix.
 
     Parameters
@@ -87,7 +85,7 @@ def read_labels(
     return volume.transpose([axes.index(axis) for axis in "zyx"])
 
 
-def _whole_numbers(path: Path, volume: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _whole_numbers(path: Path, volume: Array) -> IntArray:
     """Labels that a program stored as floats."""
     with np.errstate(invalid="ignore", over="ignore"):
         whole = (volume == np.round(volume)) & (np.abs(volume) <= _LARGEST)
@@ -127,7 +125,7 @@ def _unlogged() -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def _read(path: Path, library: Any, component: str | None) -> npt.NDArray[Any]:
+def _read(path: Path, library: Any, component: str | None) -> Array:
     if library is None:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # its size is that of the file
         require_memory(mapped.nbytes, f"{path}: {list(mapped.shape)}")
@@ -204,9 +202,7 @@ def _imagej_voxel(file: Any) -> list[float]:
     return [unit * float(told.get("spacing", 0)), *(unit * d / n for n, d in pixels)]
 
 
-def resample_labels(
-    grid: Grid, volume: npt.NDArray[Any], voxel: float | Sequence[float]
-) -> npt.NDArray[Any]:
+def resample_labels(grid: Grid, volume: Array, voxel: float | Sequence[float]) -> Array:
     """Labels of sites, from voxels of another size: each site gets that at its centre.
 
     The first corners of both lie together.
@@ -242,16 +238,16 @@ def resample_labels(
     return volume[np.ix_(*at)]
 
 
-def _micrometres(lengths: npt.NDArray[np.float64]) -> str:
+def _micrometres(lengths: FloatArray) -> str:
     return " x ".join(f"{length * 1e6:.4g}" for length in lengths) + " um"
 
 
-def _need_volume(volume: npt.NDArray[Any]) -> None:
+def _need_volume(volume: Array) -> None:
     if volume.ndim != 3:
         raise ModelError(f"labels have {volume.ndim} axes; a volume has three, z, y, x")
 
 
-def paint_labels(lattice: Lattice, volume: npt.NDArray[Any], site_types: Mapping[int, str]) -> None:
+def paint_labels(lattice: Lattice, volume: Array, site_types: Mapping[int, str]) -> None:
     """Give sites their types by label; types that the lattice does not have are added.
 
     Parameters

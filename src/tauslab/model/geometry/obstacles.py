@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.parts import short
 from tauslab.model.lattice.placement import random_words
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 _STREAM = 3  # of the Philox key; those below belong to placements
 _BATCH = 4096
 _SPHERE_BYTES, _SITE_BYTES = 120, 26  # of what is computed for a site around, or of the region

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import Array, BoolArray
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
 
-Mask = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.floating[Any]]
+Mask = BoolArray
+Distances = npt.NDArray[np.floating[Any]]
 Point = Sequence[float]
 
 AXES = ("z", "y", "x")
@@ -169,7 +170,7 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
     return result
 
 
-def _centres(grid: Grid, centre: Point | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _centres(grid: Grid, centre: Point | None) -> tuple[Distances, Distances, Distances]:
     """Centres of the sites relative to a point, as open arrays that broadcast."""
     middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else centre
     if len(middle) != 3:
@@ -183,7 +184,7 @@ def _centres(grid: Grid, centre: Point | None) -> tuple[FloatArray, FloatArray, 
     return z[:, None, None], y[None, :, None], x[None, None, :]
 
 
-def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[FloatArray, FloatArray]:
+def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, Distances]:
     """Coordinate along an axis, and squared distance from it."""
     if axis not in AXES:
         raise ModelError(f"axis {axis!r}: axes are {', '.join(AXES)}")
@@ -192,7 +193,7 @@ def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[FloatArray, Flo
     return along, offsets[0] ** 2 + offsets[1] ** 2
 
 
-def _whole(grid: Grid, mask: npt.NDArray[Any]) -> Mask:
+def _whole(grid: Grid, mask: Array) -> Mask:
     return np.array(np.broadcast_to(mask, grid.shape))
 
 

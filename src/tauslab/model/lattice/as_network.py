@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tauslab.model.errors import ModelError
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import Start
 from tauslab.model.lattice.values import LatticeValues, lattice_values
@@ -21,7 +21,7 @@ Site = tuple[int, int, int]
 
 
 def per_site_network(
-    lattice: Lattice, *, seed: int, parameters: Mapping[str, float] | None = None
+    lattice: LatticeData, *, seed: int, parameters: Mapping[str, float] | None = None
 ) -> Network:
     """The reaction-diffusion master equation of a small lattice, as a network.
 
@@ -63,7 +63,7 @@ def per_site_network(
 
 
 def well_stirred_network(
-    lattice: Lattice,
+    lattice: LatticeData,
     volume: str | float = "lattice",
     parameters: Mapping[str, float] | None = None,
 ) -> Network:
@@ -99,7 +99,7 @@ def well_stirred_network(
     return network
 
 
-def _sites_in(lattice: Lattice, values: LatticeValues, volume: str | float) -> float:
+def _sites_in(lattice: LatticeData, values: LatticeValues, volume: str | float) -> float:
     if volume == "lattice":
         n_sites = float(values.sites_of.sum())
     elif isinstance(volume, str):
@@ -112,7 +112,7 @@ def _sites_in(lattice: Lattice, values: LatticeValues, volume: str | float) -> f
 
 
 def _add_reactions(
-    network: Network, lattice: Lattice, values: LatticeValues, site: Site, site_type: int
+    network: Network, lattice: LatticeData, values: LatticeValues, site: Site, site_type: int
 ) -> None:
     for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
         if rates[site_type] > 0:
@@ -126,7 +126,7 @@ def _add_reactions(
 
 
 def _add_hops(
-    network: Network, lattice: Lattice, values: LatticeValues, site: Site, way: tuple[int, int]
+    network: Network, lattice: LatticeData, values: LatticeValues, site: Site, way: tuple[int, int]
 ) -> None:
     """Hops from a site across one of its faces, and into it from ghost sites behind."""
     axis, side = way
@@ -155,7 +155,7 @@ def _add_hops(
             network.add_reaction(f"-> {_at(name, site)}", rate=held, name=f"{label}_in")
 
 
-def _type_at(lattice: Lattice, site: Site) -> int:
+def _type_at(lattice: LatticeData, site: Site) -> int:
     return int(lattice.sites.planes(site[0], site[0] + 1)[0, site[1], site[2]])
 
 

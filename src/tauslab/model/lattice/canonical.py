@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tauslab.model.expressions.expression import Expression
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES, UNITS, Boundary, Placement, Positions
 from tauslab.model.network.canonical import equation_text, expression_toml, quoted
 
 
-def lattice_canonical_text(lattice: Lattice) -> str:
+def lattice_canonical_text(lattice: LatticeData) -> str:
     """Normal form of `lattice`, as TOML; its name is not part of it."""
     return "\n".join(_lines(lattice)) + "\n"
 
 
-def lattice_sha256(lattice: Lattice) -> str:
+def lattice_sha256(lattice: LatticeData) -> str:
     """SHA-256 of `lattice_canonical_text`, as 64 hexadecimal digits."""
     return hashlib.sha256(lattice_canonical_text(lattice).encode()).hexdigest()
 
@@ -32,7 +32,7 @@ def positions_sha256(positions: Positions) -> str:
     return hashlib.sha256(positions.astype("<i8").tobytes()).hexdigest()
 
 
-def _lines(lattice: Lattice) -> Iterator[str]:
+def _lines(lattice: LatticeData) -> Iterator[str]:
     if lattice.t_end is not None:
         yield f"t_end = {lattice.t_end!r}"
     yield "[lattice]"
@@ -60,7 +60,7 @@ def _lines(lattice: Lattice) -> Iterator[str]:
         yield from _placement(placement)
 
 
-def _rules(lattice: Lattice) -> Iterator[str]:
+def _rules(lattice: LatticeData) -> Iterator[str]:
     for rule in lattice.diffusion:
         yield "[[diffusion]]"
         yield f"species = {quoted(rule.species)}"

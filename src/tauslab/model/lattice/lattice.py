@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Expression
 from tauslab.model.host_memory import require_memory
+from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
+from tauslab.model.lattice.data import LatticeData
+from tauslab.model.lattice.file import write_lattice
 from tauslab.model.lattice.parts import (
     ANY,
     FACES,
     MOST_SITE_TYPES,
     MOST_SPECIES,
-    SLOTS,
     UNITS,
     VOLUMES,
     Boundary,
@@ -35,6 +36,7 @@ from tauslab.model.lattice.parts import (
     as_names,
     as_positions,
     as_shape,
+    as_slots,
     as_spacing,
     as_substeps,
     as_tree,
@@ -44,12 +46,13 @@ from tauslab.model.lattice.parts import (
     positive,
     short,
 )
-from tauslab.model.lattice.site_map import ArraySites, SiteMap, UniformSites
+from tauslab.model.lattice.site_map import ArraySites, UniformSites
+from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.equations import parse_equation
 from tauslab.model.network.network import Network
 
 
-class Lattice:
+class Lattice(LatticeData):
     """Sites, species, diffusion, reactions, boundaries and the particles at the start.
 
     The first site type fills the lattice; each further one takes the sites of its mask.  Where no
@@ -104,31 +107,19 @@ class Lattice:
         reaction_substeps: int | None = None,
         t_end: float | None = None,
     ) -> None:
-        self.name = as_label(name, "name")
-        self.shape = as_shape(shape)
-        self.spacing = as_spacing(spacing)
-        self.step = None if step is None else positive(step, "step", "seconds")
-        whole = isinstance(slots, int | np.integer) and not isinstance(slots, bool)
-        if not whole or slots not in SLOTS:
-            allowed = ", ".join(map(str, SLOTS))
-            raise ModelError(f"slots = {short(slots)}: a site holds {allowed} particles")
-        self.slots = int(slots)
-        self.reaction_substeps = as_substeps(reaction_substeps)
-        self.t_end = None if t_end is None else positive(t_end, "t_end", "seconds")
-        self.site_types: list[str] = []
-        self.species: list[str] = []
-        self.parameters: dict[str, Expression] = {}
-        self.diffusion: list[Diffusion] = []
-        self.reactions: list[SiteReaction] = []
-        self.placements: list[Placement] = []
-        self.boundary = {face: Boundary("reflecting") for face in FACES}
-        self.sites: SiteMap = UniformSites(self.shape)
-        self.notes: list[str] = []
-        self.source_path: Path | None = None
-        self.source_text: str | None = None
+        label, size = as_label(name, "name"), as_shape(shape)
+        super().__init__(
+            label,
+            size,
+            as_spacing(spacing),
+            None if step is None else positive(step, "step", "seconds"),
+            as_slots(slots),
+            as_substeps(reaction_substeps),
+            None if t_end is None else positive(t_end, "t_end", "seconds"),
+            UniformSites(size),
+        )
         self._names: dict[str, set[str]] = {"species": set(), "site type": set()}
         self._reaction_names: set[str] = set()
-        self._first_order_volumes: list[tuple[str, str]] = []
         self.set_boundary(FACES, boundary)
 
     def __repr__(self) -> str:
@@ -362,41 +353,10 @@ class Lattice:
         for face in chosen:
             self.boundary[face] = Boundary(as_face_kind(kind, f"face {face}"), held, site_type)
 
-    # ---------------------------------------------------------------- asking
-
-    @property
-    def type_names(self) -> tuple[str, ...]:
-        """Names of the site types by number; ``default`` where none was added."""
-        return tuple(self.site_types) or ("default",)
-
-    def type_number(self, name: str, where: str) -> int:
-        """Number of a site type; a `ModelError` that begins with `where` if there is none."""
-        try:
-            return self.type_names.index(name)
-        except ValueError:
-            raise ModelError(
-                f"{where}: {name!r} is not a site type of {self.name}; "
-                f"types: {', '.join(self.type_names)}"
-            ) from None
-
-    @property
-    def first_order_volumes(self) -> Sequence[tuple[str, str]]:
-        """Reactions of one particle with the name of a volume, which changes nothing."""
-        return self._first_order_volumes
-
-    @property
-    def site_volume(self) -> float:
-        """Volume of a site in cubic metres."""
-        return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
-
-    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Value of every parameter, as `Network.parameter_values`."""
-        return Network(self.name, parameters=self.parameters).parameter_values(overrides)
+    # ---------------------------------------------------------------- using
 
     def write(self, path: str | Path) -> Path:
         """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
-        from tauslab.model.readers.lattice_hdf5 import write_lattice
-
         return write_lattice(self, path)
 
     def to_network(self, *, seed: int) -> Network:
@@ -406,8 +366,6 @@ class Lattice:
         Syst. Biol. 1, 230 (2004)). Sites have room for any number of particles. The random start is
         that of a lattice run with this `seed`.
         """
-        from tauslab.model.lattice.as_network import per_site_network
-
         return per_site_network(self, seed=seed)
 
     def well_stirred(
@@ -423,8 +381,6 @@ class Lattice:
             each species is mixed in the sites that it can come to, and a reaction happens in the
             part of them where it may; the limit of the lattice for fast diffusion.
         """
-        from tauslab.model.lattice.as_network import well_stirred_network
-
         return well_stirred_network(self, volume, parameters)
 
     def validate(self) -> None:
@@ -435,6 +391,4 @@ class Lattice:
         ModelError
             One sentence that names the element.
         """
-        from tauslab.model.lattice.values import lattice_values
-
         lattice_values(self)

@@ -11,6 +11,7 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression, as_expression, symbols
 from tauslab.model.portable.host_math import evaluate
@@ -34,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 Value = float | str | Expression
 Names = str | Sequence[str]
-Positions = npt.NDArray[np.int64]
+Positions = IntArray
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,15 @@ def as_spacing(value: float) -> float:
     return spacing
 
 
+def as_slots(value: int) -> int:
+    """Particles that a site can hold, if it is one of `SLOTS`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value not in SLOTS:
+        allowed = ", ".join(map(str, SLOTS))
+        raise ModelError(f"slots = {short(value)}: a site holds {allowed} particles")
+    return int(value)
+
+
 def as_substeps(value: int | None) -> int | None:
     """Passes of reactions in a step, if they can be done."""
     if value is None:
@@ -275,9 +285,7 @@ def face_names(faces: Names) -> list[str]:
     return chosen
 
 
-def as_positions(
-    positions: npt.ArrayLike, shape: tuple[int, int, int], where: str
-) -> npt.NDArray[np.int64]:
+def as_positions(positions: npt.ArrayLike, shape: tuple[int, int, int], where: str) -> IntArray:
     """Sites ``[particle, 3]`` of a lattice, checked."""
     try:
         array = np.asarray(positions)

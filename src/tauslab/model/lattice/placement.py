@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.lattice.values import Placed
@@ -25,7 +26,6 @@ _CHUNK_BITS = 20
 _CHUNK = 1 << _CHUNK_BITS  # draws at a time; more than the slots of any patch
 _FIRST, _AGAIN = 1, 2  # streams: the second word of the Philox key
 
-IntArray = npt.NDArray[np.int64]
 Particles = npt.NDArray[np.unsignedinteger[Any]]
 
 

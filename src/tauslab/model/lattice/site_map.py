@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.files.damaged import reading
 
 SiteArray = npt.NDArray[np.uint8]
-IntArray = npt.NDArray[np.int64]
 _PIECE = 1 << 20  # bytes that are hashed at a time
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.host_memory import require_memory
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
     ANY,
     AVOGADRO,
@@ -26,8 +26,6 @@ from tauslab.model.lattice.parts import (
 )
 from tauslab.model.lattice.site_map import UniformSites
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
 _COPIES = 4  # of the table of coefficients, in what is made from it
 
@@ -68,7 +66,9 @@ class LatticeValues:
         return counts
 
 
-def lattice_values(lattice: Lattice, overrides: Mapping[str, float] | None = None) -> LatticeValues:
+def lattice_values(
+    lattice: LatticeData, overrides: Mapping[str, float] | None = None
+) -> LatticeValues:
     """Evaluate a model, with some parameters replaced.
 
     Raises
@@ -104,13 +104,13 @@ def _species(name: str, species: Mapping[str, int], where: str) -> int:
     return species[name]
 
 
-def _check_first_order_volumes(lattice: Lattice) -> None:
+def _check_first_order_volumes(lattice: LatticeData) -> None:
     for where, name in lattice.first_order_volumes:
         if name not in VOLUMES:
             lattice.type_number(name, f"{where}: volume")
 
 
-def _sites_of(lattice: Lattice) -> IntArray:
+def _sites_of(lattice: LatticeData) -> IntArray:
     _require_counts(lattice)
     counted: IntArray = lattice.sites.per_plane.sum(axis=0)
     types = lattice.type_names
@@ -123,7 +123,7 @@ def _sites_of(lattice: Lattice) -> IntArray:
     return counted[: len(types)]
 
 
-def _require_counts(lattice: Lattice) -> None:
+def _require_counts(lattice: LatticeData) -> None:
     """Refuse what counting sites by planes and types would not find memory for."""
     z, y, x = lattice.shape
     require_memory(256 * 8 * z, f"counting the sites of {z} planes")
@@ -132,7 +132,7 @@ def _require_counts(lattice: Lattice) -> None:
 
 
 def _diffusion(
-    lattice: Lattice, species: Mapping[str, int], values: Mapping[str, float]
+    lattice: LatticeData, species: Mapping[str, int], values: Mapping[str, float]
 ) -> FloatArray:
     n_types = len(lattice.type_names)
     require_memory(
@@ -152,7 +152,7 @@ def _diffusion(
 
 
 def _rates(
-    lattice: Lattice,
+    lattice: LatticeData,
     species: Mapping[str, int],
     values: Mapping[str, float],
     sites_of: IntArray,
@@ -175,7 +175,7 @@ def _rates(
     return rates
 
 
-def _volume(lattice: Lattice, reaction: SiteReaction, sites_of: IntArray) -> float | None:
+def _volume(lattice: LatticeData, reaction: SiteReaction, sites_of: IntArray) -> float | None:
     """Volume (m^3) of a stochastic constant; None if the constant is macroscopic."""
     volume = reaction.volume
     if not isinstance(volume, str):
@@ -192,7 +192,7 @@ def _volume(lattice: Lattice, reaction: SiteReaction, sites_of: IntArray) -> flo
 
 
 def _ghosts(
-    lattice: Lattice, species: Mapping[str, int], values: Mapping[str, float]
+    lattice: LatticeData, species: Mapping[str, int], values: Mapping[str, float]
 ) -> tuple[FloatArray, tuple[int, ...]]:
     ghost = np.zeros((len(FACES), len(species)))
     ghost_type = []
@@ -222,7 +222,7 @@ def _ghosts(
 
 
 def _placed(
-    lattice: Lattice,
+    lattice: LatticeData,
     place: Placement,
     species: Mapping[str, int],
     values: Mapping[str, float],
@@ -249,7 +249,7 @@ def _placed(
     return Placed(which, site_type, round(amount))
 
 
-def _check_room(lattice: Lattice, numbers: LatticeValues) -> None:
+def _check_room(lattice: LatticeData, numbers: LatticeValues) -> None:
     """Refuse more particles in a site type than its sites can hold."""
     wanted = numbers.initial(len(lattice.species)).sum(axis=1)
     for name, particles, sites in zip(lattice.type_names, wanted, numbers.sites_of, strict=True):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.arrays import BoolArray
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues
 from tauslab.model.portable.host_math import value_of
 
-BoolArray = npt.NDArray[np.bool_]
 
-
-def mixed_rates(lattice: Lattice, values: LatticeValues) -> list[float]:
+def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:
     """Stochastic constants of the reactions in the limit of fast diffusion.
 
     A particle is at each of the S sites that its species can come to with probability 1 / S, so
@@ -34,7 +33,10 @@ def mixed_rates(lattice: Lattice, values: LatticeValues) -> list[float]:
 
 
 def _reached(
-    lattice: Lattice, values: LatticeValues, types: npt.NDArray[np.uint8], number: dict[str, int]
+    lattice: LatticeData,
+    values: LatticeValues,
+    types: npt.NDArray[np.uint8],
+    number: dict[str, int],
 ) -> BoolArray:
     """Whether a species can come to a site ``[species, z, y, x]``: placed, made there, by hops."""
     reached = np.zeros((len(number), *lattice.shape), bool)
@@ -58,7 +60,7 @@ def _reached(
 
 
 def _spread(
-    lattice: Lattice, passes: BoolArray, types: npt.NDArray[np.uint8], reached: BoolArray
+    lattice: LatticeData, passes: BoolArray, types: npt.NDArray[np.uint8], reached: BoolArray
 ) -> None:
     """Add the sites that hops lead to, between types ``[from, to]`` that a particle `passes`."""
     before = -1

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
+from tauslab.model.network.data import NetworkData
 from tauslab.model.network.named_parts import with_named_parts
-from tauslab.model.network.network import Network
 
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
 # more than any file holds: then these parts get names.
@@ -26,7 +26,7 @@ _MOST_WRITTEN = 4_000_000
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-def canonical_text(network: Network, *, limits: bool = True) -> str:
+def canonical_text(network: NetworkData, *, limits: bool = True) -> str:
     """Normal form of `network`, as TOML.
 
     Two networks with the same normal form are the same process.  Where the network cannot say all
@@ -40,7 +40,7 @@ def canonical_text(network: Network, *, limits: bool = True) -> str:
     return "\n".join(_lines(network, limits=limits)) + "\n"
 
 
-def write_network(network: Network, path: Path) -> Path:
+def write_network(network: NetworkData, path: Path) -> Path:
     """Write a network as TOML that `tauslab.read` reads as an equal one.
 
     Raises
@@ -60,12 +60,12 @@ def write_network(network: Network, path: Path) -> Path:
     return path
 
 
-def model_sha256(network: Network) -> str:
+def model_sha256(network: NetworkData) -> str:
     """SHA-256 of `canonical_text` without limits, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_text(network, limits=False).encode()).hexdigest()
 
 
-def _lines(network: Network, *, limits: bool) -> Iterator[str]:
+def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     trees = list(_expressions(network, limits=limits))
     sizes = written_sizes(trees)
     if sum(sizes[id(tree)] for tree in trees) > _MOST_WRITTEN:
@@ -106,7 +106,7 @@ def _lines(network: Network, *, limits: bool) -> Iterator[str]:
         yield f"message = {quoted(feature.message)}"
 
 
-def _expressions(network: Network, *, limits: bool) -> Iterator[Expression]:
+def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:
     """Every expression of a network."""
     yield from network.parameters.values()
     yield from (species.initial for species in network.species.values())
@@ -121,7 +121,7 @@ def _expressions(network: Network, *, limits: bool) -> Iterator[Expression]:
         yield from event.assignments.values()
 
 
-def _species(network: Network, name: str) -> str:
+def _species(network: NetworkData, name: str) -> str:
     species = network.species[name]
     keys = [f"initial = {expression_toml(species.initial)}"]
     if species.fixed:
@@ -134,7 +134,7 @@ def _species(network: Network, name: str) -> str:
 
 
 def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
-    """An equation as a TOML text that `tauslab.model.network.network.parse_equation` reads."""
+    """An equation as a TOML text that `tauslab.model.network.equations.parse_equation` reads."""
     return f'"{equation_side(reactants)} -> {equation_side(products)}"'
 
 
@@ -154,7 +154,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _source_digest(network: Network) -> str:
+def _source_digest(network: NetworkData) -> str:
     """Digest of the source; comments of XML and the amount of white space do not count."""
     if network.source_digest is not None:
         return network.source_digest

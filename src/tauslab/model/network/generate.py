@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.equations import continuous_law, mass_action_law
 from tauslab.model.network.network import Network, Reaction, Species
-from tauslab.model.portable.random_words import FloatArray, IndexArray, RandomWords
+from tauslab.model.portable.random_words import RandomWords
 
 MOST = 2**31 - 1
 _HEAVIEST = 6  # masses of species are 1 to this
@@ -130,8 +131,8 @@ class _Drawn:
     """Reactants and products by species number, int64 ``[reaction]``; -1 where there is none."""
 
     species: int
-    reactants: tuple[IndexArray, IndexArray]
-    products: tuple[IndexArray, IndexArray]
+    reactants: tuple[IntArray, IntArray]
+    products: tuple[IntArray, IntArray]
 
     def columns(self) -> list[list[int]]:
         """First and second reactant, first and second product."""
@@ -150,11 +151,11 @@ class _Masses:
         self._first = np.searchsorted(self.of[self._sorted], np.arange(self.heaviest + 2))
         self._words = words
 
-    def draw(self, mass: IndexArray, but: IndexArray) -> IndexArray:
+    def draw(self, mass: IntArray, but: IntArray) -> IntArray:
         """A species of each mass, other than the one in `but`."""
         first, own = self._first[mass], self.of[but] == mass
         chosen = first + self._words.below(self._first[mass + 1] - first - own)
-        drawn: IndexArray = self._sorted[chosen + (own & (chosen >= self._place[but]))]
+        drawn: IntArray = self._sorted[chosen + (own & (chosen >= self._place[but]))]
         return drawn
 
 
@@ -185,7 +186,7 @@ def _draw(n: int, m: int, bimolecular: float, seed: int) -> _Drawn:
     )
 
 
-def _other_permutation(first: IndexArray, words: RandomWords) -> IndexArray:
+def _other_permutation(first: IntArray, words: RandomWords) -> IntArray:
     """A permutation that has no number where `first` has it."""
     second = words.permutation(len(first))
     for i in np.flatnonzero(second == first).tolist():
@@ -244,7 +245,7 @@ def _rates(rates: str | tuple[float, float], n: int, seed: int) -> FloatArray:
 
 
 def _initial(initial: int | Sequence[int], n: int) -> list[int]:
-    counts: IndexArray = np.broadcast_to(np.asarray(initial, np.int64), (n,))
+    counts: IntArray = np.broadcast_to(np.asarray(initial, np.int64), (n,))
     if ((counts < 0) | (counts > MOST)).any():
         raise ConfigError(f"initial amounts must be 0 to {MOST}")
     return [int(count) for count in counts]

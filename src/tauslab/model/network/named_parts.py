@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tauslab.model.expressions.expression import Call, Expression, Symbol, arguments_first
-from tauslab.model.network.network import Network
+from tauslab.model.network.data import NetworkData
 from tauslab.model.network.parts import Rule
 
 _PREFIX = "shared_"
 
 
-def with_named_parts(network: Network, trees: Iterable[Expression]) -> Network:
+def with_named_parts(network: NetworkData, trees: Iterable[Expression]) -> NetworkData:
     """The same process, with a name for every operation that `trees` use more than once.
 
     Those of parameters alone become parameters, others rules that are not recorded. The order of
@@ -65,7 +65,7 @@ def _short(naming: _Naming, trees: Mapping[str, Expression]) -> dict[str, Expres
 class _Naming:
     """Names of the parts that occur more than once, by identity, and what they stand for."""
 
-    def __init__(self, network: Network, trees: Iterable[Expression]) -> None:
+    def __init__(self, network: NetworkData, trees: Iterable[Expression]) -> None:
         self.parameters: dict[str, Expression] = {}
         self.rules: dict[str, Expression] = {}
         self._short: dict[int, Expression] = {}

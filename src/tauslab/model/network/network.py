@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, ModelError
@@ -22,7 +21,9 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import dependency_order, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
+from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
+from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import continuous_law, mass_action_law, parse_equation
 from tauslab.model.network.parts import Feature, Reaction, Rule, Species, TimedEvent
 from tauslab.model.portable.host_math import evaluate
@@ -32,8 +33,7 @@ __all__ = ["Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-@dataclass(repr=False)
-class Network:
+class Network(NetworkData):
     """Species, parameters, rules and reactions; built by a reader or by hand.
 
     Two networks are equal if they describe the same process, wherever they were read.  Expressions
@@ -79,23 +79,6 @@ class Network:
     >>> net
     <Network enzyme: 2 species, 2 reactions, 2 parameters>
     """
-
-    name: str = "network"
-    species: dict[str, Species] = field(default_factory=dict)
-    parameters: dict[str, Expression] = field(default_factory=dict)
-    reactions: list[Reaction] = field(default_factory=list)
-    rules: dict[str, Rule] = field(default_factory=dict)
-    rates: dict[str, Expression] = field(default_factory=dict)
-    events: list[TimedEvent] = field(default_factory=list)
-    features: list[Feature] = field(default_factory=list)
-    t_end: float | None = None
-    source_path: Path | None = field(default=None, compare=False)
-    source_text: str | None = field(default=None, compare=False, repr=False)
-    source_digest: str | None = field(default=None, compare=False)
-    notes: list[str] = field(default_factory=list, compare=False)
-    labels: dict[str, str] = field(default_factory=dict)
-    molecules_per_unit: float | None = field(default=None, compare=False)
-    _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     # ---------------------------------------------------------------- building
 
@@ -281,8 +264,6 @@ class Network:
 
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
-        from tauslab.model.network.canonical import write_network
-
         return write_network(self, Path(path))
 
     def validate(self) -> None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Call, Expression
 from tauslab.model.network.network import Network
-from tauslab.model.portable.random_words import FloatArray, IndexArray, RandomWords
+from tauslab.model.portable.random_words import RandomWords
 
 _LEVELS = 8  # constant targets are multiples of 1 / this, exact in every precision
 _CONSTANT_TARGETS = 4  # one pull in so many goes to a constant
@@ -236,7 +237,7 @@ def _distinct(count: int, but: Sequence[int], n: int, words: RandomWords) -> lis
     return found
 
 
-def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IndexArray:
+def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IntArray:
     """How many terms each equation has: one, and its share of the others by weight."""
     order = words.permutation(n)
     weights: FloatArray = np.ones(n)
@@ -248,21 +249,21 @@ def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IndexArray:
     elif kind == "mostly long":  # nine tenths are long and alike
         weights[order[: n // 10]] = 0.0
     shares = weights / weights.sum() * (terms - n)
-    lengths: IndexArray = np.floor(shares).astype(np.int64)
+    lengths: IntArray = np.floor(shares).astype(np.int64)
     largest = np.argsort(lengths - shares, kind="stable")
     lengths[largest[: terms - n - int(lengths.sum())]] += 1
     lengths += 1
     return lengths
 
 
-def _others(owner: IndexArray, n: int, words: RandomWords) -> IndexArray:
+def _others(owner: IntArray, n: int, words: RandomWords) -> IntArray:
     """For each term a variable other than its own."""
     drawn = words.below(np.full(len(owner), n - 1))
-    shifted: IndexArray = drawn + (drawn >= owner)
+    shifted: IntArray = drawn + (drawn >= owner)
     return shifted
 
 
-def _spread(parameters: int, terms: int, words: RandomWords) -> IndexArray:
+def _spread(parameters: int, terms: int, words: RandomWords) -> IntArray:
     """A parameter for each term, all equally often but for one."""
-    chosen: IndexArray = (np.arange(terms) % parameters)[words.permutation(terms)]
+    chosen: IntArray = (np.arange(terms) % parameters)[words.permutation(terms)]
     return chosen

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray
 from tauslab.model.portable.host_math import value_of
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.portable.host_math import value_of
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits: its multiples by an exponent are exact
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
@@ -25,7 +23,7 @@ class RandomWords:
     def __init__(self, seed: int, stream: int = 0) -> None:
         self._words = np.random.Philox(key=np.array([seed, stream], np.uint64))
 
-    def below(self, limits: npt.ArrayLike) -> IndexArray:
+    def below(self, limits: npt.ArrayLike) -> IntArray:
         """Whole numbers from 0 to each limit less 1, for limits from 1 to 2^31.
 
         The upper half of a word times the limit, cut off: equally likely to a part in 2^32 / limit.
@@ -45,7 +43,7 @@ class RandomWords:
         drawn = portable_exp(ends[0] + (ends[1] - ends[0]) * self.uniform(n))
         return np.clip(drawn, low, high)
 
-    def permutation(self, n: int) -> IndexArray:
+    def permutation(self, n: int) -> IntArray:
         """The numbers 0 to n - 1 in random order."""
         return np.argsort(self._words.random_raw(n), kind="stable")
 

@@ -1,14 +1,10 @@
-"""A lattice model in HDF5, which every rank reads by slabs; the same group lies in each result.
+"""Read a lattice model from HDF5, which every rank reads by slabs.
 
-The group ``/model`` holds ``source`` and ``canonical`` (text), ``sites`` (u8 ``[z, y, x]``, chunks
-of whole planes), ``sites_per_plane`` (i64 ``[z, type]``) and ``positions/N`` (i64 ``[n, 3]``) for
-the N-th placement that gives positions.
+`tauslab.model.lattice.file` says what lies in the group ``/model`` of a model file or a result.
 """
 
 from __future__ import annotations
 
-import os
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +13,7 @@ import numpy as np
 from tauslab.model.errors import ModelError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import require_undamaged
-from tauslab.model.files.text import put_attributes, put_text
-from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.file import GROUP
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import as_label, as_positions
 from tauslab.model.lattice.site_map import FileSites
@@ -26,59 +21,6 @@ from tauslab.model.readers.lattice_toml import Stored, read_lattice_text
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
-
-GROUP = "model"
-FORMAT, KIND = "tauslab", "lattice model"
-_CHUNK = 1 << 20  # sites in a chunk, about
-
-
-def write_lattice(lattice: Lattice, path: str | os.PathLike[str]) -> Path:
-    """Write a model file (``.h5``), complete or not at all.
-
-    Raises
-    ------
-    ModelError
-        The model is wrong, or the file cannot be written.
-    """
-    import h5py
-
-    path = Path(path)
-    if path.suffix.lower() != ".h5":
-        raise ModelError(f"{path}: a model file of a lattice is called .h5")
-    lattice.validate()
-    unfinished = path.with_name(path.name + ".tauslab-tmp")
-    image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
-    with h5py.File(image, "w", libver=("v110", "v110")) as file:
-        put_attributes(file, {"format": FORMAT, "kind": KIND})
-        write_model_group(file.create_group(GROUP), lattice)
-    try:
-        unfinished.write_bytes(image.getbuffer())
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from None
-    return path
-
-
-def write_model_group(group: h5py.Group, lattice: Lattice) -> None:
-    """Write a model into an empty group, one chunk of planes at a time."""
-    z, y, x = lattice.shape
-    canonical = lattice_canonical_text(lattice)
-    put_text(group, "canonical", canonical)
-    source = put_text(group, "source", lattice.source_text or canonical)
-    name = lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
-    put_attributes(source, {"name": name})
-    planes = min(z, max(1, _CHUNK // (y * x)))
-    sites = group.create_dataset(
-        "sites", (z, y, x), "u1", chunks=(planes, y, x), compression="gzip", compression_opts=1
-    )
-    for at in range(0, z, planes):
-        sites[at : at + planes] = lattice.sites.planes(at, min(z, at + planes))
-    n_types = len(lattice.type_names)
-    group["sites_per_plane"] = lattice.sites.per_plane[:, :n_types]
-    given = [p.positions for p in lattice.placements if p.positions is not None]
-    for index, positions in enumerate(given):
-        group[f"positions/{index}"] = positions
 
 
 def has_lattice(file: h5py.File) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.exact.ssa import MAX_STEPS
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network

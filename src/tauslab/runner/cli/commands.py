@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tauslab._version import __version__
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
@@ -70,8 +71,6 @@ _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
 
 def version_line() -> str:
     """Name and version."""
-    from tauslab import __version__
-
     return f"tauslab {__version__}"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.backends.cpu import allowed_cores
-from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.ensemble import Options

@@ -50,10 +50,10 @@ def run_on_workers(
             "start one process"
         )
     with written_by_us(options.output, comm):
-        return _run(network, options, stop)
+        return _run_on_workers(network, options, stop)
 
 
-def _run(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
+def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
     comm = SerialCommunicator()
     require_output(options, comm)
     options = with_stored_choices(options, comm)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tauslab.kernels.exact.ssa import LAUNCHES_IN_FLIGHT
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers

@@ -18,8 +18,8 @@ import numpy as np
 
 from tauslab._version import __version__
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import Pilot
-from tauslab.kernels.exact.ssa import WORK
 from tauslab.model.errors import ConfigError
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.presimulation import piloted

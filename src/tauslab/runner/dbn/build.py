@@ -12,8 +12,9 @@ import numpy as np
 
 from tauslab.decomposition.blocks import Blocks, runs
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.dbn.entries import CountArray, Entries
+from tauslab.kernels.dbn.entries import Entries
 from tauslab.kernels.ode.engine import Ode
+from tauslab.model.arrays import UintArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.dbn.lane import (
@@ -311,7 +312,7 @@ def _network(
     plan: CountingPlan,
     tables: CountTables,
     entries: list[Entries],
-    cells: tuple[CountArray, CountArray],
+    cells: tuple[UintArray, UintArray],
 ) -> DynamicNetwork:
     """Put together what was counted, with all that a file tells."""
     keyed = list(zip(entries, tables.keys, strict=True))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.decomposition.blocks import runs
-from tauslab.kernels.exact.ssa import WORK
+from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes

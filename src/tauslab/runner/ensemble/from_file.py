@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.exact.ssa import MAX_STEPS
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.runner.options.ensemble import DEFAULT_EPSILON, FloatArray, Options, Record
 from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_free

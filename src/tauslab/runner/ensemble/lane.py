@@ -15,9 +15,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
-from tauslab.kernels.ensemble.summaries import Summaries
-from tauslab.kernels.exact.ssa import (
+from tauslab.kernels.ensemble.launch import (
     CONTROL_WORDS,
     LAUNCHES_IN_FLIGHT,
     LEFT,
@@ -28,6 +26,8 @@ from tauslab.kernels.exact.ssa import (
     Launch,
     SampleBuffers,
 )
+from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.summaries import Summaries
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.output.format.layout import Accumulators, Chunk
 

@@ -55,7 +55,7 @@ class Group:
         self._cuts, self._seconds = 0, 0.0
         self._sites_changed = False  # by hooks
         self._prepared = -1  # a replica whose engine has not begun
-        self._engine: SlabEngine | None = None
+        self._slab_engine: SlabEngine | None = None
 
     def _best_depth(self) -> int:
         """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
@@ -74,15 +74,20 @@ class Group:
 
     def describe(self) -> str:
         """How planes travel, for people."""
-        ways = {way for way in self.engine.transports if way is not None}
+        ways = {way for way in self._steps.transports if way is not None}
         planes = "plane" if self.depth == 1 else "planes"
         return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
 
     @property
-    def engine(self) -> SlabEngine:
-        """That of this rank's slab."""
-        assert self._engine is not None
-        return self._engine
+    def engine(self) -> LatticeEngine:
+        """The memory of this rank's slab."""
+        return self._steps.engine
+
+    @property
+    def _steps(self) -> SlabEngine:
+        """What runs the steps of this rank's slab."""
+        assert self._slab_engine is not None
+        return self._slab_engine
 
     def prepare(self) -> None:
         """Make the first replica's engine, before anything is written: what cannot be, shows.
@@ -129,7 +134,7 @@ class Group:
         self._close_engine()  # its memory goes first
         self._sites_changed = False
         options = self.task.options
-        self._engine = SlabEngine(
+        self._slab_engine = SlabEngine(
             self.backend,
             self.task.lattice,
             self.comm.native if self.comm.size > 1 else None,
@@ -140,10 +145,9 @@ class Group:
         )
 
     def _close_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine.halo = None  # it knows the engine, whose memory must go now
-        self._engine = None
+        if self._slab_engine is not None:
+            self._slab_engine.close()
+        self._slab_engine = None
 
     def _set_rates(self, rates: Array) -> None:
         for reaction in np.flatnonzero((self.engine.rates != rates).any(axis=1)).tolist():
@@ -208,7 +212,7 @@ class Group:
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:
         """As `LatticeEngine.run_sampled`, of the whole lattice."""
-        return self._summed(self.engine.run_sampled(marks))
+        return self._summed(self._steps.run_sampled(marks))
 
     def count(self) -> Samples:
         """As `LatticeEngine.count`, of the whole lattice."""
@@ -233,7 +237,7 @@ class Group:
 
     def profile(self) -> dict[str, Any]:
         """Columns of `/profile` of this rank."""
-        below, above = self.engine.transports if self._engine is not None else (None, None)
+        below, above = (None, None) if self._slab_engine is None else self._slab_engine.transports
         return {
             "device": self.backend.describe(),
             "group": self.index,
@@ -249,9 +253,10 @@ class Group:
 
     def timed(self, work: Callable[[], T]) -> T:
         """Do some steps, noting how long this rank's device computes for `balance`."""
-        self.engine.trace = []
+        steps = self._steps
+        steps.trace = []
         done = work()
-        self._seconds, self.engine.trace = traced_seconds(self.engine.trace), None
+        self._seconds, steps.trace = traced_seconds(steps.trace), None
         return done
 
     def balance(self) -> None:

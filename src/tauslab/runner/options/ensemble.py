@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
+from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import MAX_STEPS
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of

@@ -13,6 +13,7 @@ import pytest
 from sbml_factory import mathml, model, reaction, species, write
 
 import tauslab as ts
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network import codegen
 from tauslab.kernels.network.lowering import lower
@@ -149,7 +150,7 @@ def test_generated_code_computes_a_shared_part_once() -> None:
     values = network.parameter_values()
     low = lower(network, parameters=values, counts={"X": 40, "Z": 0})
     for text in (
-        codegen.unrolled_header(low, codegen.Style(branches=True)),
+        codegen.unrolled_header(low, Style(branches=True)),
         codegen.table_header(low, "", 1),
     ):
         assert len(text) < 40_000
@@ -161,7 +162,7 @@ def test_generated_code_computes_a_shared_part_once() -> None:
 def test_code_of_ordinary_laws_has_no_parts() -> None:
     network = chain(4, "{a} + {a}")
     low = lower(network, parameters={}, counts={"X": 40, "Z": 0})
-    assert "part_" not in codegen.unrolled_header(low, codegen.Style(branches=True))
+    assert "part_" not in codegen.unrolled_header(low, Style(branches=True))
 
 
 def test_the_normal_form_names_what_is_used_often() -> None:
@@ -218,4 +219,4 @@ def test_too_many_parts_for_a_compiler_are_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(codegen, "_MOST_PARTS", 30)
     low = lower(chain(48, "{a} + {a}"), parameters={}, counts={"X": 40, "Z": 0})
     with pytest.raises(ModelError, match="more than 30 operations together"):
-        codegen.unrolled_header(low, codegen.Style(branches=True))
+        codegen.unrolled_header(low, Style(branches=True))

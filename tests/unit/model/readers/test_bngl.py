@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import scipy.integrate
 
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.exact.table_network import tables_of
-from tauslab.kernels.network.codegen import Style, table_header, unrolled_header, weighted_sums
+from tauslab.kernels.network.codegen import table_header, unrolled_header, weighted_sums
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, parse, symbols

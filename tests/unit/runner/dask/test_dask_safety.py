@@ -125,7 +125,7 @@ def test_a_scheduler_takes_no_one_without_its_certificates(tmp_path, capsys, mon
              for kind, file in (("cert", cert), ("key", key))}  # fmt: skip
     security = Security(tls_ca_file=str(authority), require_encryption=True, **files)
     with LocalCluster(
-        n_workers=0, security=security, protocol="tls://", dashboard_address=None,
+        n_workers=0, security=security, protocol="tls://", dashboard_address="127.0.0.1:0",
         silence_logs=100,
     ) as cluster:  # fmt: skip
         address = cluster.scheduler_address

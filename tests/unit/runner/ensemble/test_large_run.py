@@ -9,13 +9,13 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact import selectors
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import blocks_of_a_processor, tables_of, team_of
 from tauslab.kernels.exact.tables import Rows
-from tauslab.kernels.network.codegen import Style
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from lattice_factory import STEP, empty_lattice
 from lattice_run_factory import T_END, digest, meddling, model, run
+from sampling import strides
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
-from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.api.api import ranks
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
@@ -86,11 +87,11 @@ class FailingDisk(Disk):
         super().replace(old, new)
 
 
-def test_a_failure_at_any_write_leaves_what_can_be_completed(whole, tmp_path, monkeypatch):
-
+@strides(5)
+def test_a_failure_at_a_write_leaves_what_can_be_completed(whole, tmp_path, monkeypatch, stride):
     monkeypatch.setattr(lattice_writer, "Disk", FailingDisk)
     failures = 0
-    for n in range(0, 400, 7):
+    for n in range(0, 400, 7 * stride):
         path = tmp_path / f"n{n}.h5"
         FailingDisk.left = n
         try:

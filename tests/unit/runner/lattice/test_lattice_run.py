@@ -14,7 +14,7 @@ from lattice_run_factory import T_END, digest, model, run
 import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.errors import ConfigError
-from tauslab.model.readers.lattice_hdf5 import write_lattice
+from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.cli.main import main
 from tauslab.runner.lattice import run as driver
 from tauslab.runner.options.lattice import LatticeOptions

@@ -1,4 +1,7 @@
-"""A run killed before, or in the middle of, every single change to its files."""
+"""A run killed before, or in the middle of, a change to its files.
+
+An ordinary run takes changes that are spread over the whole run; ``-m validate`` takes all.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 from mortal_disk import Killed, MortalDisk, PowerLoss
 from places import TESTS
 from sample_job import CRASH_JOBS, check_marked_blocks, contents, digest
+from sampling import spread, strides
 
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.format import schema
@@ -48,9 +52,10 @@ def check_wreck(job, path):
                 digest_lines(result)
 
 
+@strides(7)  # which 2 and 3 do not divide: all kinds of attempts below are met
 @pytest.mark.parametrize("record", CRASH_JOBS)
 @pytest.mark.parametrize(("ranks", "parts"), [(1, None), (2, None), (2, VIEW)])
-def test_killed_at_every_change(tmp_path, record, ranks, parts):
+def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
     job, whole, disk = CRASH_JOBS[record](), tmp_path / "whole.h5", MortalDisk()
     assert attempt(job, whole, ranks, disk, parts)
     job.check(whole)
@@ -59,7 +64,7 @@ def test_killed_at_every_change(tmp_path, record, ranks, parts):
     writes = set(disk.writes)
     # Until they are finished, runs that will be a view do as runs that will be merged.
     first = disk.used - 24 if parts is VIEW else 0
-    for lives in range(first, disk.used):
+    for lives in spread(first, disk.used, stride):
         tear = lives + 1 in writes and lives % (1 + ranks) == 0  # some, since most are alike
         for torn in (False, True) if tear else (False,):
             path = tmp_path / f"{lives}-{torn}.h5"
@@ -88,15 +93,16 @@ def test_killed_twice(tmp_path):
         assert contents(path) == expected
 
 
+@strides(5)
 @pytest.mark.parametrize("record", CRASH_JOBS)
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_power_lost(tmp_path, record, ranks):
+def test_power_lost(tmp_path, record, ranks, stride):
     """No block is marked whose data a loss of power can still take."""
     job, counted, lost = CRASH_JOBS[record](), PowerLoss(), 0
     rng = np.random.default_rng(5)
     assert attempt(job, tmp_path / "whole.h5", ranks, counted)
     total = digest(tmp_path / "whole.h5")
-    for lives in range(rng.integers(3), counted.used, 1 if ranks == 1 else 3):
+    for lives in spread(int(rng.integers(3)), counted.used, stride):
         path, disk = tmp_path / f"{lives}.h5", PowerLoss(lives)
         assert not attempt(job, path, ranks, disk)
         lost += disk.lose(rng)
@@ -106,13 +112,14 @@ def test_power_lost(tmp_path, record, ranks):
     assert lost > 3
 
 
-def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch):
+@strides(9)
+def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch, stride):
     """As a large result: only the status is written at creation."""
     monkeypatch.setattr(schema, "PREFILL_BYTES", 0)
     job, counted = CRASH_JOBS["trajectories"](), MortalDisk()
     assert attempt(job, tmp_path / "whole.h5", 1, counted)
     expected = contents(tmp_path / "whole.h5")
-    for lives in range(0, counted.used, 2):
+    for lives in spread(0, counted.used, stride):
         path = tmp_path / f"{lives}.h5"
         assert not attempt(job, path, 1, MortalDisk(lives, torn=True))
         check_wreck(job, path)

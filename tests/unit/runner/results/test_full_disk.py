@@ -17,7 +17,7 @@ from dbn_factory import CHAIN
 from h5py import h5f
 from lattice_run_factory import meddling
 from lattice_run_factory import run as run_lattice
-from test_growth import run as run_pairs
+from pairs_factory import run as run_pairs
 
 import tauslab as ts
 from tauslab import dbn

@@ -123,7 +123,7 @@ struct Slots {
     DEVICE_MEMBER u64 put(u64 *cell, u64 word, u64 *taken) const {
         const u64 there = *(volatile u64 *)cell;
         if (there != 0) return there;
-        const u64 before = atomic_exchange(cell, (u64)0, word);
+        const u64 before = atomic_compare_exchange(cell, (u64)0, word);
         if (before != 0) return before;
         if (taken) atomic_add(taken, 1);
         return word;

@@ -45,7 +45,7 @@ typedef u64 Word;
 #define THREAD_STRIDE 1
 
 // Scratch memory of a lane, indexed like an array of `length` doubles; `shared` is how many of them a
-// device keeps in fast memory.
+// GPU keeps in shared memory.
 #define LANE_ARRAY(name, shared, length) \
     double name##_[length]; \
     const LaneArray name = {name##_}
@@ -54,12 +54,12 @@ struct LaneArray {
     DEVICE_MEMBER double &operator[](int i) const { return cell[i]; }
 };
 
-// Fast memory of a team, of which a CPU has none to give.
+// Shared memory of a team. A CPU has none.
 #define TEAM_MEMORY(name, count) \
     static_assert((count) == 0); \
     [[maybe_unused]] double *const name = nullptr
 
-// Lanes of a warp that run together, of which a CPU thread is the only one.
+// For how many lanes of the warp the condition holds. A CPU thread is the only lane.
 DEVICE int lanes_where(bool condition) {
     return condition;
 }
@@ -199,7 +199,7 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
 }
 
 // Adds 1 to the cell of each lane that has one.
-DEVICE void add_together(u64 *cell) {
+DEVICE void warp_aggregated_add(u64 *cell) {
     if (cell) atomic_add(cell, 1);
 }
 
@@ -227,7 +227,7 @@ DEVICE int leading_zeros(u32 word) {
     return word ? __builtin_clz(word) : 32;
 }
 
-DEVICE int bits_set(u32 word) {
+DEVICE int popc(u32 word) {
     return __builtin_popcount(word);
 }
 
@@ -241,13 +241,13 @@ DEVICE int lowest_bit(u32 word) {
     return __builtin_ctz(word);
 }
 
-// Puts `value` where `expected` is; returns what was there.
-DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+// Stores `value` if the cell holds `expected`; returns what the cell held.
+DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
 }
 
-DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
 }
@@ -259,8 +259,8 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return before;
 }
 
-// What was written before is seen before what is written after.
-DEVICE void publish() {
+// Orders writes: other threads see earlier writes before later ones.
+DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -289,12 +289,12 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
         if (turn > 1000) sched_yield();
 }
 
-// As `publish`, for other devices too.
-DEVICE void publish_to_all() {
-    publish();
+// As `threadfence`, for other devices too.
+DEVICE void threadfence_system() {
+    threadfence();
 }
 
-// Tells another device that what was published before is there.
+// Tells another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     __atomic_store_n(cell, value, __ATOMIC_RELEASE);
 }

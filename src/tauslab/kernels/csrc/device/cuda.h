@@ -23,7 +23,7 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
-// With room on a processor for `blocks` of them at least, at the price of local memory.
+// At least `blocks` of its blocks fit on a multiprocessor, at the price of local memory.
 #define KERNEL_IN_BLOCKS(blocks, name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, blocks) name(__VA_ARGS__)
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
@@ -33,11 +33,11 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define NO_UNROLL _Pragma("unroll 1")
 #define LANE_LOOP UNROLL
 
-// What the threads of a team exchange (team/team.h).
+// Barriers and exchanges of the threads of a team (team/team.h).
 #define THREAD_IN_BLOCK threadIdx.x
 #define BLOCK_BARRIER() __syncthreads()
-// Of `lanes` neighbours, a power of two: those that a thread is one of. Others of its warp may be
-// elsewhere in the program.
+// The mask of the `lanes` neighbouring lanes, a power of two, to which a thread belongs. Other lanes of its
+// warp may be elsewhere in the program.
 #define LANES_MASK(lanes) \
     ((lanes) == 32 ? 0xffffffffu : ((1u << (lanes)) - 1) << (threadIdx.x % 32 & ~((lanes) - 1)))
 #define LANES_BARRIER(lanes) __syncwarp(LANES_MASK(lanes))
@@ -94,7 +94,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define THREAD_STRIDE GLOBAL_SIZE
 
 // Scratch memory of a lane, indexed like an array of `length` doubles. `shared` of them are in the
-// processor's shared memory, where lanes may take different elements at once; if that is 0, all are
+// multiprocessor's shared memory, where lanes may take different elements at once; if that is 0, all are
 // local. The backend gives a block THREADS_PER_BLOCK * shared doubles.
 #define LANE_ARRAY(name, shared, length) \
     extern __shared__ double lane_memory_[]; \
@@ -108,7 +108,7 @@ struct LaneArray {
     }
 };
 
-// Lanes of a warp, all of which must ask.
+// For how many lanes of the warp the condition holds. All lanes call it.
 DEVICE int lanes_where(bool condition) {
     return __popc(__ballot_sync(0xffffffffu, condition));
 }
@@ -180,10 +180,10 @@ DEVICE double quotient(double a, double b) {
     return FMA(r, FMA(q, -b, a), q);
 }
 
-// 1 / a, correctly rounded, where results and operands below the least normal number count as zeros.
-// Unlike a division it has no branch, so that several are under way at once: the estimate is one
-// unit off at most and one step mends it. For a zero or an infinity the rest is not a number, of
-// which the minimum takes the other operand, and the estimate stays.
+// 1 / a, correctly rounded; results and operands below the least normal number count as zeros. Unlike a
+// division it has no branch, so several run at once. The estimate is at most one unit off, and one step
+// corrects it. For a zero or an infinity `rest` is not a number; the minimum takes its other operand,
+// and the estimate stays.
 DEVICE float reciprocal(float a) {
     float estimate, rest, found;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(a));
@@ -207,13 +207,13 @@ DEVICE void atomic_largest(u64 *cell, u64 value) {
     if (value > read_now(cell)) atomicMax(cell, value);
 }
 
-// Adds 1 to the cell of each lane of a warp that has one; all must ask. Lanes with the same add once.
-DEVICE void add_together(u64 *cell) {
+// Adds 1 to the cell of each lane that has one. All lanes of the warp call it; those with one cell add once.
+DEVICE void warp_aggregated_add(u64 *cell) {
     const u32 same = __match_any_sync(0xffffffffu, (u64)cell);
     if (cell && __ffs((int)same) - 1 == (int)(threadIdx.x % 32)) atomicAdd(cell, (u64)__popc(same));
 }
 
-// Of numbers that are compared as such; fewer writes than threads.
+// The cell becomes `value` if that is smaller, as unsigned integers; fewer writes than threads.
 DEVICE void atomic_least(u64 *cell, u64 value) {
     if (value < *(volatile u64 *)cell) atomicMin(cell, value);
 }
@@ -264,14 +264,14 @@ DEVICE i32 highest_bit(u32 word) {
 }
 
 // `bits` up; by 64 and more, everything is out.
-DEVICE u64 moved_up(u64 word, u32 bits) {
+DEVICE u64 shift_left(u64 word, u32 bits) {
     u64 moved;
     asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
     return moved;
 }
 
-// What stays in a register: the compiler would work it out again at every use. It cannot know that a
-// lane of a whole warp reads its own value.
+// Returns `value`, and makes the compiler keep it in a register instead of computing it again at every use:
+// the compiler cannot know that a lane reads its own value.
 DEVICE u32 kept(u32 value) {
     return __shfl_sync(0xffffffffu, value, (int)threadIdx.x);
 }
@@ -295,7 +295,7 @@ DEVICE int leading_zeros(u32 word) {
     return __clz((int)word);
 }
 
-DEVICE int bits_set(u32 word) {
+DEVICE int popc(u32 word) {
     return __popc(word);
 }
 
@@ -312,12 +312,12 @@ DEVICE int lowest_bit(u32 word) {
     return __ffs((int)word) - 1;
 }
 
-// Puts `value` where `expected` is; returns what was there.
-DEVICE i32 atomic_exchange(i32 *cell, i32 expected, i32 value) {
+// Stores `value` if the cell holds `expected`; returns what the cell held.
+DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
     return atomicCAS(cell, expected, value);
 }
 
-DEVICE u64 atomic_exchange(u64 *cell, u64 expected, u64 value) {
+DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return atomicCAS(cell, expected, value);
 }
 
@@ -326,22 +326,22 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 
-// What was written before is seen before what is written after.
-DEVICE void publish() {
+// Orders writes: other threads of the device see earlier writes before later ones.
+DEVICE void threadfence() {
     __threadfence();
 }
 
-// As `publish`, for other devices too.
-DEVICE void publish_to_all() {
+// As `threadfence`, for the host and other devices too.
+DEVICE void threadfence_system() {
     __threadfence_system();
 }
 
-// Tells another device that what was published before is there.
+// Tells another device that everything before the last `threadfence_system` has arrived.
 DEVICE void send_signal(u64 *cell, u64 value) {
     *(volatile u64 *)cell = value;
 }
 
-// A clock of the thread's processor, for comparing parts of a kernel.
+// The clock of the thread's multiprocessor, to compare parts of a kernel.
 DEVICE u64 ticks() {
     return (u64)clock64();
 }
@@ -368,7 +368,7 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks) {
                      : "=r"(before)
                      : "l"(cell), "r"(share)
                      : "memory");
-        // A look that ordered memory would empty the processor's cache each time.
+        // A load with acquire semantics would empty the multiprocessor's cache each time.
         do {
             asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
         } while ((before ^ now) >> 31 == 0);

@@ -1,12 +1,13 @@
-// Trajectories that take turns on the lanes of a warp, so that lanes which run together do the same.
+// Work stealing within a warp: a warp has more trajectories than lanes, and its lanes exchange them, so that
+// lanes which run together do the same kind of work.
 //
-//     Turns<Trajectory> turns(memory, per_lane);
-//     turns.fill(s, begin);
-//     while (turns.next(s)) {        // all lanes of a warp call it; `s` is the lane's trajectory
-//         if (turns.here) ...        // does what `turns.phase` says; sets `here`, `next_phase`
+//     WorkStealing<Trajectory> pool(memory, per_lane);
+//     pool.fill(s, begin);
+//     while (pool.next(s)) {        // all lanes of a warp call it; `s` is the lane's trajectory
+//         if (pool.here) ...        // does what `pool.phase` says; sets `here`, `next_phase`
 //     }
 //
-// A trajectory's numbers do not depend on when it has its turn.
+// The numbers of a trajectory do not depend on which lane runs it, or when.
 #pragma once
 
 #ifdef __CUDACC__

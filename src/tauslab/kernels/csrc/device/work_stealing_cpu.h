@@ -1,14 +1,14 @@
-// A CPU thread runs one trajectory at a time, which always has its turn.
+// A CPU thread runs one trajectory at a time, so there is nothing to exchange.
 #pragma once
 
 #include "device/prelude.h"
 
 template <class State>
-struct Turns {
+struct WorkStealing {
     bool here = false;
     int phase = 0, next_phase = 0;
 
-    Turns(u32 *, int) {}
+    WorkStealing(u32 *, int) {}
 
     template <class Begin>
     DEVICE_MEMBER void fill(State &s, const Begin &begin) {

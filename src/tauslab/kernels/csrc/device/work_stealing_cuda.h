@@ -20,7 +20,7 @@ DEVICE int nth_bit(u32 mask, int rank) {
 }
 
 template <class State>
-struct Turns {
+struct WorkStealing {
     static constexpr int WORDS = sizeof(State) / 4;
     static_assert(WORDS < PARKED_WORDS, "the host gives a slot this much memory");
 
@@ -29,7 +29,7 @@ struct Turns {
     u32 *memory;
     int per_lane, slots, lane, mine = -1, waited = 0;
 
-    DEVICE_MEMBER Turns(u32 *all, int turns) : per_lane(turns), slots(turns * WARP) {
+    DEVICE_MEMBER WorkStealing(u32 *all, int turns) : per_lane(turns), slots(turns * WARP) {
         lane = (int)(threadIdx.x % WARP);
         memory = all + GLOBAL_ID / WARP * slots * PARKED_WORDS;
     }

@@ -1,4 +1,4 @@
-// What the host and a launch that runs tell each other: a few words behind the row counter. The host
+// Control words: messages between the host and a running launch, in a few words behind the row counter. The host
 // may write STOP and read the others at any time (`Backend.write_now`, `read_now`), so that a launch
 // ends soon, however long its trajectories are, and shows how far it is.
 //

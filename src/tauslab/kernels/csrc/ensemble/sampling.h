@@ -1,4 +1,4 @@
-// What every ensemble kernel shares: trajectory status, sample records and the row counter.
+// Shared by all ensemble kernels: trajectory status, sample records and the row counter.
 #pragma once
 
 #include "model.h"
@@ -17,7 +17,7 @@ DEVICE double not_a_number() {
     return from_bits(0x7ff8000000000000ull);
 }
 
-// Where the samples of a launch go; a null pointer means "not recorded".
+// The buffers for the samples of a launch; a null pointer means "not recorded".
 struct Recorder {
     i32 *counts;          // [rows, n_times, N_RECORDED]
     double *observables;  // [rows, n_times, N_OBSERVABLES]

@@ -1,9 +1,14 @@
-// Exact stochastic simulation, direct method (Gillespie 1977), for networks small enough to be
-// unrolled: one thread runs one trajectory and takes the next of the launch when it ends, so no
-// lane waits for the slowest. Selector `linear`: propensities are summed in order of reactions.
+// Exact stochastic simulation, direct method (Gillespie 1977), for networks that are small enough to be
+// unrolled. One thread runs one trajectory, and takes the next one of the launch when it ends, so no lane
+// waits for the slowest. Selector `linear`: propensities are summed in the order of reactions.
 //
-// Draw number `step` of the trajectory's stream gives the step's 128 random bits: words 0 and 1
-// the waiting time, words 2 and 3 the reaction.
+//     Gillespie 1977     here
+//     X_i                x[i]
+//     a_mu, a_0          a[j], cumulative[N_REACTIONS - 1]
+//     r_1, tau           words 0 and 1 of a draw; `waiting` / a0
+//     r_2, mu            words 2 and 3; `fire` chooses the reaction and applies it
+//
+// Draw number `step` of the trajectory's stream gives the 128 random bits of that step.
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"

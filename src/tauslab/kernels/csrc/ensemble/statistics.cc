@@ -16,7 +16,7 @@ constexpr u64 LOW_HALF = 0xffffffffull;
 struct Cut {
     i64 rows, per_point, offset, chunks, points;
 
-    // Of all items over `columns` columns.
+    // The number of items over `columns` columns.
     DEVICE_MEMBER i64 items(i64 columns) const { return points * chunks * columns; }
 };
 
@@ -26,7 +26,7 @@ DEVICE Cut cut_rows(i64 rows, i64 per_point, i64 offset) {
             (offset + rows + per_point - 1) / per_point};
 }
 
-// What one item adds up; `begin` may lie beyond `end`.
+// The rows that one item adds up; `begin` may lie beyond `end`.
 struct Piece {
     i64 column, point, begin, end;
 };

@@ -1,7 +1,7 @@
 // Hops along z, then reactions, then waiting particles, in a column of tiles.
 //
-// A block goes up through the planes of its column. A thread keeps to its own sites of the tile, so
-// that nobody waits: when plane k has been read, all that goes into plane k - 1 is known.
+// A block marches along z through the planes of its column. A thread keeps to its own sites of the tile, so
+// no thread waits for another. When plane k has been read, everything that hops into plane k - 1 is known.
 #pragma once
 
 #include "lattice/plane.h"
@@ -30,7 +30,7 @@ DEVICE PlaneOfColumn plane_of_column(const Lattice &l, i64 plane, i64 tile) {
     return {plane * l.ny * l.nx, site_number(l, plane, 0, 0), number, l.state_stamps + number};
 }
 
-// What a block knows of the planes around the one it builds.
+// The march of a block: its column, and the planes around the one that it builds.
 struct Column {
     int x0, y0;
     i64 tile;                   // within a plane
@@ -62,7 +62,7 @@ DEVICE void finish_site_of_type(const Lattice &l, const LatticeStream &s,
         }
         spilled += of_reactions;
     }
-    if (some_wait || spilled) settle(l, hop_spill.tile, site, slots, n);
+    if (some_wait || spilled) place_waiting(l, hop_spill.tile, site, slots, n);
     l.state[index] = content;
     if (n > 0) *stamp = (u32)(l.step + 2);
 }
@@ -74,7 +74,7 @@ DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const S
 }
 
 // One site of the column: takes in plane k, finishes plane k - 1, begins to build plane k.
-DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Column &column, i64 k,
+DEVICE_SHARED void march_site(const Lattice &l, const LatticeStream &s, const Column &column, i64 k,
                               i64 plane, int in_plane, int i, ColumnWork &work) {
     Site &now = work.read[k & 1][i];
     const Site &below = work.read[(k + 1) & 1][i];
@@ -132,7 +132,7 @@ DEVICE_SHARED void climb_site(const Lattice &l, const LatticeStream &s, const Co
 
 // The same for a site that is empty and stays so; false where it is not. Only without DRAW_AHEAD:
 // the site's draws are left out.
-DEVICE bool climb_empty_site(const Lattice &l, const Column &column, i64 k, int in_plane, int i,
+DEVICE bool march_empty_site(const Lattice &l, const Column &column, i64 k, int in_plane, int i,
                              ColumnWork &work) {
     if (!column.carried || work.n[i] || work.plus[i]) return false;
     if (column.read.first_index >= 0 && !is_empty(l.moved[column.read.first_index + in_plane]))
@@ -195,9 +195,9 @@ DEVICE_SHARED void hop_along_z_and_react(const Lattice &l, const LatticeStream &
                 const int y = column.y0 + i / TILE_X, x = column.x0 + i % TILE_X;
                 if (y >= (int)l.ny || x >= (int)l.nx) continue;
                 const int in_plane = y * (int)l.nx + x;
-                if (!DRAW_AHEAD && closed && climb_empty_site(l, column, k, in_plane, i, work))
+                if (!DRAW_AHEAD && closed && march_empty_site(l, column, k, in_plane, i, work))
                     continue;
-                climb_site(l, s, column, k, plane, in_plane, i, work);
+                march_site(l, s, column, k, plane, in_plane, i, work);
             }
             column.carried = true;
         } else {

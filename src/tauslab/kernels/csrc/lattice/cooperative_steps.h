@@ -27,7 +27,7 @@ struct TileList {
 };
 
 // Memory of a block.
-struct TogetherWork {
+struct CooperativeWork {
     union {
         PlaneWork plane;
         Site gathered[3][TILE_THREADS];  // of each thread: below and above its site, and there
@@ -96,7 +96,7 @@ DEVICE_SHARED void list_around(const Lattice &l, const TileList &list, i64 tile)
     NO_UNROLL for (int i = 0; i < AROUND; ++i) {
         const i64 other = tile_around(l, tile, i);
         if (other >= 0 && *(volatile i32 *)(list.flags + other) == UNLISTED &&
-            !is_closed(l, other) && atomic_exchange(list.flags + other, UNLISTED, LISTED) == UNLISTED)
+            !is_closed(l, other) && atomic_compare_exchange(list.flags + other, UNLISTED, LISTED) == UNLISTED)
             put_on_list(list, other);
     }
     *(volatile i32 *)(list.flags + tile) = SURROUNDED;
@@ -105,7 +105,7 @@ DEVICE_SHARED void list_around(const Lattice &l, const TileList &list, i64 tile)
 // How far a block has gone through the list.
 struct Progress {
     i64 listed;  // length of the list at the start of the step
-    i64 known;   // as far as TogetherWork has its tiles
+    i64 known;   // as far as CooperativeWork has its tiles
     u32 looks;
     bool edges;  // whether they were stamped in the step before
 };
@@ -122,7 +122,7 @@ DEVICE bool reaches(const Lattice &l, const TileList &list, i64 tile, int side, 
 
 // Tiles `first`, one in every `blocks`, of the list: which are reached by hops along x and y.
 DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 first, i64 known,
-                                 const Progress &progress, TogetherWork &work) {
+                                 const Progress &progress, CooperativeWork &work) {
     for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) {
         const i64 place = first + i * list.blocks;
         if (place >= known && place < progress.listed) work.tile[i] = list.tiles[place];
@@ -145,7 +145,7 @@ DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 fir
 // Hops along x and y in the tiles of the list, and who hops along z from there.
 DEVICE_SHARED void hop_in_listed_planes(const Lattice &l, const LatticeStream &s,
                                         const TileList &list, Progress &progress,
-                                        TogetherWork &work) {
+                                        CooperativeWork &work) {
     const i64 round = list.blocks * LOOKED_AT;
     for (i64 first = list.block; first < progress.listed; first += round) {
         ++progress.looks;
@@ -177,7 +177,7 @@ DEVICE Layer layer_of(const Lattice &l, i64 plane, i64 tile_in_plane) {
     return {plane * l.ny * l.nx, l.moved_stamps[tile] == (u32)(l.step + 1)};
 }
 
-// What is loaded before it is known whether it counts.
+// Values that are loaded before it is known whether they are needed.
 DEVICE void take_site(const Lattice &l, const Layer &layer, int in_plane, Site &to) {
     const Site content = l.moved[layer.first_index + in_plane];
     if (layer.filled)
@@ -194,7 +194,7 @@ DEVICE SlotMoves moves_along_z(const Lattice &l, const Layer &layer, int in_plan
 // One site after its hops along x and y; returns whether it holds particles then.
 DEVICE bool finish_in_place(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                             const Layer (&layers)[3], bool some_wait, int in_plane,
-                            TogetherWork &work) {
+                            CooperativeWork &work) {
     const u64 site = t.first_site + (u64)in_plane;
     const i64 index = t.first_index + in_plane;
     const int type = N_REACTIONS > 0 ? type_at(l, index) : 0;
@@ -232,7 +232,7 @@ DEVICE void stamp_edges(const Lattice &l, const TileList &list, const PlaneTile 
 
 // The rest of the step in a tile, by `threads` threads, of which this one is number `thread`.
 DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const TileList &list,
-                               i64 tile, int thread, int threads, TogetherWork &work) {
+                               i64 tile, int thread, int threads, CooperativeWork &work) {
     const PlaneTile t = plane_tile(l, tile);
     const i64 in_plane_tile = tile - t.plane * tiles_of_plane(l);
     const Layer layers[3] = {layer_of(l, t.plane, in_plane_tile),
@@ -256,7 +256,7 @@ DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const T
 }
 
 DEVICE void finish_listed_tiles(const Lattice &l, const LatticeStream &s, const TileList &list,
-                                const Progress &progress, TogetherWork &work) {
+                                const Progress &progress, CooperativeWork &work) {
     const int threads = BLOCK_THREADS < TILE_SITES ? BLOCK_THREADS : TILE_SITES;
     const int tiles = BLOCK_THREADS / threads, part = THREAD_ID / threads;
     if (part >= tiles) return;

@@ -81,14 +81,14 @@ BLOCK_KERNEL(TILE_THREADS, 1, halo_pack, LATTICE_ARGUMENTS, i64 depth, i64 room,
     if (below) pack_planes(l, share, l.own_begin, depth, room, below, counters);
     if (above) pack_planes(l, share, l.own_end - depth, depth, room, above, counters + 1);
     if (room > 0) forget_waiting(l, share);
-    publish_to_all();
+    threadfence_system();
     BARRIER();
     if (THREAD_ID != 0 || atomic_add(counters + 2, 1) + 1 != (u64)BLOCKS) return;
-    publish_to_all();  // of all blocks
+    threadfence_system();  // of all blocks
     if (below) *below = atomic_add(counters, 0);
     if (above) *above = atomic_add(counters + 1, 0);
     counters[0] = counters[1] = counters[2] = 0;
-    publish_to_all();
+    threadfence_system();
     const u64 value = number + l.work[MESSAGES_BEFORE];
     if (below_signal) send_signal(below_signal, value);
     if (above_signal) send_signal(above_signal, value);

@@ -14,8 +14,8 @@ struct PlaneWork {
     Site after_x[RIM_Y * TILE_X];
     u64 y_bits[RIM_Y * RIM_X];
     SlotMoves x_moves[RIM_Y * RIM_X], y_moves[RIM_Y * TILE_X];
-    // Sites with more than one group of slots, along x and along y: few, which threads share out
-    // anew, so that no warp waits for one of its sites.
+    // Sites with more than one group of slots, along x and along y. There are few; threads divide them
+    // again, so that no warp waits for one of its sites.
     u16 fuller[2][RIM_Y * RIM_X];
     u32 n_fuller[2];
 };
@@ -113,7 +113,7 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
     }
     const int mine = particles_in(own);
     if (!held && in_four(low_bits(mine) | from_below | from_above) &&
-        mine - bits_set(leaving) + bits_set(from_below) + bits_set(from_above) <= FOUR_SLOTS) {
+        mine - popc(leaving) + popc(from_below) + popc(from_above) <= FOUR_SLOTS) {
         FourWords all = {0, 0, 0};
         all.put(own, low_bits(mine) & ~leaving, l.packing);
         all.put(below, from_below, l.packing);

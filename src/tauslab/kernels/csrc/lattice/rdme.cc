@@ -1,46 +1,53 @@
 // A step of a lattice of particles: hops along x, y and z, at most one reaction of each site in a
 // pass, then particles that waited for room.
 //
-// Multiparticle diffusion, Hallock & Peterson 2013, Algorithm 1. docs/rdme.md tells what is done
-// otherwise: keys of draws, thresholds, the list of those that wait.
+//     Hallock & Peterson 2013, Algorithm 1     here
+//     lattice, slots of a site                 Lattice::state, Site
+//     diffusion operator along x, y, z         `rdme_xy`, then `rdme_z`
+//     reaction operator                        `react`, once in each pass
+//     overflow list                            Waiting, `add_waiting`
+//     random number of a site                  `lattice_draw`, addressed by site, step and purpose
+//
+// docs/rdme.md says what differs from the paper: addresses of draws, thresholds, the list of waiting
+// particles.
 #include "lattice/warp_column.h"
 #include "lattice/cooperative_steps.h"
 
 // Tiles that a block hops in side by side: one for each warp, or one.
-#if STRIPS_OF_LANES
-constexpr int WARPS = TILE_THREADS / STRIP;
+#if WARP_TILES
+constexpr int WARPS = TILE_THREADS / WARP_LANES;
 constexpr int TILES_EACH = WARPS, ROWS_EACH = WARPS, ROWS = TILE_Y;
 struct TileWork {
-    StripWork of_warp[WARPS];
+    WarpTileWork of_warp[WARPS];
 };
 struct RowWork {
     Site kept[TILE_THREADS];
 };
-DEVICE int part_of_block() {
-    return THREAD_ID / STRIP;
+DEVICE int warp_of_block() {
+    return THREAD_ID / WARP_LANES;
 }
 DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
-    hop_in_strip(l, s, number, work.of_warp[part_of_block()]);
+    hop_in_warp_tile(l, s, number, work.of_warp[warp_of_block()]);
 }
-DEVICE void climb(const Lattice &l, const LatticeStream &s, i64 tile, int row, i64 begin, i64 end,
-                  RowWork &work) {
-    for (; begin < end; begin += MOST_CLIMBED)
-        climb_in_lanes(l, s, tile, row, begin,
-                       begin + MOST_CLIMBED < end ? begin + MOST_CLIMBED : end,
-                       work.kept + part_of_block() * STRIP);
+DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, int row, i64 begin,
+                          i64 end, RowWork &work) {
+    for (; begin < end; begin += MOST_MARCHED)
+        march_in_lanes(l, s, tile, row, begin,
+                       begin + MOST_MARCHED < end ? begin + MOST_MARCHED : end,
+                       work.kept + warp_of_block() * WARP_LANES);
 }
 #else
 constexpr int TILES_EACH = 1, ROWS_EACH = 1, ROWS = 1;
 typedef PlaneWork TileWork;
 typedef ColumnWork RowWork;
-DEVICE int part_of_block() {
+DEVICE int warp_of_block() {
     return 0;
 }
 DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
     hop_in_plane(l, s, number, work);
 }
-DEVICE void climb(const Lattice &l, const LatticeStream &s, i64 tile, int, i64 begin, i64 end,
-                  RowWork &work) {
+DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, int, i64 begin,
+                          i64 end, RowWork &work) {
     hop_along_z_and_react(l, s, tile, begin, end, work);
 }
 #endif
@@ -56,7 +63,7 @@ BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i
     if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
     const i64 left_out = (hole_end - hole_begin) * tiles;
-    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + part_of_block();
+    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + warp_of_block();
          t < end * tiles - left_out; t += BLOCKS * TILES_EACH)
         hop_in_tile(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
 }
@@ -71,14 +78,14 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     const i64 tiles = tiles_of_plane(l), below = (hole_begin - begin + segment - 1) / segment;
     const i64 pieces = below + (end - hole_end + segment - 1) / segment;
-    for (i64 i = BLOCK_ID * ROWS_EACH + part_of_block(); i < tiles * ROWS * pieces;
+    for (i64 i = BLOCK_ID * ROWS_EACH + warp_of_block(); i < tiles * ROWS * pieces;
          i += BLOCKS * ROWS_EACH) {
         const i64 b = i / ROWS, piece = b / tiles;
         const i64 first =
             piece < below ? begin + piece * segment : hole_end + (piece - below) * segment;
         const i64 most = piece < below ? hole_begin : end;
         const i64 last = first + segment < most ? first + segment : most;
-        climb(l, s, b % tiles, (int)(i % ROWS), first, last, shared);
+        march_along_z(l, s, b % tiles, (int)(i % ROWS), first, last, shared);
     }
 }
 
@@ -87,7 +94,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
 // run at the same time. `listed` has room for six numbers of each tile.
 BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
              i32 *listed, i64 steps) {
-    SHARED TogetherWork shared;
+    SHARED CooperativeWork shared;
     LATTICE_IN_BLOCK(l);
     REACTIONS_IN_BLOCK(l);
     l.z_moves = z_moves;

@@ -10,7 +10,7 @@ constexpr bool GROUPED = N_CHANNELS > FEW_CHANNELS;
 constexpr u32 GROUP = N_CHANNELS, PLACES = N_CHANNELS + 1;  // addresses of the group's draws
 constexpr int WORDS = (N_CHANNELS + 63) / 64;
 
-// Turns propensities into means, of which `drawn` tells those of channels that draw for themselves.
+// WorkStealing propensities into means, of which `drawn` tells those of channels that draw for themselves.
 // Returns the sum of the others.
 template <class Cells>
 DEVICE double split_means(const Cells &cells, double tau, u64 *drawn) {
@@ -26,7 +26,7 @@ DEVICE double split_means(const Cells &cells, double tau, u64 *drawn) {
     return small;
 }
 
-// Turns means into numbers of firings; false if a mean is beyond what can be drawn.
+// WorkStealing means into numbers of firings; false if a mean is beyond what can be drawn.
 template <class Cells>
 DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                          const u64 *drawn) {
@@ -50,7 +50,7 @@ DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const P
     return possible;
 }
 
-// Turns the other means into numbers of firings; `small` is their sum. False if it is too large.
+// WorkStealing the other means into numbers of firings; `small` is their sum. False if it is too large.
 template <class Cells>
 DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                        double small, const u64 *drawn) {

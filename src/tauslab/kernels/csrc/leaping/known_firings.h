@@ -1,8 +1,15 @@
-// What is known of firings to come (Anderson 2008). Over its own internal time, the integral of its
-// propensity, a channel fires as a Poisson process of unit rate that depends on nothing else. A leap
-// that is rejected has shown how many firings lie in a stretch of it: that stays true, so it is kept
-// as segments (length, number), of which later leaps take the first part. Firings lie in a segment
-// uniformly and independently: a part of it holds a binomial number.
+// Known firings: what rejected leaps have shown of the future (Anderson, J. Chem. Phys. 128, 054103, 2008).
+//
+//     paper              here
+//     T_k                internal time of a channel: the integral of its propensity
+//     Y_k                its unit-rate Poisson process over internal time
+//     list of (T, C)     segments (length, number of firings), the differences of the paper's pairs
+//     a_k * tau          `extent`, the stretch of internal time that a leap takes
+//
+// Over its internal time a channel fires as a Poisson process of unit rate, which depends on nothing
+// else. A rejected leap has shown how many firings lie in a stretch of internal time. This stays true,
+// so the stretch is kept as a segment, and later leaps take its first part. The firings of a segment
+// are uniform and independent, so a part of it has a binomial number of them.
 #pragma once
 
 #include "random/binomial.h"
@@ -10,8 +17,9 @@
 #include "model.h"
 #include "device/prelude.h"
 
-// Segments of a channel at most, and how many a rejection may add: both halves of the leap, or the way
-// to a critical event and that event. A leap whose rejection could not be kept is not tried.
+// The most segments of a channel, and how many a rejection may add: one for each half of the leap, or
+// one up to a critical event and one for that event. A leap whose rejection could not be kept is not
+// tried.
 constexpr int SEGMENTS = 8, SEGMENTS_ADDED = 2;
 
 // A number for each channel, in a lane's memory.
@@ -20,19 +28,20 @@ struct Row {
     DEVICE_MEMBER double &operator[](int channel) const { return cell[channel * THREAD_STRIDE]; }
 };
 
-// The next firing of a channel, in internal time from now: `inner` of it in the first segment that
-// has firings, or beyond all segments.
+// The next firing of a channel. `internal` is the internal time from now. `inner` is the part of it that
+// lies in the first segment with firings, or behind all segments.
 struct Firing {
     double internal, inner;
 };
 
-// A lane's memory: rows of propensities, of firings that are known, of numbers of segments, of
-// propensities for the second half of a leap and of firings in the first; then the lengths and numbers
-// of segments, the nearest last. Of channels with a negative propensity the next firing is waited for.
+// The memory of a lane, in rows with an element for each channel: propensities, known firings, numbers of
+// segments, propensities for the second half of a leap, firings of the first half; then lengths and
+// numbers of the segments, the nearest segment last. A channel with a negative propensity waits for its
+// next firing.
 struct Ahead {
     static constexpr i64 LENGTH = (5 + 2 * SEGMENTS) * (i64)N_CHANNELS;
     double *memory;
-    int channels = 0;  // that have segments
+    int channels = 0;  // how many channels have segments
 
     DEVICE_MEMBER Row row(int index) const {
         return {memory + (i64)index * N_CHANNELS * THREAD_STRIDE};
@@ -55,7 +64,7 @@ struct Ahead {
         row(2)[j] = cell_of(size);
     }
 
-    // Whether one more rejection could be kept.
+    // Whether there is room to keep one more rejection.
     DEVICE_MEMBER bool has_room() const {
         i64 most = 0;
         for (int j = 0; j < N_CHANNELS && channels > 0; ++j)
@@ -63,7 +72,7 @@ struct Ahead {
         return most + SEGMENTS_ADDED <= SEGMENTS;
     }
 
-    // Puts a segment before all others; empty ones that follow each other are one.
+    // Puts a segment in front of all others. Neighbouring segments without firings become one.
     DEVICE_MEMBER void put(int j, double extent, i64 firings_in) {
         const i64 size = segments(j);
         if (size > 0 && firings_in == 0 && number_of(number(j, size - 1)) == 0) {
@@ -75,8 +84,8 @@ struct Ahead {
         resize(j, size + 1);
     }
 
-    // Takes the stretch `extent` from the segments and returns its number of firings. What reaches
-    // beyond the segments is left in `extent`.
+    // Takes the stretch `extent` from the segments, and returns its number of firings. `extent` becomes
+    // what lies behind all segments.
     template <class Bits>
     DEVICE_MEMBER i64 take(int j, double &extent, const Bits &bits) {
         i64 size = segments(j), sum = 0;
@@ -95,7 +104,7 @@ struct Ahead {
         return sum + part;
     }
 
-    // As `take`, for a stretch that is known to have no firings.
+    // As `take`, for a stretch without firings.
     DEVICE_MEMBER void pass(int j, double extent) {
         i64 size = segments(j);
         for (; size > 0 && length(j, size - 1) <= extent; --size) {
@@ -106,7 +115,7 @@ struct Ahead {
         if (size > 0) length(j, size - 1) = larger(length(j, size - 1) - extent, 0.0);
     }
 
-    // The first of the firings to come, of a channel with segments; u in (0, 1] is its random number.
+    // The next firing of a channel with segments; u in (0, 1] is its random number.
     DEVICE_MEMBER Firing next(int j, double u) const {
         double before = 0;
         i64 i = segments(j) - 1;
@@ -118,7 +127,7 @@ struct Ahead {
         return {before + inner, inner};
     }
 
-    // Takes all up to the firing that `next` found.
+    // Takes everything up to the firing that `next` found, and that firing.
     DEVICE_MEMBER void reach(int j, const Firing &firing) {
         i64 size = segments(j);
         while (size > 0 && number_of(number(j, size - 1)) == 0) --size;

@@ -1,10 +1,16 @@
-// Tau-leaping of second order (Anderson & Koyama 2012; steps after Cao, Gillespie & Petzold 2005, 2006;
-// on GPUs Nobile et al. 2014): one thread runs one trajectory and takes the next of the launch when it
-// ends.
+// Tau-leaping of second order (Anderson & Koyama 2012; steps after Cao, Gillespie & Petzold 2005, 2006; on
+// GPUs Nobile et al. 2014). One thread runs one trajectory, and takes the next of the launch when it ends.
 //
-// A step is a leap of two halves or one exact event. Poisson numbers have addresses of their own (random/poisson.h): every
-// half of every attempt at a leap is numbered. Exact events and waiting times of critical reactions take their
-// bits one after the other from STREAM_TAU.
+//     paper                     here
+//     tau' (2006, eq. 33)       Plan::limit, `plan_leap` of the generated header; symbols in leaping/leaps.h
+//     tau'', critical event     the waiting time for one of the critical reactions, with Plan::critical
+//     tau                       the smaller of both, cut at the next sample
+//     Poisson number k_j        `draw_firings`, for a channel instead of a reaction
+//     10 / a_0, 100 SSA steps   WORTH_EVENTS, EXACT_EVENTS: exact events instead of a short leap
+//
+// A step is a leap of two halves, or one exact event. Poisson numbers have addresses of their own
+// (random/poisson.h): every half of every attempt at a leap has a number. Exact events and waiting times
+// of critical reactions take their bits one after the other from STREAM_TAU.
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
 #include "leaping/leaps.h"
@@ -16,14 +22,14 @@
 #include "random/streams.h"
 #include "device/work_stealing.h"
 
-constexpr int LEAPS_AT_ONCE = 16;  // between two choices of what the lanes of a warp do
-constexpr int ENOUGH_LANES = 24;   // that leap: with fewer, the warp chooses anew
+constexpr int LEAPS_AT_ONCE = 16;  // leaps between two choices of what a warp does next
+constexpr int ENOUGH_LANES = 24;   // if fewer lanes leap, the warp chooses again
 
-// What a trajectory does next.
+// The next step of a trajectory.
 enum Phase : int { LEAPS = 0, EXACT = 1 };
 
-// Fires what fires in half of a leap, of the propensities in `cells`; `extra`, if not negative, is a
-// channel that fires once more. Returns what `apply_firings` found, and adds to `fired`.
+// Draws and applies the firings of half of a leap, with the propensities in `cells`. `extra`, if not
+// negative, is a channel that fires once more. Returns the outcome of `apply_firings`, and adds to `fired`.
 template <class Cells>
 DEVICE int fire_half(Trajectory &s, const Cells &cells, double time, int extra,
                      const PhiloxSeries &series, const PhiloxKeys &keys, u64 &fired) {
@@ -36,8 +42,8 @@ DEVICE int fire_half(Trajectory &s, const Cells &cells, double time, int extra,
     return apply_firings(s.x, cells) | (possible ? FITS : TOO_LARGE);
 }
 
-// A leap towards `t_next` at most. False, with nothing changed but the draws, if it would not pay.
-// `cells` holds the propensities to leap with.
+// Leaps, at most to `t_next`, with the propensities in `cells`. Returns false if a leap would not pay; then
+// only draws were used.
 template <class Cells>
 DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const PhiloxKeys &keys,
                  u64 seed, double t_next, Work &work) {
@@ -112,7 +118,7 @@ DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64
     return pays && leap(s, plan, cells, keys, seed, times[s.k], work) ? LEAPS : EXACT;
 }
 
-// Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a processor, 1.19 s with
+// Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a multiprocessor, 1.19 s with
 // 3, which leaves more registers, 1.01 s with 5.
 KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first,
                  i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
@@ -128,23 +134,23 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 b
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
-    Turns<Trajectory> turns(parked, (int)per_lane);
-    turns.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
+    WorkStealing<Trajectory> pool(parked, (int)per_lane);
+    pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
     Looks looks = {};
-    while (turns.next(s)) {
+    while (pool.next(s)) {
         // All lanes of a warp leave, or none: they wait for each other.
-        if (looks.due() && any_lane(looks.leave(next_row, work, turns.here ? s.t : -1.0))) break;
-        if (turns.phase == EXACT) {
-            if (turns.here) exact_events(s, cells, seed, out, times, max_steps, work);
-            turns.next_phase = LEAPS;
+        if (looks.due() && any_lane(looks.leave(next_row, work, pool.here ? s.t : -1.0))) break;
+        if (pool.phase == EXACT) {
+            if (pool.here) exact_events(s, cells, seed, out, times, max_steps, work);
+            pool.next_phase = LEAPS;
             continue;
         }
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
-            if (turns.here && turns.next_phase == LEAPS) {
-                turns.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
-                if (s.row < 0) turns.here = begin(s, from);
+            if (pool.here && pool.next_phase == LEAPS) {
+                pool.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
+                if (s.row < 0) pool.here = begin(s, from);
             }
-            if (lanes_where(turns.here && turns.next_phase == LEAPS) < ENOUGH_LANES) break;
+            if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
         }
     }
     atomic_add(events, work.firings);

@@ -1,9 +1,10 @@
-// Tau-leaping that checks a leap after it was made (Anderson 2008): one in which a propensity may have
-// changed too much is taken back, halved, and made again from what it has shown. docs/tau-leaping.md
-// states the condition and why this biases nothing.
+// Tau-leaping that checks a leap after it was made (Anderson 2008; leaping/known_firings.h has the paper's
+// symbols). A leap in which a propensity may have changed too much is undone and halved. The firings that it
+// has shown are kept for the next attempt. docs/tau-leaping.md has the condition and says why this has no bias.
 //
-// Every half of an attempt at a leap is numbered, as in leaping/tau_leap.cc; a channel's binomial number has its
-// own place (random/binomial.h). Exact events and waiting times take their bits one after the other from STREAM_TAU.
+// Every half of an attempt at a leap has a number, as in leaping/tau_leap.cc. A channel's binomial number has
+// an address of its own (random/binomial.h). Exact events and waiting times take their bits one after the
+// other from STREAM_TAU.
 #include "leaping/known_firings.h"
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
@@ -15,8 +16,8 @@
 #include "ensemble/sampling.h"
 #include "random/streams.h"
 
-// Of the limit before a leap, which is reached by the mean or by one standard deviation: then half
-// of all leaps would be rejected.
+// The first attempt is this part of the limit. At the whole limit the mean or one standard deviation reaches
+// the bound, so half of all leaps would be rejected.
 constexpr double FIRST_TRY = 0.5;
 
 // An event that ends a leap.
@@ -26,11 +27,11 @@ struct Event {
     Firing firing;
 };
 
-// The first event of those that are waited for.
+// The first event among the channels that wait for their next firing.
 DEVICE Event first_event(Trajectory &s, const Ahead &ahead, u64 seed) {
     const Row rates = ahead.propensities();
     Event first = {infinity(), -1, {0, 0}};
-    double others = 0;  // of which nothing is known
+    double others = 0;  // total propensity of channels without segments
     for (int j = 0; j < N_CHANNELS; ++j) {
         if (!(rates[j] < 0)) continue;
         if (ahead.segments(j) == 0) {

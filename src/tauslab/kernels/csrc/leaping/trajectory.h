@@ -48,7 +48,7 @@ DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
     return s.steps >= max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
-// What ends the trajectory is seen before the next leap.
+// An end of the trajectory is noticed before the next leap.
 template <class Cells>
 DEVICE void exact_events(Trajectory &s, const Cells &cells, u64 seed, const Recorder &out,
                          const double *times, u64 max_steps, Work &work) {
@@ -94,7 +94,7 @@ struct Rows {
 
 // When a thread looked at the control words last.
 struct Looks {
-    u64 told;   // of the work that the control words know
+    u64 told;   // events that were added to the control words
     u32 turns;  // of the kernel's loop
 
     // One turn of the loop; whether the next look is due.

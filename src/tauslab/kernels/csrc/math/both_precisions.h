@@ -1,4 +1,4 @@
-// What generated equations call, in both precisions. Single precision takes the portable functions
+// The functions that generated equations call, in both precisions. Single precision takes the portable functions
 // of doubles and rounds once more: the same bits on every device, and errors below one unit.
 #pragma once
 

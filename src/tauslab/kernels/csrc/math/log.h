@@ -41,7 +41,7 @@ DEVICE LogEntry log_entry(u32 index) {
     return table[index];
 }
 
-// What `log_entry` leaves out of log(r).
+// The part of log(r) that `log_entry` leaves out.
 DEVICE double log_reciprocal_rest(u32 index) {
     static const double table[32] = {
         0x1.a9738ed51f1c2p-63,  -0x1.74c020fd25311p-65,

@@ -1,4 +1,4 @@
-// Steps that adapt: the size of an error, the next step, the walk through a span.
+// Adaptive steps: the norm of an error, the next step, the loop over a span.
 #pragma once
 
 #include "ode/ode.h"
@@ -9,7 +9,7 @@ struct Tolerance {
     double relative, absolute;
 };
 
-// Root mean square of errors in units of what is allowed; in double whatever the precision.
+// Root mean square of errors relative to the tolerance; in double in either precision.
 struct ErrorNorm {
     Tolerance allowed;
     double sum;
@@ -24,9 +24,9 @@ struct ErrorNorm {
     }
 };
 
-// By what the step is multiplied after an error of size `error` (1 is just allowed) of a method
-// whose error grows with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. After a
-// trial that is not finite nothing is known but that it was too long.
+// The factor for the step after an error of norm `error` (1 is just allowed), for a method whose error grows
+// with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. A result that is not finite tells
+// only that the step was too long.
 DEVICE double step_factor(double error, double order) {
     if (!(error > 1e-10)) return is_nan(error) ? 0.2 : 5.0;
     if (!(error < 1e300)) return 0.2;

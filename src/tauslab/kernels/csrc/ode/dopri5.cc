@@ -1,4 +1,10 @@
-// The pair 5(4) of Dormand & Prince (1980): steps adapt, the last stage is the first of the next.
+// The pair 5(4) of Dormand & Prince (1980) with adaptive steps. The last stage is the first of the next step.
+//
+//     paper             here
+//     a_ij, c_i         STAGE_STATE, STAGE_TIME
+//     b_i               the last row of STAGE_STATE
+//     b_i - b_i*        STAGE_ERROR
+//     k_i               d[i]
 #include "ode/control.h"
 
 constexpr int STAGES = 7;
@@ -10,7 +16,7 @@ TABLE double STAGE_STATE[21] = {
     46732.0 / 5247, 49.0 / 176,      -5103.0 / 18656, 35.0 / 384,   0.0,           500.0 / 1113,
     125.0 / 192,    -2187.0 / 6784,  11.0 / 84};
 TABLE double STAGE_TIME[STAGES] = {0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1, 1};
-// Of the solution of order 5 minus that of order 4.
+// The weights of order 5 minus those of order 4.
 TABLE double STAGE_ERROR[STAGES] = {71.0 / 57600,      0.0,        -71.0 / 16695, 71.0 / 1920,
                                     -17253.0 / 339200, 22.0 / 525, -1.0 / 40};
 

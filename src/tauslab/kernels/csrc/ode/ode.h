@@ -1,4 +1,4 @@
-// What all ODE kernels share: the start of a trajectory, its spans, samples and its end.
+// Shared by all ODE kernels: the start of a trajectory, its spans, its samples and its end.
 //
 // A trajectory goes from span to span (see ode_lowering.py): it is integrated to the span's end,
 // then an event may happen, then a sample may be taken.

@@ -1,4 +1,8 @@
 // A step of the classical Runge-Kutta method of order 4 (Kutta 1901).
+//
+//     k_1 .. k_4                         `d` of each stage
+//     h / 2, h, h / 6                    StepSize::half, full, sixth
+//     k_1 + 2 k_2 + 2 k_3 + k_4          `sum`
 #pragma once
 
 #include "ode/ode.h"

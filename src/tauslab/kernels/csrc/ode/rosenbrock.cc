@@ -1,7 +1,15 @@
-// RODAS (Hairer & Wanner 1996, IV.7): a stiffly accurate Rosenbrock method of order 4 with an
-// embedded one of order 3, for stiff equations. Every stage solves (1 / (gamma h) - J) u = r with
-// one sparse elimination of the step; pivots are not exchanged, and a step that meets a pivot of
-// zero is made again with a smaller h.
+// RODAS (Hairer & Wanner 1996, IV.7): a stiffly accurate Rosenbrock method of order 4 with an embedded method
+// of order 3, for stiff equations.
+//
+//     book                                       here
+//     gamma, h                                   GAMMA, the step
+//     J                                          entries of the Jacobian, `source` of the tables
+//     (1 / (gamma h) I - J) u_i = right side     `factorise` once a step, then a solution for each stage
+//     alpha_ij, c_ij (a_ij, c_ij for u_i)        coefficients of the stages, below
+//     err                                        the last stage
+//
+// A step has one sparse elimination. Pivots are not exchanged; a step that meets a pivot of zero is repeated
+// with a smaller h.
 #include "ode/control.h"
 
 constexpr double GAMMA = 0.25;

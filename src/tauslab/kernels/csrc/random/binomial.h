@@ -11,7 +11,7 @@
 
 // Trials are 0 to this, so that every result is a whole double.
 constexpr i64 BINOMIAL_MOST_TRIALS = 1ll << 50;
-// Of trials or a probability outside their range, or NaN.
+// The result for trials or a probability outside of their range, or NaN.
 constexpr i64 BINOMIAL_UNDEFINED = -1;
 // From this mean on rejection; below, inversion.
 constexpr double BINOMIAL_REJECTION_MEAN = 24.0;

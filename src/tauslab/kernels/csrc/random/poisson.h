@@ -11,7 +11,7 @@
 
 // Means are 0 to this, so that every result is a whole double and fits any 64-bit sum.
 constexpr double POISSON_LARGEST_MEAN = 0x1p50;
-// Of a mean that is negative, too large or NaN.
+// The result for a mean that is negative, too large or NaN.
 constexpr i64 POISSON_UNDEFINED = -1;
 // From here on rejection; below, inversion. A CPU would change at 12, a warp, which waits for its
 // slowest thread, later.
@@ -28,7 +28,7 @@ constexpr u32 LEAP_STREAMS = 0x4000;
 constexpr u32 LARGEST_LEAP = (1u << 30) - 1;
 constexpr u32 LARGEST_LEAP_REACTION = (1u << 26) - 1;
 
-// What all reactions of leap number `leap` share.
+// The part of the address that all reactions of leap number `leap` share.
 DEVICE PhiloxSeries leap_series(const PhiloxKeys &keys, u64 trajectory, u32 point, u32 leap) {
     return draw_series(keys, LEAP_STREAMS + (leap >> 16), trajectory, point, (u64)leap << 32);
 }

@@ -29,7 +29,7 @@ enum Stream : u32 {
     STREAM_ODE_SAMPLE = 3,  // sampled parameters and initial values of ODE ensembles
     // 4: not used; the lattice has purposes instead, see LatticePurpose
     // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
-    // streams of the run with another key: `pilot_seed` of runner/pilots.py.
+    // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
@@ -42,7 +42,7 @@ struct Place {
     i64 input;
 };
 
-// Of a launch that begins at trajectory `first` of the run. A run is flat: points of `per_point`
+// The place of row `row` of a launch that begins at trajectory `first` of the run. A run is flat: points of `per_point`
 // trajectories follow each other, and inputs have a row per point of the launch. Without a sweep
 // `per_point` is 0, and inputs have a row per trajectory. Numbers within a point begin at `before`:
 // an earlier run had those below. (Points in 32 bits: in 64 they cost the
@@ -105,7 +105,7 @@ DEVICE double scaled_half_open(double v, double scale) {
     return FMA(v, scale, -scale);
 }
 
-// What the draws of a site decide. `index` is the group of four slots unless another is named.
+// What a draw of a site decides. `index` is the group of four slots unless another is named.
 enum LatticePurpose : u32 {
     PURPOSE_XY = 0,        // hops: x0, x1 along x and x2, x3 along y, 16 bits for each slot
     PURPOSE_Z = 1,         // x0, x1 hops along z; of group 0 x2, x3: the reaction of pass 0

@@ -1,25 +1,27 @@
-// Selector `cr`: composition and rejection (Slepoy, Thompson & Plimpton, J. Chem. Phys. 128, 205101,
-// 2008), in time that does not grow with the network.
+// Selector `cr`: composition and rejection (Slepoy, Thompson & Plimpton, J. Chem. Phys. 128, 205101, 2008),
+// in time that does not grow with the network.
 //
-// Stored leaves, here *items*, are grouped by the exponent of their propensity. All items of a group
-// have one bound, the power of two above. A *candidate* is an item drawn with a probability that is
-// proportional to its bound: the group by its size times its bound, the item by its place in the
-// group. It is accepted with the probability propensity / bound, at least one half.
+//     paper                        here
+//     reaction propensity p_i      the propensity of an item (a stored leaf)
+//     group, p_min 2^(k-1) .. 2^k  a group: items whose propensities have one binary exponent
+//     maximum of the group         the bound of the group, the power of two above its propensities
+//     composition                  draws the group by its size times its bound
+//     rejection                    draws an item of the group, accepted with propensity / bound >= 1/2
 //
-// The times of candidates are a Poisson process with the total of all bounds as its rate, of which
-// the accepted ones are the events (thinning, as in the rejection methods of Thanh, Priami & Zunino,
-// J. Chem. Phys. 141, 134116, 2014). So no sum of propensities is needed, only numbers of items times
-// powers of two, which doubles add and subtract without rounding: nothing can drift.
+// A *candidate* is an item that was drawn in proportion to its bound. The times of candidates are a Poisson
+// process whose rate is the total of all bounds; the accepted candidates are the events (thinning, as in
+// the rejection methods of Thanh, Priami & Zunino, J. Chem. Phys. 141, 134116, 2014). So no sum of
+// propensities is needed, only numbers of items times powers of two. Doubles add and subtract these
+// without rounding, so nothing drifts.
 //
-// Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
-// `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, 2 and 3
-// item and acceptance. However many threads look at once, the first accepted in order of numbers
-// wins, and the next event's candidates begin behind it.
+// Random numbers: candidates are counted through a trajectory, and candidate `number` uses draw `number` of
+// the trajectory's stream: words 0 and 1 give the time since the candidate before, words 2 and 3 the item
+// and its acceptance. However many threads look at once, the first accepted candidate in order of numbers
+// wins, and the candidates of the next event begin behind it.
 //
-// Items stand in one order, groups one after another from the greatest exponent on, last those
-// whose propensity is zero. An item changes its group by a hole that is passed on from group to
-// group, which takes one item of each out of its one end and into its other; one thread does it, in
-// the order of the plan, so that the order is the same for every team.
+// Items are stored in one order: groups from the greatest exponent down, and last the items whose propensity
+// is zero. When an item changes its group, each group in between gives one item from one end to fill the gap
+// at its other end. One thread does this, in the order of the plan, so the order is the same for every team.
 #pragma once
 
 #include "tables/event.h"
@@ -60,7 +62,7 @@ struct Groups {
     DEVICE_MEMBER i32 &first(i64 group) const { return s.x[C_GROUP + 2 * group + 1]; }  // if any
     DEVICE_MEMBER i32 &filled(i32 word) const { return s.x[C_FILLED + word]; }  // bits of groups
 
-    // Of an item of a group. All groups from 31 behind the first on have one bound, so that bounds
+    // The bound of an item of a group. All groups from 31 behind the first on have one bound, so that bounds
     // are whole multiples of the least, and doubles add them without rounding.
     DEVICE_MEMBER static double bound(i32 group, i32 top) {
         if (group >= GROUPS) return 0;
@@ -90,11 +92,11 @@ struct Groups {
         place(moved) = hole;
     }
 
-    // Whether an item's propensity is no more one of its group.
+    // Whether an item's propensity no longer belongs to its group.
     DEVICE_MEMBER bool has_left(i64 item) const { return of(item) != group_of(propensity(item)); }
 
-    // An item to the group of its propensity; what it adds to the total if the first group is `top`.
-    // One thread alone.
+    // Moves an item to the group of its propensity; returns the change of the total if the first group is
+    // `top`. One thread calls it.
     DEVICE_MEMBER double move(i32 moved, i32 top) const {
         const i32 from = of(moved), to = group_of(propensity(moved));
         if (from == to) return 0;
@@ -162,8 +164,8 @@ struct Groups {
                 const i32 own = batch + own_vote();
                 const bool here = own < N_LEAVES && of(own) == group;
                 const u32 all = votes(here);
-                if (here) put(own, filled_places + bits_set(all & ((1u << own_vote()) - 1)));
-                filled_places += bits_set(all);
+                if (here) put(own, filled_places + popc(all & ((1u << own_vote()) - 1)));
+                filled_places += popc(all);
             }
         }
     }
@@ -184,7 +186,7 @@ struct Composition {
                             const State &s)
             : keys_(keys), place_(place), draws_(draws), s_(s), item_(0) {}
 
-        // Of the bounds.
+        // The total of the bounds.
         DEVICE_MEMBER double total() const { return s_.v[V_TOTAL]; }
 
         // Draws candidates until one is accepted.

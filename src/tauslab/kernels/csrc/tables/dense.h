@@ -1,20 +1,19 @@
-// Owners as in tables/forest.h, for networks in which an event makes a good part of all partial
-// propensities old (`kernels/exact/dense.py` says which): every sum is looked at, and none is listed.
+// Owners as in tables/forest.h, for networks in which an event invalidates a large part of all partial
+// propensities (`kernels/exact/dense.py` decides). Every sum is tested, and none is listed.
 //
-// Owners stand side by side, in groups of 32, and species by *position*: owners first, in order. A
-// species has a bit for every owner whose partner it is, so that an event tests bits where a list
-// would have to be read. An owner has up to three terms, one of each kind: partners with one rate
-// constant, its own species, and alone. Whole numbers are below 2^53 and kept as doubles, which is
-// exact. Sums and choices are those of tables/forest.h, and so is every bit of the results.
+// Owners are stored side by side in groups of 32. Species are stored by *position*: owners first, in order.
+// A species has a bit for every owner whose partner it is, so an event tests bits instead of reading a
+// list. An owner has up to three terms, one of each kind: partners with one rate constant, its own
+// species, and no partner. Whole numbers are below 2^53 and kept as doubles, which is exact. Sums and
+// choices are those of tables/forest.h, and so is every bit of the results.
 //
-// In a state's `v` are leaves and sums of the top tree, from V_PARTNERS on the whole numbers of
-// partners by owner, from V_COUNT on counts by position. `x` has counts only after `settle`, and `n`
-// is not used.
+// `v` of the state has leaves and sums of the top tree, from V_PARTNERS on the whole numbers of partners by
+// owner, and from V_COUNT on counts by position. `x` has counts only after `write_counts`; `n` is unused.
 #pragma once
 
 #include "tables/forest.h"
 
-// What an event changes: positions and by how much, 0 and a position of no bits where there is less.
+// The changes of an event: positions and numbers; unused changes are 0, at a position without bits.
 struct DenseChange {
     i32 position[DENSE_CHANGES], by[DENSE_CHANGES];
 
@@ -26,8 +25,8 @@ struct DenseChange {
     }
 };
 
-// Propensities that an owner has: the canonical sum of up to four terms, (0 + 2) + (1 + 3), in which
-// a term that is missing is zero.
+// The propensities of an owner: the canonical sum of up to four terms, (0 + 2) + (1 + 3). A missing term
+// is zero.
 DEVICE double dense_leaf(const Tables &tables, u32 owner, double count, double partners) {
     const double *rates = tables.real + owner;
     const double same = rates[AT_SAME_RATE] * (count - 1.0);
@@ -35,7 +34,7 @@ DEVICE double dense_leaf(const Tables &tables, u32 owner, double count, double p
     return count > 0 ? count * sum : 0.0;
 }
 
-// Whole numbers of a group of owners, to which `change(lane)` is added, their leaves, and the sum.
+// Adds `change(lane)` to the whole numbers of a group of owners, and updates their leaves and the sum.
 template <class Change>
 DEVICE void refresh(const Tables &tables, u32 group, Change change, const State &s) {
     const u32 first = group * LANES;
@@ -108,7 +107,7 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 }
 
 // Writes the counts by species, for records.
-DEVICE void settle(const Tables &tables, const State &s) {
+DEVICE void write_counts(const Tables &tables, const State &s) {
     team_each(0, N_SPECIES,
               [&](i64 i) { s.x[tables.at(AT_SPECIES_AT, i)] = (i32)s.v[V_COUNT + i]; });
     team_sync();
@@ -116,7 +115,7 @@ DEVICE void settle(const Tables &tables, const State &s) {
 
 // ---------------------------------------------------------------------------------- the choice
 
-// Of up to three terms, as `lanes_choose` chooses among four lanes of which the last is zero.
+// Chooses among up to three terms, as `lanes_choose` does among four lanes of which the last is zero.
 DEVICE int choose_term(double first, double second, double third, double &target) {
     if (target >= first + third && second > 0) {
         target -= first + third;
@@ -127,8 +126,8 @@ DEVICE int choose_term(double first, double second, double third, double &target
     return last ? 2 : 0;
 }
 
-// Reaction of an owner with its partner of rank `rank`, counted through all of them: lanes have runs
-// of neighbouring positions.
+// Finds the reaction of an owner with its partner of rank `rank`, counted through all partners. Each lane
+// has a run of neighbouring positions.
 DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const State &s) {
     constexpr u32 RUN = RUN_OF_POSITIONS;
     const auto count = [&](u32 position) {
@@ -145,7 +144,7 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, i64 rank, const State &
     return tables.at(AT_REACTION_WITH, owner * (RUN * LANES) + first + (u32)found);
 }
 
-// The reaction in which `target`, from 0 to the total, falls.
+// Finds the reaction into whose propensity `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 const Kept &kept) {
     const i32 first = root.choose(target);

@@ -1,4 +1,4 @@
-// What an event changes and makes old, by the plan of its reaction (`kernels/exact/event_tables.py`).
+// What an event changes and invalidates, by the plan of its reaction (`kernels/exact/event_tables.py`).
 #pragma once
 
 #include "model.h"
@@ -8,7 +8,7 @@
 #else
 #include "tables/forest.h"
 
-// Where the sections of a reaction's plan begin: changes of counts, of whole numbers, stages.
+// The plan of a reaction: where its changes of counts, changes of whole numbers, and stages begin.
 struct Plan {
     i32 at[PLAN_WORDS];
 
@@ -20,7 +20,7 @@ struct Plan {
     }
 };
 
-// Does `work(begin, end)` for the items of a stage of the plan, if there are any.
+// Calls `work(begin, end)` for the items of a stage of the plan, if there are any.
 template <class Work>
 DEVICE void plan_stage(const Tables &tables, const Plan &plan, i32 stage, Work work) {
     if (!PLAN_OF_SPECIES) {
@@ -34,8 +34,8 @@ DEVICE void plan_stage(const Tables &tables, const Plan &plan, i32 stage, Work w
     }
 }
 
-// To a count or a whole number, without a branch where both have one type; false if a count passed
-// 2147483647.
+// Adds to a count or to a whole number, without a branch if both have one type. Returns false if a count
+// passed 2147483647.
 DEVICE bool add(IntPair entry, bool is_count, const State &s) {
 #if WIDE_WHOLE
     if (!is_count) {
@@ -50,8 +50,8 @@ DEVICE bool add(IntPair entry, bool is_count, const State &s) {
     return !is_count || number >= 0;
 }
 
-// Changes counts and whole numbers; false if a count passed 2147483647. A team loads the first
-// entries of the plan at once, those of stages too, which are then near when they are needed.
+// Changes counts and whole numbers. Returns false if a count passed 2147483647. A team loads the first
+// entries of the plan at once, with those of the stages, so that they are cached when they are needed.
 DEVICE bool change(const Tables &tables, const Plan &plan, const State &s) {
     const i32 last = plan.at[2 + PLAN_STAGES], near = plan.at[0] + TEAM_NEAR;
     const i32 loaded = last < near ? last : near;
@@ -72,7 +72,7 @@ DEVICE bool change(const Tables &tables, const Plan &plan, const State &s) {
     return true;
 }
 
-// Sums of stages `first .. last - 1` that the event made old.
+// Recomputes the sums of stages FIRST .. LAST - 1 that the event invalidated.
 template <i32 FIRST, i32 LAST>
 DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s, Kept &kept) {
     UNROLL for (i32 stage = FIRST; stage < LAST; ++stage) {
@@ -84,10 +84,10 @@ DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s,
     }
 }
 
-// Counts are always those of the trajectory.
-DEVICE void settle(const Tables &, const State &) {}
+// Writes counts that are kept elsewhere back to `x`: none are.
+DEVICE void write_counts(const Tables &, const State &) {}
 
-// Changes counts and what depends on them; false if a count passed 2147483647.
+// Changes counts and what depends on them. Returns false if a count passed 2147483647.
 DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept) {
     const Plan plan(tables, reaction);
     if (!change(tables, plan, s)) return false;

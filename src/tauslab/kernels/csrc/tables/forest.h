@@ -1,41 +1,48 @@
 // The propensities of a large network as a forest of sum trees, and the search for a reaction.
 //
-// *Owners* (selector `pdm`). A mass-action propensity of one or two molecules is a count
-// x times a partial propensity (Ramaswamy, Gonzalez-Segredo & Sbalzarini, J. Chem. Phys. 130,
-// 244104, 2009). The species of x owns the reaction. An owner's reactions with one rate constant c
-// make a *term*, c times a whole number n: the sum of their partners' counts, or how many they are.
-// So an event changes whole numbers by adding whole numbers, which nothing can make drift, and then
-// rebuilds the sums of the terms, times x, that hold them. Terms stand in chunks of up to 32.
-// *Stored* leaves: every other propensity (all of them with the selectors `tree` and `cr`) is a leaf
-// of a sum tree of its own, or with `cr` stands in groups without sums (tables/composition.h). It is
-// computed again when a species it reads changes.
+//     Ramaswamy et al. 2009          here
+//     X_i                            State::x, the count of the owner
+//     Pi_ij, partial propensity      `term_constant` times the term's whole number
+//     Lambda_i = sum_j Pi_ij         the owner's chunks, and the sums above them
+//     Sigma_i = X_i Lambda_i         `update_owner`, Chunk::store
+//     a = sum_i Sigma_i              `Root`
 //
-// The *top* tree has a leaf for each owner, and one for the stored tree. What an event makes old is
-// a list known from the tables, the *plan* of the reaction, stage by stage: leaves, chunks, owners,
-// sums of the lower trees, sums of the top tree. Every sum is the canonical one. The *root*, the sum
-// of all, is not kept: whoever needs it adds the 32 numbers below and may then choose among them.
+// *Owners* (selector `pdm`; J. Chem. Phys. 130, 244104): a mass-action propensity of one or two molecules
+// is a count x times a partial propensity. The species of x owns the reaction. The reactions of an owner
+// with one rate constant c form a *term*: c times a whole number n, which is the sum of their partners'
+// counts, or the number of reactions. An event changes whole numbers by whole numbers, so nothing
+// drifts. Then it recomputes the sums that hold these terms. Terms are in chunks of up to 32.
 //
-// IS_DENSE: start, events and the choice are those of tables/dense.h.
+// *Stored* leaves: every other propensity (with the selectors `tree` and `cr`: every propensity) is a leaf
+// of another sum tree, or with `cr` in groups without sums (tables/composition.h). It is recomputed when
+// a species changes that it reads.
+//
+// The *top* tree has a leaf for each owner, and one for the stored tree. The *plan* of a reaction lists
+// what an event invalidates, stage by stage: leaves, chunks, owners, sums of the lower trees, sums of
+// the top tree. Every sum has the canonical shape. The sum of all, the *root*, is not stored: its reader
+// adds the 32 numbers below it, and can then choose among them.
+//
+// With IS_DENSE, start, events and the choice are those of tables/dense.h.
 #pragma once
 
 #include "tables/propensities.h"
 #include "random/streams.h"
 #include "team/team.h"
 
-// What the number of a term is, in its record's third word: a count of its own species less one, a
-// number of reactions; else a sum of partners' counts, in which longer lists have their first run of
-// 32.
+// What a term's whole number is, in the third word of its record: the count of its own species less one; a
+// fixed number of reactions; otherwise a sum of partners' counts, where a long list has here its first
+// run of 32.
 enum WholeKind : i32 { SAME_SPECIES = -1, FIXED = -2 };
 
-// Rate constant of a term; of a term whose number is not stored, times that number, from the table
-// AT_TERM_LITERAL, and alone from AT_TERM_RATE.
+// The constant factor of a term. The table AT_TERM_RATE has the rate constant. AT_TERM_LITERAL has it times
+// the whole number where that number is fixed.
 DEVICE double term_constant(const Tables &tables, i64 where, i64 term, const State &s) {
     const double literal = tables.real[where + (u32)term];
     return N_CONSTANTS == 0 ? literal : constant_of(tables.at(AT_TERM_SOURCE, term), literal, s.c);
 }
 
-// How wide a chunk is, and which of the whole numbers are of its first terms. The rest have numbers of
-// reactions, which never change.
+// The width of a chunk, and where the whole numbers of its first terms are stored. The other terms have
+// fixed numbers of reactions.
 struct Shape {
     u32 word;
     DEVICE_MEMBER int exponent() const { return (int)(word % 8); }
@@ -43,7 +50,7 @@ struct Shape {
     DEVICE_MEMBER u32 first() const { return word / 512; }
 };
 
-// Terms of a chunk, as lanes.
+// The terms of a chunk, one for each lane.
 struct ChunkTerms {
     const Tables &tables;
     const State &s;
@@ -69,7 +76,7 @@ struct ChunkTerms {
 #endif
 };
 
-// Terms and place of a chunk, and the count of its owner where it is the owner's only one, else -1.
+// A chunk: its terms, where its sum is stored, and its owner's count if it is the owner's only chunk, or -1.
 struct Chunk {
     const Tables &tables;
     const State &s;
@@ -97,7 +104,7 @@ DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
     s.v[leaf.b] = propensity(tables, leaf.a, s.x, s.c);
 }
 
-// Chunks whose records, of two pairs, are the pairs `begin .. end - 1` of the table `where`.
+// Updates the chunks whose records are the pairs `begin .. end - 1` of the table `where`, two pairs each.
 DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, const State &s) {
     team_sums(
         0, (u32)(end - begin) / 2,
@@ -116,8 +123,8 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
     s.v[V_TOP + owner.a] = count > 0 ? (double)count * s.v[owner.b] : 0.0;
 }
 
-// Sums of 32 neighbours. With KEEPS_SUMS a warp has the partial sums of the last node of every stage
-// in registers, of which the next choice needs the same: most events change what the last one did.
+// Sums of 32 neighbours. With KEEPS_SUMS a warp keeps in registers the partial sums of the last node of every
+// stage. The next choice often needs the same node, because most events change what the last one changed.
 struct Kept {
 #if KEEPS_SUMS
     LaneSums<Neighbours> sums[NODE_STAGES];
@@ -159,7 +166,7 @@ DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &
     }
 }
 
-// Every sum, from the counts alone.
+// Computes every sum from the counts.
 DEVICE void build_sums(const Tables &tables, const State &s) {
     if (N_LEAVES > 0)
         team_each(0, N_LEAVES, [&](i64 i) {
@@ -179,7 +186,7 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
 }
 
 #if !IS_DENSE
-// Counts of a new trajectory, whole numbers and sums.
+// Sets counts, whole numbers and sums of a new trajectory.
 DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
     team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[i]; });
     team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
@@ -202,8 +209,8 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 // Lanes beyond ROOT_LANES are zero.
 typedef LaneSums<Neighbours, ROOT_LANES> Root;
 
-// Down a tree from a node whose children are on `level` to one on the lowest level, whose sums are
-// made in stage `lowest`.
+// Descends a tree from a node whose children are on `level` to the lowest level, whose sums are made in stage
+// `lowest`.
 template <class Places>
 DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
                      const State &s, const Kept &kept) {
@@ -214,8 +221,8 @@ DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, doub
 }
 
 #if !IS_DENSE
-// Reaction of a term: the partner in whose count `rank` falls, counted through all partners. `number`
-// is the place of the term's whole number, if that is stored.
+// Finds the reaction of a term: the rank `target / constant` falls into the count of one partner. `number` is
+// where the term's whole number is stored, if it is.
 DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
     const IntQuad whole = tables.quad(AT_TERM, term);
     const double constant = term_constant(tables, AT_TERM_RATE, term, s);
@@ -241,7 +248,7 @@ DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double targe
     return tables.pair(AT_MEMBER, begin + (found < count ? found : count - 1)).a;
 }
 
-// Reaction of an owner whose count is positive.
+// Finds the reaction of an owner whose count is positive.
 DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const State &s) {
     const IntQuad owner = tables.quad(AT_OWNER, number);
     target = target / (double)s.x[owner.a];
@@ -262,7 +269,7 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
     return find_partner(tables, first + lane, shape.first() + (u32)lane, target, s);
 }
 
-// The reaction in which `target`, from 0 to the total, falls.
+// Finds the reaction into whose propensity `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 const Kept &kept) {
     const i32 first = root.choose(target);

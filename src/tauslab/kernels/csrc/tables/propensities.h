@@ -12,7 +12,7 @@ typedef i64 Whole;
 typedef i32 Whole;
 #endif
 
-// Whole numbers of a trajectory, of which the first FAST_WHOLE stand in fast memory.
+// Whole numbers of a trajectory. The first FAST_WHOLE of them are in shared memory.
 struct WholeNumbers {
     Whole *fast;
     TeamArray<Whole> rest;  // from the first on
@@ -22,7 +22,7 @@ struct WholeNumbers {
     }
 };
 
-// A trajectory in flight.
+// The state of a trajectory.
 struct State {
     TeamArray<i32> x;     // counts
     WholeNumbers n;       // of terms, and of runs of 32 partners
@@ -30,8 +30,8 @@ struct State {
     const double *c;      // constants of the row
 };
 
-// What the propensity of a reaction is, in its record's last word; else a constant times the counts
-// of so many species, 0 to 2, that its record names.
+// The form of a reaction's propensity, in the last word of its record. Other values are a number of species, 0
+// to 2: the propensity is a constant times their counts.
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
 
 // Propensity of reaction j from its law, or its rows of orders and of least counts.

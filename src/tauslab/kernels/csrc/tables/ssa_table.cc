@@ -12,7 +12,7 @@
 #include "tables/sum_search.h"
 #include "tables/team_sampling.h"
 
-// Doubles of fast memory that the first parts of a team's state take: sums, counts, whole numbers.
+// How many doubles of shared memory the first parts of a team's state take: sums, counts, whole numbers.
 constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
 constexpr i64 ROOM_OF_WHOLE = (FAST_WHOLE * (i64)sizeof(Whole) + 7) / 8;
 constexpr i64 FAST_DOUBLES =
@@ -42,11 +42,11 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
             double *all_values, i32 *all_counts, Whole *all_whole, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    TEAM_MEMORY(fast, FAST_DOUBLES);
+    TEAM_MEMORY(shared, FAST_DOUBLES);
     State s;
-    s.v = {FAST_PARTS > 0 ? fast : all_values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 1 ? (i32 *)(fast + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {(Whole *)(fast + N_VALUES + ROOM_OF_COUNTS), {all_whole + TEAM_OFFSET(N_WHOLE)}};
+    s.v = {FAST_PARTS > 0 ? shared : all_values + TEAM_OFFSET(N_VALUES)};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(shared + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS)};
+    s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {all_whole + TEAM_OFFSET(N_WHOLE)}};
     Selector::Draws draws;
     u64 fired = 0;
 
@@ -71,7 +71,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 if (ended == NOT_A_NUMBER) break;
             }
             if (sample < t_event) {
-                settle(tables, s);
+                write_counts(tables, s);
                 for (; sample < t_event; sample = ++k < n_times ? times[k] : infinity())
                     record_state(tables, out, row, k, s);
                 if (k == n_times) break;
@@ -91,7 +91,7 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 break;
             }
         }
-        settle(tables, s);
+        write_counts(tables, s);
         record_end(tables, out, row, k, ended, s);
         team_sync();
         fired += step;

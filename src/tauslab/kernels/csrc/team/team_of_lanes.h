@@ -1,7 +1,7 @@
 // A team of threads that exchange numbers; included by team/team.h, which says more.
 #pragma once
 
-// With 8 blocks 64 registers, so that a processor has room for 32 warps.
+// With 8 blocks 64 registers, so that a multiprocessor has room for 32 warps.
 #define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(TEAM_BLOCKS, name, __VA_ARGS__)
 
 // Threads that exchange numbers, and how many of 32 lanes each of them has.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.arrays import FloatArray
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice.diagnosis.time_step import (
@@ -19,7 +20,7 @@ from tauslab.model.lattice.diagnosis.time_step import (
 )
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES
-from tauslab.model.lattice.values import FloatArray, LatticeValues, lattice_values
+from tauslab.model.lattice.values import LatticeValues, lattice_values
 
 # Below 0.2527 k / (D_A + D_B) no rate constant of a cubic site gives the rate k of well-mixed
 # particles (Hellander, Hellander & Petzold, Phys. Rev. E 85, 042901 (2012)).

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import LatticeValues
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
@@ -43,9 +41,7 @@ def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
     return expected
 
 
-def _types_at(
-    lattice: Lattice, z: npt.NDArray[np.int64], y: npt.NDArray[np.int64], x: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _types_at(lattice: Lattice, z: IntArray, y: IntArray, x: IntArray) -> IntArray:
     types = np.zeros(len(z), np.int64)
     for plane in np.unique(z):
         here = z == plane
@@ -53,7 +49,7 @@ def _types_at(
     return types
 
 
-def _connected(passes: npt.NDArray[np.bool_]) -> list[list[int]]:
+def _connected(passes: BoolArray) -> list[list[int]]:
     """Groups of site types between which a species can go, from ``[from, to]``."""
     left = set(range(len(passes)))
     groups = []

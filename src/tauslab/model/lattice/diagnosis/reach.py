@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import BoolArray
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import LatticeValues
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def reached_types(lattice: Lattice, values: LatticeValues) -> BoolArray:

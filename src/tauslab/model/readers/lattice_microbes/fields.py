@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.parts import MOST_SPECIES, VOLUMES
 
@@ -144,7 +145,7 @@ def real(item: Any, name: str) -> float:
         raise ModelError(f"{item.name}: {name} is not a number") from None
 
 
-def numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.float64]:
+def numbers(group: Any, name: str, axes: int) -> FloatArray:
     """The dataset `name`, an array of numbers with so many axes.
 
     Raises
@@ -158,7 +159,7 @@ def numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.float64]:
     return found.astype(np.float64)
 
 
-def _array(group: Any, name: str) -> npt.NDArray[Any]:
+def _array(group: Any, name: str) -> Array:
     """All of a dataset, which must lie in the file itself: others are not for a model to read."""
     found = group[name]
     if not hasattr(found, "dtype"):
@@ -168,7 +169,7 @@ def _array(group: Any, name: str) -> npt.NDArray[Any]:
     return np.asarray(found[...])
 
 
-def whole_numbers(group: Any, name: str, axes: int) -> npt.NDArray[np.int64]:
+def whole_numbers(group: Any, name: str, axes: int) -> IntArray:
     """The dataset `name`, an array of whole numbers, at most 2^31 - 1, with so many axes.
 
     Raises

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.readers.lattice_microbes.fields import numbers, whole_numbers
 
-Matrix = npt.NDArray[np.int64]
+Matrix = IntArray
 
 # Type of a reaction: how many species it depends on, and how often each reacts.
 _REACTANTS = {0: (0, 0), 1: (1, 1), 2: (2, 1), 3: (1, 2)}
@@ -28,7 +28,7 @@ class LmReactions:
     """
 
     types: Matrix
-    constants: npt.NDArray[np.float64]
+    constants: FloatArray
     change: Matrix
     depends: Matrix
     places: Matrix | None

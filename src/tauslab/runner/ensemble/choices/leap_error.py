@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
@@ -138,7 +139,7 @@ def judge(task: Task, backend: Backend, leaping: int, exact: int) -> Difference:
     kept_finer = np.searchsorted(finer, times[kept])
     checked, lowered = options.post_leap_check, task.lowered
 
-    def leaps(epsilon: float, at: FloatArray) -> Callable[[], ExactSsa]:
+    def leaps(epsilon: float, at: FloatArray) -> Callable[[], Engine]:
         return lambda: leaping_engine(backend, lowered, at.tolist(), epsilon, checked=checked)
 
     coarse, fine = leaps(options.epsilon, times), leaps(options.epsilon / 2, finer)
@@ -174,7 +175,7 @@ def _middles(times: FloatArray) -> FloatArray:
 
 
 def _simulated(
-    task: Task, engine: ExactSsa, which: tuple[int, int], times: FloatArray,
+    task: Task, engine: Engine, which: tuple[int, int], times: FloatArray,
     kept: npt.NDArray[np.int64],
 ) -> LeapMoments:  # fmt: skip
     """Moments at the times `kept` of some trajectories of a point."""

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import (
     FEWEST_PILOTED,
     LARGEST_UNROLLED,
@@ -24,7 +26,7 @@ from tauslab.kernels.exact.selectors import (
     pilot_selector,
     selector_of,
 )
-from tauslab.kernels.exact.ssa import WORK, ExactSsa
+from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
@@ -357,7 +359,7 @@ def _inputs(task: Task, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatAr
     return initial, task.constants[rows if len(task.constants) > 1 else shared]
 
 
-def _simulated(pilot: Task, engine: ExactSsa, flat: list[int]) -> list[Delivery]:
+def _simulated(pilot: Task, engine: Engine, flat: list[int]) -> list[Delivery]:
     """Run the trajectories beside each other, one a lane."""
     copies = engine.backend.stream()
     lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in flat]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.exact.ssa import WORK
+from tauslab.kernels.ensemble.launch import WORK
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions

@@ -20,7 +20,7 @@ from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
-from tauslab.model.readers.lattice_hdf5 import write_model_group
+from tauslab.model.lattice.file import write_model_group
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import (
     CHECKSUMS,

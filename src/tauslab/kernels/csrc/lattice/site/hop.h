@@ -48,23 +48,35 @@ DEVICE bool hops_by_all_bits(const Lattice &l, const LatticeStream &s, u64 site,
 
 #ifdef SELECT_BYTES
 
-// Two slots share a word: their upper 16 bits of random numbers, of thresholds, of differences.
+// SIMD within a register: a 32-bit word has two 16-bit lanes, one for each of two slots.
+//
+//     bit 31            16 15             0
+//         |   slot i + 1   |    slot i    |     random bits, thresholds or differences, 16 bits each
+//     EVERY_16      0x0001       0x0001         the lowest bit of each lane
+//     FIRST_BITS    0x8000       0x8000         the highest bit of each lane
 constexpr u32 EVERY_16 = 0x00010001, FIRST_BITS = 0x80008000;
-constexpr u32 SIGNS = 0xfdb9;  // selects the signs of four halves of words, a byte each
+// A selector for SELECT_BYTES. A nibble with its bit 3 set copies the sign of a byte into all its eight bits.
+// The nibbles 9, b, d, f name the upper bytes of the four lanes of two words, so each slot gets a byte:
+//
+//     result     [ 0xff or 0 | 0xff or 0 | 0xff or 0 | 0xff or 0 ]
+//     sign of       slot 3      slot 2      slot 1      slot 0
+constexpr u32 SIGNS = 0xfdb9;
 
-// What slots of a group do, each a byte of ones or of zeros.
+// The hops of the four slots of a group, a byte of ones or zeros for each: whether its particle stays, and
+// whether its random bits point upward.
 struct GroupHops {
     u32 stays, upward;
 };
 
-// Upper 16 bits of the thresholds of a group's slots: of the first two, of the others.
+// The upper 16 bits of the thresholds of a group: `low` of slots 0 and 1, `high` of slots 2 and 3.
 struct GroupLevels {
     u32 low, high;
 };
 
 DEVICE GroupLevels levels_of(const Lattice &l, const u32 *words, int g, int row) {
     if (FEW_KINDS) {
-        // A particle is a nibble, that selects from eight bytes: of slots 1, 0, 3, 2.
+        // A particle is below 8, so it is a nibble that selects one of eight bytes. The multiplication
+        // brings the nibbles of slots 1, 0, 3, 2 together.
         const u32 kinds = SELECT_BYTES(words[g] * 0x1001u, 0, 0x4431);
         const Levels of = l.block->levels[row];
         const u32 lower = SELECT_BYTES(of.low[0], of.low[1], kinds);
@@ -76,13 +88,15 @@ DEVICE GroupLevels levels_of(const Lattice &l, const u32 *words, int g, int row)
             levels[particle_of(words, g, 2)] | (u32)levels[particle_of(words, g, 3)] << 16};
 }
 
-// What `bits` exceeds its thresholds by, on the side that its first bits tell; and 0x8000 for each.
-// So the first bit is 0 where the particle hops.
+// By how much random bits exceed the thresholds, plus 0x8000, in each lane. The first random bit chooses the
+// side: bits that point upward are inverted. The subtraction never borrows from the next lane, because
+// the highest bit of each lane is set before. The highest bit of a lane is 0 if its particle hops.
 DEVICE u32 excess(u32 bits, u32 upward, u32 minus, u32 plus) {
     return ((bits ^ upward) | FIRST_BITS) - (minus ^ ((minus ^ plus) & upward));
 }
 
-// Halves that are 0x8000 have their first bit set in the answer, other bits may be.
+// Sets the highest bit of each lane that is 0x8000, whose random bits equal the threshold. Other bits of the
+// result mean nothing.
 DEVICE u32 are_equal(u32 excess) {
     return excess & ~(excess - EVERY_16);
 }
@@ -107,7 +121,7 @@ DEVICE_SHARED GroupHops hops_of(const Lattice &l, const LatticeStream &s, u64 si
     return hops;
 }
 
-// A bit for each byte of ones.
+// Makes a bit of each byte: 1 for ones, 0 for zeros. The bytes are -1 or 0, so the dot product is negative.
 DEVICE u32 set_of(u32 bytes) {
     return (u32)-dot_bytes(bytes, 0x08040201);
 }

@@ -1,4 +1,4 @@
-// What the kernels of a lattice are given: memory, tables, the step; and where things lie in it.
+// The arguments of the kernels of a lattice: memory, tables, the step. Where planes, tiles and sites are stored.
 //
 // Planes are numbered as they are stored; plane p is plane `first_plane + p` of the whole lattice.
 // A slab keeps its neighbours' edge planes beside its own. A plane is cut into tiles of TILE_X x
@@ -101,14 +101,14 @@ constexpr bool IN_REGISTERS = STRIPS;
 #else
 constexpr bool IN_REGISTERS = false;
 #endif
-constexpr int PARTINGS = IN_REGISTERS && PER_WORD == GROUP ? 256 : 1;
+constexpr int SELECTORS = IN_REGISTERS && PER_WORD == GROUP ? 256 : 1;
 constexpr int HOP_ROWS = N_TYPES * N_TYPES + 1;
 constexpr bool FEW_KINDS = PER_WORD == GROUP && N_SPECIES < 8 && 4 * HOP_ROWS <= MOST_KEPT;
 
 #ifdef SELECT_BYTES
-// What the kernels look up all the time.
+// Tables that kernels read at every site, in shared memory.
 struct BlockTables {
-    Parting partings[PARTINGS];               // for every decision about the slots of a word
+    SlotSelectors selectors[SELECTORS];       // for each way in which the slots of a word can leave
     Levels levels[FEW_KINDS ? HOP_ROWS : 1];  // `hop_high` of few particles, [from, to], then zeros
     u32 packing[PACKINGS];
     u32 bounds[BOUND_ENTRIES > MOST_KEPT ? 1 : BOUND_ENTRIES];
@@ -116,9 +116,9 @@ struct BlockTables {
 };
 
 // Entry `i` has slots that leave from bit 0 on, and those that do not leave above from bit 4 on.
-DEVICE void fill_partings(Parting *partings, const u32 *packing) {
-    for (u32 i = (u32)THREAD_ID; i < PARTINGS; i += (u32)BLOCK_THREADS)
-        partings[i] = parting_of(i & i >> 4, i & ~(i >> 4), packing);
+DEVICE void fill_selectors(SlotSelectors *selectors, const u32 *packing) {
+    for (u32 i = (u32)THREAD_ID; i < SELECTORS; i += (u32)BLOCK_THREADS)
+        selectors[i] = selectors_of(i & i >> 4, i & ~(i >> 4), packing);
 }
 
 DEVICE void fill_levels(Levels *levels, const u16 *hop_high) {
@@ -155,9 +155,9 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = M
     l.packing = tables_.packing; \
     l.block = &tables_; \
     BARRIER(); \
-    if (PARTINGS > 1) fill_partings(tables_.partings, tables_.packing)
+    if (SELECTORS > 1) fill_selectors(tables_.selectors, tables_.packing)
 
-// What few sites read, but one after the other: where all wait for those few. As above.
+// Tables that few sites read, one after the other, while the others wait. Used as LATTICE_IN_BLOCK.
 #define REACTIONS_IN_BLOCK(l) \
     SHARED i32 kept_tables[TABLE_ENTRIES > MOST_TABLES_KEPT ? 1 : TABLE_ENTRIES]; \
     SHARED double kept_chances[CHANCE_ENTRIES > MOST_CHANCES_KEPT ? 1 : CHANCE_ENTRIES + 1]; \

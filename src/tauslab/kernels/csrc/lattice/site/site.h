@@ -63,21 +63,26 @@ struct Moves {
     u32 minus, plus;
 };
 
-// As they are kept.
+// The same as it is stored.
 struct alignas(2 * sizeof(SlotBits)) SlotMoves {
     SlotBits minus, plus;
 };
 
-// How the particles of a word part along an axis: selectors as in `packing` below of those that leave to
-// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has the
-// slots that leave, below from bit 0 and above from bit 16.
-struct alignas(16) Parting {
+// How the slots of a word split along an axis: selectors, as in `packing` below, of the slots that leave to
+// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has a bit for
+// each slot that leaves, to the minus side from bit 0 and to the plus side from bit 16.
+struct alignas(16) SlotSelectors {
     u32 minus, plus, stayed, moves;
 };
 
-// Where bytes can be selected, slots of a site's first two words are moved together. `packing` has
-// for every set of a word's slots the selector that brings them to the front, and in its upper half
-// the bits that they take. A block keeps it in its memory.
+// A GPU selects bytes with one instruction, so slots of a site's first two words are moved together.
+// `packing` has an entry for every set of a word's slots:
+//
+//     bit 31            16 15            0
+//         | bits they take |  selector   |     SELECT_BYTES(word, 0, entry) brings them to the front
+//
+// A selector has a nibble for each byte of the result: 0 to 3 take a byte of the word, 4 takes a zero byte.
+// For slots 1 and 3 of four it is 0x4431. A block keeps the table in shared memory.
 #ifdef SELECT_BYTES
 
 DEVICE u32 packing_of(u32 set) {
@@ -90,7 +95,7 @@ DEVICE u32 packing_of(u32 set) {
     return selector | nibble << 17;
 }
 
-DEVICE Parting parting_of(u32 minus, u32 plus, const u32 *packing) {
+DEVICE SlotSelectors selectors_of(u32 minus, u32 plus, const u32 *packing) {
     constexpr u32 ALL = PACKINGS - 1;
     return {packing[minus & ALL], packing[plus & ALL], packing[~(minus | plus) & ALL],
             (minus & ALL) | (plus & ALL) << 16};
@@ -114,8 +119,8 @@ DEVICE bool in_pair(u32 slots) {
     return slots < 1u << PAIR_SLOTS;
 }
 
-// Whether a site has no particles beyond its first two words. The third would tell; but a register
-// of a site that is being loaded must not seem free, or its next use waits for the load.
+// Whether a site has no particles beyond its first two words. The third word would tell. But the register of
+// a word that is being loaded must be read, or its next use waits for the load.
 DEVICE bool is_pair(const Site &site) {
     return SITE_WORDS == 2 || (site.word[2 % SITE_WORDS] | site.word[3 % SITE_WORDS]) == 0;
 }
@@ -177,7 +182,7 @@ DEVICE u64 two_words(const Site &site, int word) {
 
 #endif
 
-// Takes the particles of `leaving` out, and the others close ranks; returns their number.
+// Removes the particles of `leaving`, and moves the others to the front; returns how many stay.
 DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
     const int n = particles_in(site);
 #ifdef SELECT_BYTES
@@ -195,7 +200,7 @@ DEVICE int take_out(Site &site, u32 leaving, const u32 *packing) {
 #else
     static_cast<void>(packing);
 #endif
-    const int after = n - bits_set(leaving);
+    const int after = n - popc(leaving);
     NO_UNROLL while (leaving) {
         const int slot = 31 - leading_zeros(leaving);
         leaving ^= 1u << slot;
@@ -216,7 +221,7 @@ template <class Spill>
 DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *packing,
                    const Spill &spill) {
 #ifdef SELECT_BYTES
-    if (LIKELY(n + bits_set(coming) <= PAIR_SLOTS && in_pair(coming))) {
+    if (LIKELY(n + popc(coming) <= PAIR_SLOTS && in_pair(coming))) {
         const Packed more = packed(from, coming, packing);
         const u64 moved = put_behind((u32)(n * SLOT_BITS), more);
         to.word[0] |= (u32)moved;
@@ -224,7 +229,7 @@ DEVICE void append(Site &to, int &n, const Site &from, u32 coming, const u32 *pa
         n += (int)more.bits / SLOT_BITS;
         return;
     }
-    if (in_four(coming) && n + bits_set(coming) <= FOUR_SLOTS) {
+    if (in_four(coming) && n + popc(coming) <= FOUR_SLOTS) {
         FourWords all = {two_words(to, 0), two_words(to, 2), (u32)(n * SLOT_BITS)};
         all.put(from, coming, packing);
         n = all.store(to);

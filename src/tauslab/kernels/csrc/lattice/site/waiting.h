@@ -13,7 +13,7 @@ DEVICE i32 *tile_head(const Lattice &l, u64 list, i64 tile) {
     return l.heads + (i64)list * l.planes * tiles_of_plane(l) + tile;
 }
 
-// Without room the batch of steps is void: LIST_FULL tells to do it again with more.
+// If the list is full, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list.
 DEVICE_SHARED void add_waiting(const Lattice &l, u64 list, i64 tile, u64 site, u64 age,
                                u32 particle) {
     const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
@@ -28,8 +28,8 @@ DEVICE_SHARED void add_waiting(const Lattice &l, u64 list, i64 tile, u64 site, u
     i32 *head = tile_head(l, list, tile);
     for (i32 first = *(volatile i32 *)head, seen;; first = seen) {
         entry->next = first;
-        publish();
-        seen = atomic_exchange(head, first, (i32)place);
+        threadfence();
+        seen = atomic_compare_exchange(head, first, (i32)place);
         if (seen == first) return;
     }
 }
@@ -59,7 +59,7 @@ DEVICE const volatile Waiting *oldest_waiting(const Lattice &l, i32 head, u64 si
 }
 
 // Puts waiting particles into the free slots of their site; the others wait another step.
-DEVICE_SHARED void settle(const Lattice &l, i64 tile, u64 site, Slot *slots, int &n) {
+DEVICE_SHARED void place_waiting(const Lattice &l, i64 tile, u64 site, Slot *slots, int &n) {
     const i32 head = *(volatile i32 *)tile_head(l, l.step & 1, tile);
     if (head < 0) return;
     u64 from = 0;

@@ -1,4 +1,4 @@
-// What a leap does to species, and an exact event to a network that is laid out as in
+// Changes of counts by a leap, and changes by an exact event of a network that is laid out as in
 // leaping/fine/network.h: limits, changes of counts.
 #pragma once
 
@@ -41,7 +41,7 @@ DEVICE double order_of(const Tables &tables, i32 species, const Flight &s) {
     return order;
 }
 
-// What reactions in entries `begin`, `begin` + `stride`, ... do to a species.
+// The change of a species by the reactions in entries `begin`, `begin` + `stride`, ...
 DEVICE Turnover turnover(const Tables &tables, const Flight &s, i32 begin, i32 end, i32 stride) {
     Turnover sum = {0, 0, 0};
     for (i32 e = begin; e < end; e += stride) {
@@ -58,18 +58,18 @@ DEVICE Turnover turnover(const Tables &tables, const Flight &s, i32 begin, i32 e
 
 // The longest leap that the thread's species allow.
 DEVICE double least_limit(const Tables &tables, const Flight &s, const Tolerance &tolerance,
-                          const Crew &crew) {
+                          const CooperativeGrid &grid) {
     Limit least = {1.0, 0.0};
     const auto allow = [&](i32 species, const Turnover &of) {
         const double order = order_of(tables, species, s);
         if (order > 0) bound((double)s.x[species], order, of, tolerance, least);
     };
-    crew.each(0, N_SPECIES, [&](i64 i) {
+    grid.each(0, N_SPECIES, [&](i64 i) {
         const i32 begin = tables.at(AT_FLOW_ROW, i), end = tables.at(AT_FLOW_ROW, i + 1);
         if (begin == end || end - begin > SHORT_ROW) return;
         allow((i32)i, turnover(tables, s, begin, end, 1));
     });
-    crew.groups(0, N_LONG_ROWS, [&](i64 i) {
+    grid.groups(0, N_LONG_ROWS, [&](i64 i) {
         const i32 species = tables.at(AT_LONG_ROW, i);
         const i32 begin = tables.at(AT_FLOW_ROW, species);
         const i32 end = tables.at(AT_FLOW_ROW, species + 1);
@@ -88,14 +88,15 @@ DEVICE double least_limit(const Tables &tables, const Flight &s, const Tolerance
 // ------------------------------------------------------------------------------------- changes
 
 // Counts after the firings of half of a leap, from those in `x`; returns what `add` of leaping/leaps.h found.
-DEVICE int change_counts(const Tables &tables, const Flight &s, const i32 *x, const Crew &crew) {
+DEVICE int change_counts(const Tables &tables, const Flight &s, const i32 *x,
+                         const CooperativeGrid &grid) {
     int outcome = FITS;
     const auto change = [&](i64 species, i64 by) {
         i32 count = x[species];
         add(count, by, outcome);
         s.next[species] = count;
     };
-    crew.each(0, N_SPECIES, [&](i64 i) {
+    grid.each(0, N_SPECIES, [&](i64 i) {
         const i32 begin = tables.at(AT_FLOW_ROW, i), end = tables.at(AT_FLOW_ROW, i + 1);
         if (end - begin > SHORT_ROW) return;
         i64 sum = 0;
@@ -105,7 +106,7 @@ DEVICE int change_counts(const Tables &tables, const Flight &s, const i32 *x, co
         }
         change(i, sum);
     });
-    crew.groups(0, N_LONG_ROWS, [&](i64 i) {
+    grid.groups(0, N_LONG_ROWS, [&](i64 i) {
         const i32 species = tables.at(AT_LONG_ROW, i);
         const i32 begin = tables.at(AT_FLOW_ROW, species);
         const i32 end = tables.at(AT_FLOW_ROW, species + 1);

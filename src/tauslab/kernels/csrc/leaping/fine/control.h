@@ -1,4 +1,4 @@
-// What a crew knows of its trajectory, and the choice of the next step, as in leaping/tau_leap.cc.
+// The state that a cooperative grid shares, and the choice of the next step, as in leaping/tau_leap.cc.
 #pragma once
 
 #include "ensemble/control.h"
@@ -14,7 +14,7 @@ constexpr u64 NO_LIMIT = 0x7ff0000000000000ull;
 
 enum Next : i32 { SCAN, LEAP, EXACT, FINISH, QUIT };
 
-// What a crew knows of its trajectory. Written by one thread while the others wait.
+// The shared state of a cooperative grid. One thread writes it while the others wait.
 struct Control {
     u64 least;  // bits of the least limit that was found
     u64 id, steps, draws;
@@ -25,7 +25,7 @@ struct Control {
     i32 next, chosen, cut, fell, too_large, overflowed, ended;
 };
 
-// What a launch is given.
+// The arguments of a launch.
 struct Job {
     const PhiloxKeys *keys;
     const double *times;

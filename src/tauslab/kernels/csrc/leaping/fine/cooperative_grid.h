@@ -1,15 +1,15 @@
-// A crew: the blocks of threads that run one trajectory together. All blocks of a launch run at the
-// same time, so they may wait for each other. A CPU thread is a crew of its own. Loops over
-// independent items are shared out among the threads; what one thread wrote the others may read
-// after `sync`. Sums have the canonical shape (device/butterfly.h) or are of whole numbers, and a least
-// value has no order, so results do not depend on the size of a crew.
+// A cooperative grid: the blocks of threads that run one trajectory together. All blocks of a launch run
+// at the same time, so they may wait for each other at barriers. A CPU thread is a grid by itself.
+// Loops over independent items are divided among the threads. What one thread wrote, all others may read
+// after `sync`. Floating-point sums have the canonical shape (device/butterfly.h), other sums are of
+// integers, and a minimum does not depend on its order. So results do not depend on the size of a grid.
 #pragma once
 
 #include "model.h"
 #include "device/prelude.h"
 #include "team/team.h"
 
-// Arrivals, 128 bytes away who may go on, and there the time that parts of a step took.
+// Words of a barrier: arrivals; 128 bytes behind, the last barrier that was passed; times of parts of a step.
 constexpr i64 BARRIER_WORDS = 32, GO_ON = 16, PART_TICKS = 20;
 
 // 32 neighbours in memory, as lanes.
@@ -59,13 +59,13 @@ struct OneThread {
 
 typedef OneThread BlockThreads;
 
-struct Crew : OneThread {
-    i64 number;  // of the launch's crews
+struct CooperativeGrid : OneThread {
+    i64 number;  // which of the launch's grids it is
 
-    DEVICE_MEMBER Crew(i64 thread, i64, u64 *) : number(thread) {}
+    DEVICE_MEMBER CooperativeGrid(i64 thread, i64, u64 *) : number(thread) {}
     DEVICE_MEMBER bool first_block() const { return true; }
 
-    // Waits for all; then one block does `work(block)`, and all may go on.
+    // Waits for all threads; then one block calls `work(block)`, and all may continue.
     template <class Work>
     DEVICE_MEMBER void sync_then(Work work) {
         work(OneThread());
@@ -98,12 +98,12 @@ DEVICE i64 lanes_whole_sum(i64 own) {
 struct BlockThreads {
     template <class Work>
     DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + THREAD_IN_BLOCK; i < end; i += CREW_THREADS) work(i);
+        for (i64 i = begin + THREAD_IN_BLOCK; i < end; i += BLOCK_SIZE) work(i);
     }
 
     template <class Work>
     DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + THREAD_IN_BLOCK / LANES; i < end; i += CREW_THREADS / LANES) work(i);
+        for (i64 i = begin + THREAD_IN_BLOCK / LANES; i < end; i += BLOCK_SIZE / LANES) work(i);
     }
 
     DEVICE_MEMBER void sync() const { BLOCK_BARRIER(); }
@@ -111,32 +111,32 @@ struct BlockThreads {
     DEVICE_MEMBER bool first_warp() const { return THREAD_IN_BLOCK < LANES; }
 };
 
-class Crew {
+class CooperativeGrid {
   public:
     i64 number;
 
-    DEVICE_MEMBER Crew(i64, i64 blocks, u64 *barriers)
+    DEVICE_MEMBER CooperativeGrid(i64, i64 blocks, u64 *barriers)
         : number(BLOCK_ID / blocks),
           blocks_(blocks),
           block_(BLOCK_ID % blocks),
           barrier_(barriers + number * BARRIER_WORDS),
-          passed_(0) {}
+          barriers_passed_(0) {}
 
     DEVICE_MEMBER bool first_block() const { return block_ == 0; }
     DEVICE_MEMBER bool leader() const { return block_ == 0 && THREAD_IN_BLOCK == 0; }
 
     template <class Work>
     DEVICE_MEMBER void each(i64 begin, i64 end, Work work) const {
-        for (i64 i = begin + block_ * CREW_THREADS + THREAD_IN_BLOCK; i < end;
-             i += blocks_ * CREW_THREADS)
+        for (i64 i = begin + block_ * BLOCK_SIZE + THREAD_IN_BLOCK; i < end;
+             i += blocks_ * BLOCK_SIZE)
             work(i);
     }
 
-    // Neighbouring groups go to different blocks, so that few groups keep many processors busy.
+    // Neighbouring groups go to different blocks, so that few groups keep many multiprocessors busy.
     template <class Work>
     DEVICE_MEMBER void groups(i64 begin, i64 end, Work work) const {
         for (i64 i = begin + THREAD_IN_BLOCK / LANES * blocks_ + block_; i < end;
-             i += blocks_ * (CREW_THREADS / LANES))
+             i += blocks_ * (BLOCK_SIZE / LANES))
             work(i);
     }
 
@@ -146,15 +146,15 @@ class Crew {
 
     template <class Work>
     DEVICE_MEMBER void sync_then(Work work) {
-        ++passed_;
+        ++barriers_passed_;
         BLOCK_BARRIER();
         bool last = blocks_ == 1;
         if (!last) {
             bool own = false;
             if (THREAD_IN_BLOCK == 0) {
-                publish();
-                own = atomic_add(&barrier_[0], 1) + 1 == passed_ * (u64)blocks_;
-                publish();
+                threadfence();
+                own = atomic_add(&barrier_[0], 1) + 1 == barriers_passed_ * (u64)blocks_;
+                threadfence();
             }
             last = BLOCK_ANY(own);
         }
@@ -164,17 +164,17 @@ class Crew {
         }
         if (blocks_ > 1 && THREAD_IN_BLOCK == 0) {
             if (last) {
-                publish();
-                *(volatile u64 *)&barrier_[GO_ON] = passed_;
+                threadfence();
+                *(volatile u64 *)&barrier_[GO_ON] = barriers_passed_;
             } else {
-                while (*(volatile u64 *)&barrier_[GO_ON] < passed_) wait_a_little();
-                publish();
+                while (*(volatile u64 *)&barrier_[GO_ON] < barriers_passed_) wait_a_little();
+                threadfence();
             }
         }
         BLOCK_BARRIER();
     }
 
-    // Of numbers that are not negative, whose bits are in the same order.
+    // For numbers that are not negative: their bits have the same order.
     DEVICE_MEMBER void least(u64 *cell, double own) const {
         UNROLL for (int size = LANES / 2; size > 0; size /= 2) {
             const double other = LANES_EXCHANGE(LANES, own, size);
@@ -186,7 +186,7 @@ class Crew {
   private:
     i64 blocks_, block_;
     u64 *barrier_;
-    u64 passed_;  // barriers
+    u64 barriers_passed_;  // barriers
 };
 
 #endif

@@ -1,11 +1,12 @@
-// Tau-leaping of networks of any size, as in leaping/tau_leap.cc (on a GPU Komarov, D'Souza & Tapia 2012): a crew of blocks runs one trajectory, from its start to its end,
-// without the host. Where a GPU has room for more crews, they run other trajectories.
+// Tau-leaping of networks of any size, as in leaping/tau_leap.cc, which has the papers' symbols (on a GPU
+// Komarov, D'Souza & Tapia 2012). A cooperative grid of blocks runs one trajectory from start to end, without
+// the host. A GPU with room for more grids runs other trajectories in them.
 //
-// A step: all propensities with the sums of neighbours (`scan`), limits by species, and the choice
-// by the block that comes last to the barrier; twice, for the halves of the leap, Poisson numbers by
-// reaction and counts by species. A leap that pays less than exact events is replaced by some of them, which the first block takes.
+// A step: all propensities and the sums of neighbours (`scan`), limits by species, and the choice of the
+// leap by the last block that reaches the barrier. Then, for each half of the leap, Poisson numbers by
+// reaction and counts by species. If a leap would not pay, the first block does some exact events instead.
 //
-// Random numbers as in leaping/tau_leap.cc: those of a reaction are at the address of its leaf.
+// Random numbers are those of leaping/tau_leap.cc; those of a reaction are at the address of its leaf.
 #include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/changes.h"
 #include "leaping/fine/control.h"
@@ -23,7 +24,7 @@ constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
 // Parts of a step, each with the wait for the slowest thread and the choice that follows.
 enum Part : i32 { SCANNING, LIMITING, DRAWING, CHANGING, EXACT_STEPS };
 
-// Adds the time of parts of a step, as the crew's first thread sees it.
+// Adds up the time of the parts of a step, as the first thread of the grid sees it.
 struct Stopwatch {
     u64 *cell;  // nullptr: another thread
     u64 since;
@@ -61,22 +62,22 @@ DEVICE void record_states(const Tables &tables, const Recorder &out, i64 row, i6
 
 // The end of a trajectory. One that ended well keeps its state to the last sample.
 DEVICE void record_end(const Tables &tables, const Recorder &out, const Control &now,
-                       const Flight &s, const Crew &crew) {
+                       const Flight &s, const CooperativeGrid &grid) {
     const bool valid = now.ended <= ABSORBED;
     if (valid)
-        record_states(tables, out, now.row, now.k, out.n_times, s, crew);
-    else if (crew.leader())
+        record_states(tables, out, now.row, now.k, out.n_times, s, grid);
+    else if (grid.leader())
         record_missing(out, now.row, now.k);
-    if (crew.leader() && out.status) out.status[now.row] = (u8)now.ended;
+    if (grid.leader() && out.status) out.status[now.row] = (u8)now.ended;
     if (!out.final_counts) return;
     i32 *cell = out.final_counts + now.row * N_RECORDED;
     if (valid)
-        record_all(tables, cell, s.x, crew);
+        record_all(tables, cell, s.x, grid);
     else
-        crew.each(0, N_RECORDED, [&](i64 i) { cell[i] = MISSING_COUNT; });
+        grid.each(0, N_RECORDED, [&](i64 i) { cell[i] = MISSING_COUNT; });
 }
 
-// ----------------------------------------------------------------------------- steps, by a crew
+// ----------------------------------------------------------------------------- steps, by a grid
 
 // The propensity by which a reaction fires in half of a leap; in the second `s.next` is the state between
 // the halves. Negative if there is no such state.
@@ -89,13 +90,13 @@ DEVICE double propensity_in_half(const Tables &tables, const Flight &s, i64 leaf
 
 // Numbers of firings of this thread's reactions; returns what `apply_firings` would.
 DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &now, int half,
-                        const Job &job, const Crew &crew, u64 &fired) {
+                        const Job &job, const CooperativeGrid &grid, u64 &fired) {
     const PhiloxKeys &keys = *job.keys;
     const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt + (u32)half);
     const double time = 0.5 * now.tau;
     const i32 chosen = half > 0 ? now.chosen : -1;
     int outcome = FITS;
-    crew.each(0, N_REACTIONS, [&](i64 leaf) {
+    grid.each(0, N_REACTIONS, [&](i64 leaf) {
         const double mean = propensity_in_half(tables, s, leaf, half) * time;
         i64 number = 0;
         if (mean < 0)
@@ -135,7 +136,7 @@ DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight
     if (block.leader()) control = s, control.too_large = 0;
 }
 
-// What one warp of the block that came last does, all its lanes alike.
+// Run by one warp of the last block at the barrier; all lanes do the same.
 template <class Work>
 DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
     if (!block.first_warp()) return;
@@ -147,18 +148,18 @@ DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
 
 // One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
 DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
-               const Job &job, Crew &crew, u64 *part_ticks) {
+               const Job &job, CooperativeGrid &grid, u64 *part_ticks) {
     u64 fired = 0;
     const Tolerance tolerance = tolerance_of(job.epsilon);
-    Stopwatch watch = {crew.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
+    Stopwatch watch = {grid.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
     for (;;) {
-        scan(tables, s, crew);
-        crew.sync();
+        scan(tables, s, grid);
+        grid.sync();
         watch.lap(SCANNING);
-        const double own = least_limit(tables, s, tolerance, crew);
-        crew.least(&control->least, own);
-        if (LEVELS > 1) sum_level(tables, s, 2, crew);
-        crew.sync_then([&](const BlockThreads &block) {
+        const double own = least_limit(tables, s, tolerance, grid);
+        grid.least(&control->least, own);
+        if (LEVELS > 1) sum_level(tables, s, 2, grid);
+        grid.sync_then([&](const BlockThreads &block) {
             for (i32 depth = 3; depth <= LEVELS; ++depth) {
                 sum_level(tables, s, depth, block);
                 block.sync();
@@ -166,18 +167,18 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
             settle(block, control, [&](Control &now) { decide(tables, s, now, job); });
         });
         watch.lap(LIMITING);
-        record_states(tables, out, control->row, control->sampled, control->k, s, crew);
+        record_states(tables, out, control->row, control->sampled, control->k, s, grid);
         if (control->next == FINISH) break;
         while (control->next == LEAP) {
             u64 drawn = 0;
     NO_UNROLL for (int half = 0; half < HALVES; ++half) {
-                int outcome = draw_firings(tables, s, *control, half, job, crew, drawn);
-                crew.sync();
+                int outcome = draw_firings(tables, s, *control, half, job, grid, drawn);
+                grid.sync();
                 watch.lap(DRAWING);
-                outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, crew);
+                outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, grid);
                 if (outcome & FELL_BELOW_ZERO) control->fell = 1;
                 if (outcome & TOO_LARGE) control->too_large = 1;
-                crew.sync_then([&](const BlockThreads &block) {
+                grid.sync_then([&](const BlockThreads &block) {
                     if (half + 1 < HALVES) return;
                     settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
                 });
@@ -189,16 +190,16 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
             s.x = s.next, s.next = before;
         }
         if (control->next != EXACT) continue;
-        crew.sync();  // samples have been read
-        if (crew.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
-        crew.sync();
+        grid.sync();  // samples have been read
+        if (grid.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
+        grid.sync();
         watch.lap(EXACT_STEPS);
     }
-    record_end(tables, out, *control, s, crew);
+    record_end(tables, out, *control, s, grid);
     return fired;
 }
 
-BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 before,
+BLOCK_KERNEL(BLOCK_SIZE, BLOCKS_PER_MULTIPROCESSOR, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 before,
              i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
              i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
              u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
@@ -209,29 +210,29 @@ BLOCK_KERNEL(CREW_THREADS, CREW_BLOCKS, fine_tau, const PhiloxKeys *keys, i64 pe
     const Tables tables = {whole_tables, real_tables};
     const Job job = {keys,  times, n_times,  per_point, before,
                      first, rows,  next_row, max_steps, epsilon};
-    Crew crew(GLOBAL_ID, blocks, barriers);
-    static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a crew's control has room");
-    Control *control = (Control *)(controls + crew.number * CONTROL_WORDS);
-    Flight s = {all_counts + crew.number * 2 * N_SPECIES,
-                all_counts + crew.number * 2 * N_SPECIES + N_SPECIES,
-                all_values + crew.number * N_VALUES, all_firings + crew.number * N_REACTIONS,
+    CooperativeGrid grid(GLOBAL_ID, blocks, barriers);
+    static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a grid's control has room");
+    Control *control = (Control *)(controls + grid.number * CONTROL_WORDS);
+    Flight s = {all_counts + grid.number * 2 * N_SPECIES,
+                all_counts + grid.number * 2 * N_SPECIES + N_SPECIES,
+                all_values + grid.number * N_VALUES, all_firings + grid.number * N_REACTIONS,
                 constants};
     u64 fired = 0;
     const auto take_next = [&](const BlockThreads &block) {
         settle(block, control, [&](Control &now) { begin(now, job); });
     };
-    crew.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
-    crew.sync_then(take_next);
+    grid.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
+    grid.sync_then(take_next);
     while (control->next != QUIT) {
         s.c = constants + control->input * constants_stride;
         const i32 *from = initial + control->input * initial_stride;
-        crew.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
-        crew.sync();
-        fired += run(tables, out, s, control, job, crew,
-                     barriers + crew.number * BARRIER_WORDS + PART_TICKS);
-        crew.sync_then(take_next);
+        grid.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
+        grid.sync();
+        fired += run(tables, out, s, control, job, grid,
+                     barriers + grid.number * BARRIER_WORDS + PART_TICKS);
+        grid.sync_then(take_next);
     }
-    if (crew.leader()) {
+    if (grid.leader()) {
         fired += control->exact;
         atomic_add(events + 1, control->leaps);
         atomic_add(events + 2, control->exact);

@@ -148,8 +148,8 @@ DEVICE i32 find(const Tables &tables, const Flight &s, Tree tree, double target)
 }
 
 // Propensities, which reactions are critical, and sums of 32 neighbours.
-DEVICE void scan(const Tables &tables, const Flight &s, const Crew &crew) {
-    crew.groups(0, tables.at(AT_NODES, 1), [&](i64 node) {
+DEVICE void scan(const Tables &tables, const Flight &s, const CooperativeGrid &grid) {
+    grid.groups(0, tables.at(AT_NODES, 1), [&](i64 node) {
         LaneValues all, critical;
         lanes_each([&](int lane) {
             const i64 leaf = node * LANES + lane;

@@ -56,10 +56,10 @@ DEVICE u8 counted_bin(const Intervals &intervals, i64 q, u64 *cells, double x, b
     u64 *own = cells + intervals.first[q] + 2 * q;
     const bool finite = x - x == 0;
     const i64 bin = interval_of(x, edge, inner);
-    add_together(inside && finite ? own + bin : nullptr);
+    warp_aggregated_add(inside && finite ? own + bin : nullptr);
     u64 *out = x < edge[0] ? own + inner + 1 : x > edge[inner + 1] ? own + inner + 2 : nullptr;
     if (!finite) out = own + inner + 3;
-    if (any_lane(inside && out)) add_together(inside ? out : nullptr);
+    if (any_lane(inside && out)) warp_aggregated_add(inside ? out : nullptr);
     return inside && finite ? (u8)bin : NO_BIN;
 }
 
@@ -111,6 +111,6 @@ DEVICE void count_step(const CountJob &count, const u8 *bins, i64 k, int column)
         }
         u64 *own = counts + count.first_cell[table];
         UNROLL for (int i = 0; i < ROWS; ++i)
-            add_together(none >> i & 1 ? nullptr : own + entry[i]);
+            warp_aggregated_add(none >> i & 1 ? nullptr : own + entry[i]);
     }
 }

@@ -22,7 +22,7 @@ struct SharedNumbers {
     DEVICE_MEMBER Real &operator[](int i) const { return at[i * COMPUTE_THREADS]; }
 };
 
-// Where the samples of a block's threads go.
+// The buffers for the samples of a block's threads.
 struct BlockOut {
     Samplers samples;       // with a WRITER
     const CountJob &count;  // without one

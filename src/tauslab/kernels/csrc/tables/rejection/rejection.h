@@ -1,23 +1,32 @@
-// Selector `rssa`: rejection with bounds that seldom change (tables/rejection/bounds.h).
+// Selector `rssa`: rejection-based SSA (Thanh, Priami & Zunino, J. Chem. Phys. 141, 134116, 2014).
 //
-// A *candidate* is an item drawn in proportion to its bound, and is accepted, an event, with the
-// probability propensity / bound. Times of candidates are a Poisson process whose rate is the total
-// of all bounds (thinning), so between two events a trajectory may reject any number of them.
+//     paper                        here
+//     X_i                          State::x[species], the count
+//     [X_i low, X_i high]          FluctuationInterval::low, high (tables/rejection/bounds.h)
+//     upper bound of a_j           Bounds::upper_bound, stored_bound
+//     upper bound of a_0           Rssa::total, the sum of all upper bounds
+//     candidate reaction           an item that Bounds::find draws in proportion to its upper bound
+//     a_j(X), acceptance           Item::propensity_of, Rssa::accepts
+//     lower bound of a_j           none: a propensity costs no more than its lower bound would
 //
-// Random numbers: candidates are counted through a trajectory, and candidate `number` is draw
-// `number` of the trajectory's stream: words 0 and 1 the time since the candidate before, for a
-// total of 1, words 2 and 3 item and acceptance.
+// A candidate is accepted, and is then an event, with the probability propensity / upper bound. The
+// times of candidates are a Poisson process with the rate `total` (thinning). So a trajectory may
+// reject any number of candidates between two events.
 //
-// Time: candidates are taken in *batches* of 32. `passed` of a candidate is the canonical scan
-// (Kogge-Stone) of the times of its batch; in t = origin + (passed - before) * (1 / total), `origin` and
-// `before` are those of the batch's beginning, or of the last candidate after which the total
-// changed. Species that a batch changed, and that are near an end of their interval when it is over,
-// get a new one then: so few leave their interval within a batch.
+// Random numbers: candidates are counted through a trajectory. Candidate `number` uses draw `number`
+// of the trajectory's stream: words 0 and 1 give the time since the candidate before, for a total of
+// 1; words 2 and 3 give the item and the acceptance.
 //
-// One thread takes candidates one by one. The lanes of a team draw as many at once as they are, and
-// know from them alone how far each count can get: most candidates are accepted or rejected whatever
-// those before them did, and no count leaves its interval. Such a run of candidates is done with at
-// once; whoever is not such waits until all before it are done, and is taken alone.
+// Time: candidates are taken in batches of 32. `elapsed` of a candidate is the canonical scan
+// (Kogge-Stone) of the times in its batch. The time is origin + (elapsed - before) * (1 / total).
+// `origin` and `before` belong to the beginning of the batch, or to the last candidate after which the
+// total changed. When a batch is over, a species that it changed gets a new interval if its count is
+// near an end of the old one. So few counts leave their interval within a batch.
+//
+// One thread takes candidates one by one. A team of threads draws one candidate for each lane. The
+// candidates alone bound how far each count can change. Most candidates are therefore accepted or
+// rejected whatever the earlier ones do, and no count leaves its interval. The team applies a run of
+// such candidates at once. Any other candidate waits until all before it are done, and is taken alone.
 #pragma once
 
 #include "math/math.h"
@@ -26,13 +35,13 @@
 #include "random/streams.h"
 #include "team/team_votes.h"
 
-// Changes of an item's record; what has more, or of more molecules than 16 bits hold for a batch, is
-// of the kind MANY_CHANGES and is taken alone.
+// An item's record has room for so many changes. An item with more changes, or with changes by more
+// molecules than 16 bits hold for a batch, has the kind MANY_CHANGES and is taken alone.
 constexpr int CHANGES = 4;
 constexpr i32 MANY_CHANGES = 5;
 
-// What a candidate needs to know of its item. Species of the propensity stand first among the
-// changes, if only with a change of zero; where there are fewer, the last ones are of no species.
+// The record of an item, as a candidate reads it. The species of the propensity are the first among
+// the changes, even if their change is zero. Unused changes name a species that does not exist.
 struct Item {
     i32 kind, source;
     i32 species[CHANGES];
@@ -59,7 +68,8 @@ struct Item {
 
     DEVICE_MEMBER bool is_simple() const { return kind <= HOMODIMER; }
 
-    // As `propensity` computes it, of a simple item; without a branch, since none could be foreseen.
+    // The propensity of a simple item, with the bits of `propensity`. It has no branch, because the
+    // kind of the next item cannot be predicted.
     DEVICE_MEMBER double propensity_of(i32 one, i32 other, const double *constants) const {
         const i32 first = kind == 0 ? 1 : one;
         const i32 second = kind == 2 ? other : kind == 3 ? one - 1 : 1;
@@ -71,20 +81,20 @@ struct Item {
 };
 
 // Times and targets of a batch of candidates.
-class Batch {
+class CandidateBatch {
   public:
     DEVICE_MEMBER void make(const PhiloxKeys &keys, const Place &place, u64 number);
 
     // From the beginning of the batch to candidate `i` of it, for a total of 1.
-    DEVICE_MEMBER double passed(i32 i) const;
+    DEVICE_MEMBER double elapsed(i32 i) const;
 
-    // Of the thread's own candidate of the row `row` of VOTERS: time, and a number in [0, 1).
-    DEVICE_MEMBER double own_passed(i32 row) const { return of_row(passed_, row); }
+    // Time and uniform number in [0, 1) of the thread's candidate in row `row` of VOTERS candidates.
+    DEVICE_MEMBER double own_elapsed(i32 row) const { return of_row(elapsed_, row); }
     DEVICE_MEMBER double own_unit(i32 row) const { return of_row(unit_, row); }
 
     static constexpr int HELD = LANES / VOTERS;
 
-    // Of the thread's candidates that of a row.
+    // The element that belongs to the thread's candidate of a row.
     template <class T>
     DEVICE_MEMBER static T of_row(const T *held, i32 row) {
         if (VOTERS == 1) return held[row];
@@ -96,69 +106,69 @@ class Batch {
   private:
     DEVICE_MEMBER void scan();
 
-    double passed_[HELD], unit_[HELD];
+    double elapsed_[HELD], unit_[HELD];
 };
 
-DEVICE_MEMBER void Batch::make(const PhiloxKeys &keys, const Place &place, u64 number) {
+DEVICE_MEMBER void CandidateBatch::make(const PhiloxKeys &keys, const Place &place, u64 number) {
     const u32 stream = IS_PILOT ? STREAM_PILOT : STREAM_SSA;
     const PhiloxSeries series = draw_series(keys, stream, place.trajectory, place.point, number);
     LANE_LOOP for (int i = 0; i < HELD; ++i) {
         const Philox4 bits = philox_draw(series, keys, (u32)number + (u32)(i * VOTERS + own_vote()));
-        passed_[i] = unit_open_low(bits.x0, bits.x1);
+        elapsed_[i] = unit_open_low(bits.x0, bits.x1);
         unit_[i] = unit_half_open(bits.x2, bits.x3);
     }
-    LANE_LOOP for (int i = 0; i < HELD; ++i) passed_[i] = tl_exponential(passed_[i]);
+    LANE_LOOP for (int i = 0; i < HELD; ++i) elapsed_[i] = tl_exponential(elapsed_[i]);
     scan();
 }
 
 #if TEAM_THREADS == 1
 
-DEVICE_MEMBER double Batch::passed(i32 i) const {
-    return passed_[i];
+DEVICE_MEMBER double CandidateBatch::elapsed(i32 i) const {
+    return elapsed_[i];
 }
 
-DEVICE_MEMBER void Batch::scan() {
+DEVICE_MEMBER void CandidateBatch::scan() {
     UNROLL for (int distance = 1; distance < LANES; distance *= 2) {
         double sum[LANES];
-        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) sum[i] = passed_[i] + passed_[i + distance];
-        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) passed_[i + distance] = sum[i];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) sum[i] = elapsed_[i] + elapsed_[i + distance];
+        LANE_LOOP for (int i = 0; i < LANES - distance; ++i) elapsed_[i + distance] = sum[i];
     }
 }
 
 #else
 
-DEVICE_MEMBER double Batch::passed(i32 i) const {
-    return LANES_READ(TEAM_LANES, of_row(passed_, i / TEAM_LANES), i % TEAM_LANES);
+DEVICE_MEMBER double CandidateBatch::elapsed(i32 i) const {
+    return LANES_READ(TEAM_LANES, of_row(elapsed_, i / TEAM_LANES), i % TEAM_LANES);
 }
 
-DEVICE_MEMBER void Batch::scan() {
+DEVICE_MEMBER void CandidateBatch::scan() {
     UNROLL for (int distance = 1; distance < TEAM_LANES; distance *= 2) {
         double before[HELD];
         UNROLL for (int i = 0; i < HELD; ++i) before[i] =
-            LANES_READ(TEAM_LANES, passed_[i], (own_lane() - distance) & (TEAM_LANES - 1));
+            LANES_READ(TEAM_LANES, elapsed_[i], (own_lane() - distance) & (TEAM_LANES - 1));
         UNROLL for (int i = HELD - 1; i >= 0; --i) {
             const bool same_row = own_lane() >= distance;
-            if (same_row || i > 0) passed_[i] += same_row ? before[i] : before[i > 0 ? i - 1 : 0];
+            if (same_row || i > 0) elapsed_[i] += same_row ? before[i] : before[i > 0 ? i - 1 : 0];
         }
     }
     UNROLL for (int rows = 1; rows < HELD; rows *= 2)
-        UNROLL for (int i = HELD - 1; i >= rows; --i) passed_[i] += passed_[i - rows];
+        UNROLL for (int i = HELD - 1; i >= rows; --i) elapsed_[i] += elapsed_[i - rows];
 }
 
 #endif
 
-// A trajectory in flight, between two candidates.
-struct Course {
+// The state of the algorithm between two candidates of a trajectory.
+struct Rssa {
     Bounds bounds;
-    u64 *firings;           // of a pilot: of each reaction, candidates, bounds made
-    u64 events, limit;      // done, and at most
-    double origin, before;  // see above
-    double total, inverse;  // of all bounds
-    bool overflowed, is_near;
+    u64 *firings;           // a pilot's counters: of each reaction, of candidates, of new upper bounds
+    u64 events, limit;      // events so far, and the step limit
+    double origin, before;  // see `time`
+    double total, inverse;  // sum of all upper bounds, and 1 / total
+    bool overflowed, near_end;
 
-    DEVICE_MEMBER Course(const Bounds &all, u64 most, u64 *counted)
+    DEVICE_MEMBER Rssa(const Bounds &all, u64 most, u64 *counted)
         : bounds(all), firings(counted), events(0), limit(most),
-          origin(0), before(0), overflowed(false), is_near(false) {
+          origin(0), before(0), overflowed(false), near_end(false) {
         bounds.make();
         take_total();
     }
@@ -168,16 +178,16 @@ struct Course {
         inverse = total > 0x1p-1000 ? 1.0 / total : 0x1p1000;
     }
 
-    // No batch goes on where nothing can happen, or no time can be told.
-    DEVICE_MEMBER bool goes_on() const { return total > 0 && total < infinity(); }
+    // A trajectory ends where nothing can happen, or where a time would not be a number.
+    DEVICE_MEMBER bool can_continue() const { return total > 0 && total < infinity(); }
 
-    DEVICE_MEMBER double time(double passed) const { return origin + (passed - before) * inverse; }
+    DEVICE_MEMBER double time(double elapsed) const { return origin + (elapsed - before) * inverse; }
 
     DEVICE_MEMBER void count(i32 item) const {
         if (IS_PILOT) atomic_add(&firings[bounds.tables.at(AT_ITEM, item)], 1);
     }
 
-    // Whether `item` is accepted with `left` of its bound, in the present state.
+    // Whether `item` is accepted in the present state; `left` is uniform from 0 to its upper bound.
     DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
         const State &s = bounds.s;
         if (record.is_simple())
@@ -185,20 +195,20 @@ struct Course {
         return left < propensity_of_item(bounds.tables, item, s);
     }
 
-    // Fires an item, `passed` into the batch; whether bounds changed.
-    DEVICE_MEMBER bool fire(const Item &record, i32 item, double passed) {
+    // Fires an item at `elapsed` into the batch; returns whether upper bounds changed.
+    DEVICE_MEMBER bool fire(const Item &record, i32 item, double elapsed) {
         ++events;
         if (team_leader()) count(item);
         team_sync();  // all have read what changes
         const bool is_new = record.kind == MANY_CHANGES ? fire_many(item) : fire_few(record);
         if (!is_new) return false;
-        origin = time(passed);
-        before = passed;
+        origin = time(elapsed);
+        before = elapsed;
         take_total();
         return true;
     }
 
-    // A new interval for a species.
+    // Gives a species a new interval, and counts the new upper bounds for a pilot.
     DEVICE_MEMBER void renew(i32 species) const {
         renew_interval(bounds, species);
         if (!IS_PILOT || !team_leader()) return;
@@ -218,9 +228,9 @@ struct Course {
         team_sync();
         bool inside = true;
         UNROLL for (int i = 0; i < CHANGES; ++i)
-            inside &= bounds.range(record.species[i]).has_inside(bounds.s.x[record.species[i]]);
+            inside &= bounds.range(record.species[i]).contains_well_inside(bounds.s.x[record.species[i]]);
         if (inside) return false;
-        is_near = true;
+        near_end = true;
         bool left = false;
         for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
         return left;
@@ -234,16 +244,16 @@ struct Course {
             add(one.a, one.b);
         });
         team_sync();
-        is_near = true;  // its species may be near an end, which others that change them then see
+        near_end = true;  // events of the batch that change the same species look at them
         bool left = false;
         for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 
-    // Whether a species has left its interval; it gets a new one.
+    // Gives a species a new interval if its count has left the old one; returns whether it had.
     DEVICE_MEMBER bool check(i32 species) {
         const i32 count = bounds.s.x[species];
-        if (bounds.range(species).has(count)) return false;
+        if (bounds.range(species).contains(count)) return false;
         overflowed = overflowed || count < 0;
         team_sync();
         if (!overflowed) renew(species);

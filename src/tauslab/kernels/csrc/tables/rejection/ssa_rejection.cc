@@ -1,7 +1,7 @@
-// Exact stochastic simulation by rejection with bounds, for networks too large to unroll whose counts
-// are large (tables/rejection/rejection.h): the network is read from tables, and a team of threads runs one
-// trajectory (team/team.h). A pilot, which counts how often each reaction fires, candidates and bounds
-// made, has a stream of its own.
+// Exact simulation by rejection, for networks that are too large to unroll and have large counts
+// (tables/rejection/rejection.h). The network is read from tables, and a team of threads runs one
+// trajectory (team/team.h). A pilot has a stream of its own. It counts firings of each reaction,
+// candidates, and new upper bounds.
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"
@@ -15,13 +15,13 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
             double *all_values, i32 *all_counts, Whole *all_ranges, [[maybe_unused]] u64 *firings) {
     const Recorder out = {counts, observables, final_counts, status, n_times};
     const Tables tables = {whole_tables, real_tables};
-    TEAM_MEMORY(fast, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
+    TEAM_MEMORY(shared, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
     State s;
     s.v = {all_values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 0 ? (i32 *)(fast + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS)};
+    s.x = {FAST_PARTS > 0 ? (i32 *)(shared + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS)};
     s.n = {nullptr, {all_ranges + TEAM_OFFSET(N_WHOLE)}};
-    const TeamArray<double> root = {FAST_PARTS > 0 ? fast : s.v.base};
-    Batch batch;
+    const TeamArray<double> root = {FAST_PARTS > 0 ? shared : s.v.base};
+    CandidateBatch batch;
     u64 fired = 0;
 
     for (;;) {
@@ -31,30 +31,30 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         s.c = constants + place.input * constants_stride;
         const i32 *given = initial + place.input * initial_stride;
         team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_SPECIES ? given[i] : 0; });
-        clear_reaches(s);
+        clear_possible_changes(s);
         team_sync();
-        Course course({tables, s, root}, max_steps, firings);
+        Rssa rssa({tables, s, root}, max_steps, firings);
         Samples samples(tables, out, row, times);
         u64 number = 0;
         u8 ended = DONE;
-        while (!samples.done() && course.goes_on()) {
-            // Candidates are told of as if all were events: most are.
+        while (!samples.done() && rssa.can_continue()) {
+            // Candidates are reported as events, because most of them are.
             const bool looks = number % LOOK_EVERY_TEAM == 0;
-            if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, course.origin)) {
+            if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;
                 break;
             }
             batch.make(*keys, place, number);
             number += LANES;
-            if (!take(course, batch, samples, ended)) break;
+            if (!take(rssa, batch, samples, ended)) break;
         }
         if (ended == DONE && !samples.done()) {
-            ended = course.total == 0 ? ABSORBED : NOT_A_NUMBER;
+            ended = rssa.total == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == ABSORBED) samples.record(infinity(), s);
         }
         record_end(tables, out, row, samples.k, ended, s);
         team_sync();
-        fired += course.events;
+        fired += rssa.events;
         if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS], number);
     }
     if (team_leader()) atomic_add(events, fired);

@@ -1,11 +1,11 @@
-// A trajectory's way through its batches of candidates, for one thread and for the lanes of a team;
-// see tables/rejection/rejection.h.
+// How a trajectory takes the candidates of a batch: by one thread, or by the lanes of a team. The head of
+// tables/rejection/rejection.h explains both.
 #pragma once
 
 #include "tables/rejection/rejection.h"
 #include "tables/team_sampling.h"
 
-// Where samples go, and which comes next.
+// Where samples are stored, and which sample time comes next.
 struct Samples {
     const Tables &tables;
     const Recorder &out;
@@ -24,83 +24,84 @@ struct Samples {
 
     DEVICE_MEMBER bool done() const { return k == out.n_times; }
 
-    // All that come before `time`.
+    // Stores all samples before `time`.
     DEVICE_MEMBER void record(double time, const State &s) {
         for (; next < time; next = ++k < out.n_times ? times[k] : infinity())
             record_state(tables, out, row, k, s);
     }
 };
 
-// Takes candidate `number` of the batch alone. `is_new` says whether bounds changed, `fires` whether
-// it is an event; false if the trajectory ended, or cannot go on.
-DEVICE bool take_alone(Course &course, const Batch &batch, i32 number, i32 item, double left,
-                       Samples &samples, u8 &ended, bool &is_new, bool &fires) {
-    const double passed = batch.passed(number), time = course.time(passed);
+// Takes candidate `number` of the batch alone. Sets `is_new` if upper bounds changed, and `fires` if the
+// candidate is an event. Returns false if the trajectory ended or cannot continue.
+DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 item, double left,
+                     Samples &samples, u8 &ended, bool &is_new, bool &fires) {
+    const double elapsed = batch.elapsed(number), time = rssa.time(elapsed);
     is_new = fires = false;
     if (samples.next < time) {
-        samples.record(time, course.bounds.s);
+        samples.record(time, rssa.bounds.s);
         if (samples.done()) return false;
     }
-    const Item record(course.bounds.tables, item);
-    if (!course.accepts(record, item, left)) return true;
-    if (course.events >= course.limit) {
+    const Item record(rssa.bounds.tables, item);
+    if (!rssa.accepts(record, item, left)) return true;
+    if (rssa.events >= rssa.limit) {
         ended = STEP_LIMIT;
         return false;
     }
     fires = true;
-    is_new = course.fire(record, item, passed);
-    if (course.overflowed) ended = OVERFLOWED;
-    return !course.overflowed && (!is_new || course.goes_on());
+    is_new = rssa.fire(record, item, elapsed);
+    if (rssa.overflowed) ended = OVERFLOWED;
+    return !rssa.overflowed && (!is_new || rssa.can_continue());
 }
 
-DEVICE bool is_inside(const Course &course, i32 species) {
-    return course.bounds.range(species).has_inside(course.bounds.s.x[species]);
+DEVICE bool is_well_inside(const Rssa &rssa, i32 species) {
+    return rssa.bounds.range(species).contains_well_inside(rssa.bounds.s.x[species]);
 }
 
-// Ends a batch of which the thread's candidates `items` are events, -1 for those that are not.
-DEVICE void end_batch(Course &course, const Batch &batch, const i32 *items) {
-    course.origin = course.time(batch.passed(LANES - 1));
-    course.before = 0;
-    if (votes(course.is_near) == 0) return;
-    course.is_near = false;
+// Ends a batch. `items` has the thread's candidates that are events, and -1 for each other candidate.
+// Changed species whose counts are near an end of their interval get new intervals.
+DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *items) {
+    rssa.origin = rssa.time(batch.elapsed(LANES - 1));
+    rssa.before = 0;
+    if (votes(rssa.near_end) == 0) return;
+    rssa.near_end = false;
     bool is_new = false;
     for (i32 row = 0; row < LANES / VOTERS; ++row) {
-        const i32 item = Batch::of_row(items, row);
+        const i32 item = CandidateBatch::of_row(items, row);
         if (VOTERS == 1 && item < 0) continue;
-        const Item record(course.bounds.tables, item < 0 ? 0 : item);
+        const Item record(rssa.bounds.tables, item < 0 ? 0 : item);
     NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
             const i32 species = record.species_of(i), change = record.change(i);
             const bool changes = item >= 0 && change != 0;
-            u32 near = votes(changes && !is_inside(course, species));
+            u32 near = votes(changes && !is_well_inside(rssa, species));
             while (near != 0) {
                 const i32 one = of_voter(species, lowest_bit(near));
                 team_sync();
-                course.renew(one);
+                rssa.renew(one);
                 is_new = true;
                 near &= ~votes(species == one);
             }
         }
     }
-    if (is_new) course.take_total();
+    if (is_new) rssa.take_total();
 }
 
 #if TEAM_THREADS == 1
 
-// Takes all candidates of a batch; false if the trajectory ended, or cannot go on.
-DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+// Takes all candidates of a batch. Returns false if the trajectory ended or cannot continue.
+DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &ended) {
     i32 items[LANES];
     for (i32 i = 0; i < LANES; ++i) {
-        double left = batch.own_unit(i) * course.total;
-        const i32 item = course.bounds.find(left);
+        double left = batch.own_unit(i) * rssa.total;
+        const i32 item = rssa.bounds.find(left);
         bool is_new, fires;
-        if (!take_alone(course, batch, i, item, left, samples, ended, is_new, fires)) return false;
+        if (!take_one(rssa, batch, i, item, left, samples, ended, is_new, fires)) return false;
         items[i] = fires ? item : -1;
     }
-    end_batch(course, batch, items);
+    finish_batch(rssa, batch, items);
     return true;
 }
 
-DEVICE void clear_reaches(const State &) {}
+DEVICE void clear_possible_changes(const State &) {}
 
 #else
 
@@ -110,58 +111,60 @@ struct Candidate {
     i32 item;
     double left, time;
 
-    DEVICE_MEMBER Candidate(const Course &course, const Batch &batch, i32 row, double target,
+    DEVICE_MEMBER Candidate(const Rssa &rssa, const CandidateBatch &batch, i32 row, double target,
                             i32 found)
-        : record(course.bounds.tables, found),
+        : record(rssa.bounds.tables, found),
           item(found),
           left(target),
-          time(course.time(batch.own_passed(row))) {}
+          time(rssa.time(batch.own_elapsed(row))) {}
 };
 
-// By how many molecules the candidates of a team can change a count: the lower half of the word says
-// how far down, the upper half how far up.
-DEVICE i32 &reach(const State &s, i32 species) {
+// By how many molecules the candidates of a team can change a count at most:
+//
+//     bit 31        16 15         0
+//         |   rise    |   fall    |
+DEVICE i32 &possible_change(const State &s, i32 species) {
     return s.x[N_PLACES + species];
 }
 
-DEVICE void clear_reaches(const State &s) {
-    team_each(0, N_PLACES, [&](i64 i) { reach(s, (i32)i) = 0; });
+DEVICE void clear_possible_changes(const State &s) {
+    team_each(0, N_PLACES, [&](i64 i) { possible_change(s, (i32)i) = 0; });
 }
 
-DEVICE u32 reach_of(i32 change) {
+DEVICE u32 packed_change(i32 change) {
     return change > 0 ? (u32)change << 16 : (u32)-change;
 }
 
-// Adds a candidate to the reaches of what it changes.
-DEVICE void add_reach(const State &s, const Item &record) {
+// Adds a candidate to the possible changes of its species.
+DEVICE void add_possible_change(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
-            add_in_block((u32 *)&reach(s, record.species[i]), reach_of(record.change(i)));
+            add_in_block((u32 *)&possible_change(s, record.species[i]), packed_change(record.change(i)));
 }
 
-// Whether a candidate is accepted or rejected, and leaves all intervals as they are, whatever those
-// before it do. Before the `first` there are none.
-DEVICE bool is_certain(Course &course, const Item &record, double left, bool first,
+// Whether the candidate's fate is decided whatever the candidates before it do: it is accepted or
+// rejected, and no count leaves its interval. The `first` candidate has none before it.
+DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
                        bool &accepted) {
-    const State &s = course.bounds.s;
+    const State &s = rssa.bounds.s;
     i32 least[2], most[2];
-    bool stays = true, is_near = false;
+    bool stays = true, near_end = false;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
         const i32 species = record.species[i], change = record.change(i), count = s.x[species];
-        const Range range = course.bounds.range(species);
-        const u32 all = (u32)reach(s, species), word = first ? reach_of(change) : all;
+        const FluctuationInterval range = rssa.bounds.range(species);
+        const u32 all = (u32)possible_change(s, species), word = first ? packed_change(change) : all;
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
         const i32 down = range.down(count), up = range.up(count);
         stays = stays && (change == 0 || ((by <= down) & (to <= up)));
         const i32 inner = count - range.first;
-        is_near |= change != 0 && ((inner < (i32)(all & 0xffff)) |
+        near_end |= change != 0 && ((inner < (i32)(all & 0xffff)) |
                                    (range.width - inner < (i32)(all >> 16)));
         if (i > 1) continue;
         least[i] = first ? count : count - (by < down ? by : down);
         most[i] = first ? count : count + (to < up ? to : up);
     }
     accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
-    course.is_near |= accepted && is_near;
+    rssa.near_end |= accepted && near_end;
     return accepted || left >= record.propensity_of(most[0], most[1], s.c);
 }
 
@@ -171,28 +174,28 @@ DEVICE void apply(const State &s, const Item &record) {
             add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
 }
 
-// Takes the candidates from `begin` on of a row of VOTERS, with the bounds as they are: to the end,
-// or to the first that changes them, behind which `begin` is then. False if the trajectory ended, or
-// cannot go on.
-DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
+// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. Then
+// `begin` is behind the candidate that changed them, or behind the row. Returns false if the trajectory
+// ended or cannot continue.
+DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begin,
                      const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
-    const State &s = course.bounds.s;
+    const State &s = rssa.bounds.s;
     for (;;) {
-        const bool waits = own_vote() >= begin;
-        bool accepted = false, certain = false;
-        if (waits && own.record.is_simple() && own.time <= samples.next &&
-            course.events + VOTERS <= course.limit)
-            certain = is_certain(course, own.record, own.left, own_vote() == begin, accepted);
-        const u32 uncertain = votes(waits && !certain);
-        const i32 end = uncertain == 0 ? VOTERS : lowest_bit(uncertain);
+        const bool is_pending = own_vote() >= begin;
+        bool accepted = false, decided = false;
+        if (is_pending && own.record.is_simple() && own.time <= samples.next &&
+            rssa.events + VOTERS <= rssa.limit)
+            decided = is_decided(rssa, own.record, own.left, own_vote() == begin, accepted);
+        const u32 undecided = votes(is_pending && !decided);
+        const i32 end = undecided == 0 ? VOTERS : lowest_bit(undecided);
         const bool fires = accepted && own_vote() < end;
         fired = fired || fires;
         team_sync();  // all have read what changes
         if (fires && is_first_vote()) {
             apply(s, own.record);
-            course.count(own.item);
+            rssa.count(own.item);
         }
-        course.events += bits_set(votes(fires));
+        rssa.events += popc(votes(fires));
         team_sync();
         if (end == VOTERS) {
             begin = end;
@@ -204,7 +207,7 @@ DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
         bool is_new, fires_alone;
         const i32 item = of_voter(own.item, begin);
         const double left = of_voter(own.left, begin);
-        if (!take_alone(course, batch, row * VOTERS + begin, item, left, samples, ended, is_new,
+        if (!take_one(rssa, batch, row * VOTERS + begin, item, left, samples, ended, is_new,
                         fires_alone))
             return false;
         fired = fired || (fires_alone && own_vote() == begin);
@@ -213,32 +216,32 @@ DEVICE bool take_row(Course &course, const Batch &batch, i32 row, i32 &begin,
     }
 }
 
-DEVICE bool take(Course &course, const Batch &batch, Samples &samples, u8 &ended) {
+DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &ended) {
     i32 items[LANES / VOTERS];
     UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) items[row] = -1;
     NO_UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) {
         i32 begin = 0;
         while (begin < VOTERS) {
-            double target = batch.own_unit(row) * course.total;
-            const i32 item = course.bounds.find(target);
-            const Candidate own(course, batch, row, target, item);
-            const bool waits = own_vote() >= begin && own.record.is_simple();
-            const bool reaches = is_first_vote() && waits;
-            if (reaches) add_reach(course.bounds.s, own.record);
+            double target = batch.own_unit(row) * rssa.total;
+            const i32 item = rssa.bounds.find(target);
+            const Candidate own(rssa, batch, row, target, item);
+            const bool is_pending = own_vote() >= begin && own.record.is_simple();
+            const bool contributes = is_first_vote() && is_pending;
+            if (contributes) add_possible_change(rssa.bounds.s, own.record);
             team_sync();
             bool fired = false;
-            const bool on = take_row(course, batch, row, begin, own, samples, ended, fired);
+            const bool on = take_row(rssa, batch, row, begin, own, samples, ended, fired);
             team_sync();
-            if (reaches)
+            if (contributes)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
-                    reach(course.bounds.s, own.record.species[i]) = 0;
+                    possible_change(rssa.bounds.s, own.record.species[i]) = 0;
             team_sync();
             if (!on) return false;
             UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
                 items[i] = fired && row == i ? item : items[i];
         }
     }
-    end_batch(course, batch, items);
+    finish_batch(rssa, batch, items);
     return true;
 }
 

@@ -1,0 +1,120 @@
+"""What the engines of ensembles share: inputs, buffers and counters of one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, Stream
+from tauslab.model.arrays import Uint32Array
+
+LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
+MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
+
+# What a launch counts: reactions that fired; of tau-leaping also leaps, exact events, and leaps
+# that were halved because a count would have fallen below zero, and those that a check rejected.
+WORK = ("events", "leaps", "exact_events", "halved", "rejected")
+
+# Words of a launch's `row_counter`, ControlWord of ensemble/control.h: the next row, whether to
+# stop, trajectories that were left for that reason, events so far, bits of the time reached.
+CONTROL_WORDS = 8
+STOP, LEFT, RUN_EVENTS, REACHED_TIME = 1, 2, 3, 4
+
+
+@dataclass
+class SampleBuffers:
+    """Device buffers of one launch; those not recorded are None.
+
+    counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
+    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
+    work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
+    networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws.
+    """
+
+    counts: Any
+    observables: Any
+    final: Any
+    status: Any
+    row_counter: Any
+    work: Any
+    scratch: Any = None
+    drawn: Any = None
+
+    def clear_counters(self, backend: Backend, stream: Stream) -> None:
+        """Set the words that kernels add to back to zero, in stream order."""
+        backend.clear(self.row_counter, stream)
+        backend.clear(self.work, stream)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Trajectories ``first .. first + rows - 1`` and their inputs on the device.
+
+    `initial` int32 ``[inputs, species]`` and `constants` f64 ``[inputs, constants]``, with one
+    input for all trajectories or, without a sweep, one for each. In a sweep `per_point`
+    trajectories of every point follow each other; it has one input for each of the points that
+    the launch touches. Numbers of trajectories begin at `before`, within each point.
+    """
+
+    first: int
+    rows: int
+    initial: Any
+    constants: Any
+    per_point: int = 0
+    before: int = 0
+
+
+class SeedKeys:
+    """The seed as kernels take it: `PhiloxKeys` on the device, kept from launch to launch."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._kept: dict[int, Any] = {}
+
+    def of(self, seed: int) -> Any:
+        """The buffer of a seed."""
+        if seed not in self._kept:
+            self._kept = {seed: self._backend.upload(philox_keys(seed))}
+        return self._kept[seed]
+
+
+class Launcher:
+    """Starts launches of a network: clears their counters and lists the arguments.
+
+    Every kernel that samples counts of a network takes these arguments first, and then its own.
+    """
+
+    def __init__(self, backend: Backend, times: Sequence[float]) -> None:
+        self._backend = backend
+        self._times = backend.upload(np.asarray(times, np.float64))
+        self._n_times = len(times)
+        self._keys = SeedKeys(backend)
+
+    def begin(
+        self, launch: Launch, buffers: SampleBuffers, stream: Stream, *, seed: int, max_steps: int
+    ) -> list[Any]:
+        """Clear the counters in stream order; the arguments that all kernels have."""
+        buffers.clear_counters(self._backend, stream)
+        return [
+            self._keys.of(seed), launch.per_point, launch.before, launch.first, launch.rows,
+            self._times, self._n_times,
+            launch.initial, stride_of(launch.initial),
+            launch.constants, stride_of(launch.constants),
+            np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
+            buffers.final, buffers.status, buffers.work,
+        ]  # fmt: skip
+
+
+def philox_keys(seed: int) -> Uint32Array:
+    """`PhiloxKeys` of random/philox.h, uint32 ``[2, 10]``: words of each round's key."""
+    rounds = np.arange(10, dtype=np.uint32)
+    low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
+    return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
+
+
+def stride_of(rows: Any) -> int:
+    """Elements from one row to the next; 0 where all trajectories share one row."""
+    return int(rows.shape[1]) if rows.shape[0] > 1 else 0

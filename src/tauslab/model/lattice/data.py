@@ -1,0 +1,73 @@
+"""The fields of a lattice model and what follows from them, without the methods that build it.
+
+`Lattice`, the class that users see, adds those.  What its methods `write`, `validate`, `to_network`
+and `well_stirred` need works on the fields alone and so lies below that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression
+from tauslab.model.lattice.parts import FACES, Boundary, Diffusion, Placement, SiteReaction
+from tauslab.model.lattice.site_map import SiteMap
+from tauslab.model.network.network import Network
+
+
+@dataclass(eq=False, repr=False)
+class LatticeData:
+    """What a lattice model consists of; `Lattice` checks it while it is built."""
+
+    name: str
+    shape: tuple[int, int, int]
+    spacing: float
+    step: float | None
+    slots: int
+    reaction_substeps: int | None
+    t_end: float | None
+    sites: SiteMap
+    site_types: list[str] = field(default_factory=list)
+    species: list[str] = field(default_factory=list)
+    parameters: dict[str, Expression] = field(default_factory=dict)
+    diffusion: list[Diffusion] = field(default_factory=list)
+    reactions: list[SiteReaction] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
+    boundary: dict[str, Boundary] = field(
+        default_factory=lambda: {face: Boundary("reflecting") for face in FACES}
+    )
+    notes: list[str] = field(default_factory=list)
+    source_path: Path | None = None
+    source_text: str | None = None
+    _first_order_volumes: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the site types by number; ``default`` where none was added."""
+        return tuple(self.site_types) or ("default",)
+
+    def type_number(self, name: str, where: str) -> int:
+        """Number of a site type; a `ModelError` that begins with `where` if there is none."""
+        try:
+            return self.type_names.index(name)
+        except ValueError:
+            raise ModelError(
+                f"{where}: {name!r} is not a site type of {self.name}; "
+                f"types: {', '.join(self.type_names)}"
+            ) from None
+
+    @property
+    def first_order_volumes(self) -> Sequence[tuple[str, str]]:
+        """Reactions of one particle with the name of a volume, which changes nothing."""
+        return self._first_order_volumes
+
+    @property
+    def site_volume(self) -> float:
+        """Volume of a site in cubic metres."""
+        return self.spacing * self.spacing * self.spacing  # pow differs from machine to machine
+
+    def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Value of every parameter, as `Network.parameter_values`."""
+        return Network(self.name, parameters=self.parameters).parameter_values(overrides)

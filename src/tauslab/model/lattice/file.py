@@ -1,0 +1,75 @@
+"""Write a lattice model as HDF5; the same group lies in each result.
+
+The group ``/model`` holds ``source`` and ``canonical`` (text), ``sites`` (u8 ``[z, y, x]``, chunks
+of whole planes), ``sites_per_plane`` (i64 ``[z, type]``) and ``positions/N`` (i64 ``[n, 3]``) for
+the N-th placement that gives positions.  `tauslab.model.readers.lattice_hdf5` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tauslab.model.errors import ModelError
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.data import LatticeData
+from tauslab.model.lattice.values import lattice_values
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+GROUP = "model"
+FORMAT, KIND = "tauslab", "lattice model"
+_CHUNK = 1 << 20  # sites in a chunk, about
+
+
+def write_lattice(lattice: LatticeData, path: str | os.PathLike[str]) -> Path:
+    """Write a model file (``.h5``), complete or not at all.
+
+    Raises
+    ------
+    ModelError
+        The model is wrong, or the file cannot be written.
+    """
+    import h5py
+
+    path = Path(path)
+    if path.suffix.lower() != ".h5":
+        raise ModelError(f"{path}: a model file of a lattice is called .h5")
+    lattice_values(lattice)  # refuses a model that is wrong
+    unfinished = path.with_name(path.name + ".tauslab-tmp")
+    image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
+    with h5py.File(image, "w", libver=("v110", "v110")) as file:
+        put_attributes(file, {"format": FORMAT, "kind": KIND})
+        write_model_group(file.create_group(GROUP), lattice)
+    try:
+        unfinished.write_bytes(image.getbuffer())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def write_model_group(group: h5py.Group, lattice: LatticeData) -> None:
+    """Write a model into an empty group, one chunk of planes at a time."""
+    z, y, x = lattice.shape
+    canonical = lattice_canonical_text(lattice)
+    put_text(group, "canonical", canonical)
+    source = put_text(group, "source", lattice.source_text or canonical)
+    name = lattice.source_path.name if lattice.source_path is not None else f"{lattice.name}.h5"
+    put_attributes(source, {"name": name})
+    planes = min(z, max(1, _CHUNK // (y * x)))
+    sites = group.create_dataset(
+        "sites", (z, y, x), "u1", chunks=(planes, y, x), compression="gzip", compression_opts=1
+    )
+    for at in range(0, z, planes):
+        sites[at : at + planes] = lattice.sites.planes(at, min(z, at + planes))
+    n_types = len(lattice.type_names)
+    group["sites_per_plane"] = lattice.sites.per_plane[:, :n_types]
+    given = [p.positions for p in lattice.placements if p.positions is not None]
+    for index, positions in enumerate(given):
+        group[f"positions/{index}"] = positions

@@ -1,0 +1,82 @@
+"""Every kernel file of the CPU device, with headers that take its branches."""
+
+from __future__ import annotations
+
+from places import TESTS
+
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.ssa import file_of
+from tauslab.kernels.exact.table_network import tables_of
+from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.fine_tau import fine_header
+from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.network.lowering import lower
+from tauslab.kernels.ode.codegen import ode_header
+from tauslab.kernels.ode.codegen_parts import jacobian_functions
+from tauslab.kernels.ode.jacobian import jacobian
+from tauslab.kernels.ode.lowering import lower_ode
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import round_counts
+from tauslab.model.readers.sbml.reader import read_sbml
+
+SBML = TESTS / "data" / "sbml"
+
+
+def lowered(model):
+    network = read_sbml(SBML / f"{model}.xml")
+    values = network.parameter_values()
+    counts = round_counts(network.initial_amounts(values))
+    return lower(network, parameters=values, counts=counts)
+
+
+def headers():
+    yield "ensemble/statistics.cc", ""
+    yield "ensemble/summaries.cc", ""
+    yield "dbn/count.cc", ""
+    for model in (
+        "schlogl",
+        "michaelis_menten",
+        "vilar_oscillator",
+        "toggle_switch",
+        "lac_two_state",
+    ):
+        network = lowered(model)
+        yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
+        yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for selector in SELECTORS[1:]:
+            constants = tables_of(network, selector).header()
+            yield file_of(selector), table_header(network, constants, 1)
+        yield "leaping/fine/fine_tau.cc", fine_header(network, (1, 1), profiled=True)[1]
+
+    for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
+        model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,
+                        boundary=boundary)  # fmt: skip
+        model.add_species("A", "B")
+        model.add_site_type("water")
+        model.add_site_type("gel")
+        model.add_reaction("2 A -> B", rate=1, volume="site")
+        lattice = lower_lattice(model, step=1e-6)
+        header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
+        yield "lattice/rdme.cc", header
+        yield "lattice/count.cc", header
+        yield "lattice/halo.cc", header
+
+    for model in ("schlogl", "lac_two_state"):
+        network = lowered(model)
+        yield "leaping/tau_leap.cc", leap_header(network, Style(branches=True, warps=False))
+        yield (
+            "leaping/tau_leap_checked.cc",
+            leap_header(network, Style(branches=True, warps=False), checked=True),
+        )
+
+    network = read_sbml(SBML / "toggle_switch.xml")
+    values = network.parameter_values()
+    system = lower_ode(network, parameters=values, varying=tuple(values)[:2])
+    found = jacobian(system)
+    yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
+    yield "ode/global.cc", ode_header(system)
+    yield "ode/costs.cc", "#pragma once\ntypedef float Real;\n"
+    yield "ode/dopri5.cc", ode_header(system)
+    yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))

@@ -1,0 +1,52 @@
+"""ARCHITECTURE.md is short, and every station of its walks is in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+from places import ROOT
+
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+SOURCES = ROOT / "src" / "tauslab"
+MOST_LINES, MOST_STATIONS = 70, 8
+WALK = re.compile(r"(?m)^### .*\n((?:\d\. .*\n)+)")
+# A station: `file`: `name`, or `name` in `file`.
+STATION = re.compile(r"`([\w/]+\.(?:py|h|cc))`: (?:the upper rank's )?`(\w+)`")
+BACKWARDS = re.compile(r"`(\w+)`(?: of| in) `([\w/]+\.(?:py|h|cc))`")
+STATIONS = sorted({*STATION.findall(PAGE), *((f, n) for n, f in BACKWARDS.findall(PAGE))})
+
+
+@cache
+def names_of(file):
+    """Functions and classes that a file defines; for kernels all words that head a definition."""
+    text = (SOURCES / file).read_text()
+    if file.endswith(".py"):
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)}
+    functions = re.findall(r"(?m)^(?:template.*>\s*)?DEVICE\w* [^;=]*?(\w+)\(", text)
+    kernels = re.findall(r"(?m)^\w*KERNEL\w*\((?:[\w *]+, [\w *]+, )?(\w+), ", text)
+    return {*functions, *kernels}
+
+
+@pytest.mark.parametrize(("file", "name"), STATIONS)
+def test_a_station_is_in_the_code(file, name):
+    assert name in names_of(file)
+
+
+@pytest.mark.parametrize("file", sorted(set(re.findall(r"`([\w/]+/\w+\.(?:py|h|cc))`", PAGE))))
+def test_a_file_that_the_page_names(file):
+    assert (SOURCES / file).is_file()
+
+
+def test_the_walks():
+    walks = [walk.splitlines() for walk in WALK.findall(PAGE)]
+    assert len(walks) == 5
+    assert max(map(len, walks)) <= MOST_STATIONS
+    assert all(STATION.search(station) for walk in walks for station in walk)
+
+
+def test_the_page_is_short():
+    assert len(PAGE.splitlines()) <= MOST_LINES
