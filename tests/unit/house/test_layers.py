@@ -28,30 +28,8 @@ GENERATORS = {
     "kernels/ode/codegen.py",
     "kernels/ode/codegen_parts.py",
 }
-# What is still to be opened. Both sets may only shrink.
-ROOMS_THAT_LOOK_UP = {
-    ("api", "cli"), ("dask", "cli"), ("ensemble", "cli"), ("options", "cli"), ("ranks", "cli"),
-    ("options", "output"), ("results", "plots"),
-}  # fmt: skip
-IN_A_CIRCLE = """
-    __init__ dbn model.geometry.labels model.geometry.obstacles model.lattice.as_network
-    model.lattice.canonical model.lattice.lattice model.lattice.placement model.lattice.values
-    model.lattice.well_mixed model.network.canonical model.network.named_parts
-    model.network.network model.readers.lattice_hdf5 model.readers.lattice_regions
-    model.readers.lattice_toml runner.api.api runner.api.dbn runner.api.lattice
-    runner.api.simulator runner.dask.executor runner.dask.lanes runner.dask.worker
-    runner.dbn.build runner.dbn.parts runner.dbn.plan runner.ensemble.driver
-    runner.ensemble.growth runner.ensemble.run runner.lattice.balance runner.lattice.group
-    runner.lattice.loop runner.lattice.run runner.output.format.schema
-    runner.output.hdf5.skeleton runner.output.hdf5.views runner.output.lattice.early
-    runner.output.lattice.frames runner.output.lattice.layout runner.output.lattice.writer
-    runner.output.writers.checkpoint runner.output.writers.compressed runner.output.writers.join
-    runner.output.writers.memory runner.output.writers.merge runner.output.writers.mpio
-    runner.output.writers.parts runner.output.writers.single runner.output.writers.sources
-    runner.output.writers.writer runner.plots.ensemble runner.plots.maps runner.plots.sweep
-    runner.results.dbn.file runner.results.export runner.results.modes runner.results.open
-    runner.results.pointwise runner.results.result runner.results.tables runner.results.validity
-"""
+# Imports that are still to be turned. The set may only shrink.
+ROOMS_THAT_LOOK_UP = {("options", "cli"), ("options", "output"), ("results", "plots")}
 
 
 def name_of(path: Path) -> str:
@@ -177,12 +155,7 @@ def graph_of_imports() -> dict[str, set[str]]:
 
 
 def test_no_circle_of_imports():
-    known = set(IN_A_CIRCLE.split())
-    short = [
-        {module.removeprefix("tauslab").lstrip(".") or "__init__" for module in circle}
-        for circle in circles(graph_of_imports())
-    ]
-    assert [sorted(circle) for circle in short if not circle <= known] == []
+    assert [sorted(circle) for circle in circles(graph_of_imports())] == []
 
 
 def test_the_rule_sees_a_circle():

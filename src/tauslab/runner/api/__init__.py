@@ -1,4 +1,4 @@
 """The Python interface: `run`, `read`, `open`, `simulator`, and `dbn.build`.
 
-`tauslab/__init__` and `tauslab/dbn` are what users import.
+Users import `tauslab` and `tauslab.dbn`. `executor` and `kinds` serve the command line too.
 """

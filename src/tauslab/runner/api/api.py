@@ -76,7 +76,7 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
-    from tauslab.runner.results.kinds import kind_at  # which knows how to draw each kind
+    from tauslab.runner.api.kinds import kind_at  # which knows how to draw each kind
 
     return kind_at(path).open(path)
 

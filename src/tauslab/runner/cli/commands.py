@@ -22,6 +22,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import ranks, ranks_for
 from tauslab.runner.api.executor import run_job
+from tauslab.runner.api.kinds import View, kind_at
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
@@ -49,7 +50,6 @@ from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.digest import digest_total
-from tauslab.runner.results.kinds import View, kind_at
 from tauslab.runner.results.lattice.info import lattice_summary
 from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result

@@ -1,4 +1,4 @@
 """Running an ensemble: the task, lanes of launches, the driver, growth and convergence.
 
-`run` is the entry; what is chosen by pilots is in `choices`.
+A run begins in `entry`; pilots choose in `choices`.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from tauslab.model.files.seals import FORMAT
 from tauslab.model.files.text import put_attributes
-from tauslab.runner.results.kinds import DBN, ENSEMBLE, LATTICE, kind_at
+from tauslab.runner.api.kinds import DBN, ENSEMBLE, LATTICE, kind_at
 
 
 @pytest.mark.parametrize(
