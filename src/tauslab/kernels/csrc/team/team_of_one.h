@@ -80,8 +80,8 @@ DEVICE void lanes_partial_sums(const Value &value, Store store) {
     for (int i = 1; i < LANES; ++i) store(i, sums.at[i]);
 }
 
-// The first of `count` lanes at which the sum of whole numbers so far exceeds `rank`, which is then
-// what is left for that lane; `count`, and the rank less the sum, if there is none.
+// Finds the first of `count` lanes at which the running sum of whole numbers exceeds `rank`. `rank` becomes what
+// is left for that lane. If there is none, returns `count`, and `rank` becomes the rank less the sum.
 template <class Value, class Number>
 DEVICE int lanes_find(int count, Value value, Number &rank) {
     for (int i = 0; i < count; ++i) {
