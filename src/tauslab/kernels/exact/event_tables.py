@@ -1,4 +1,4 @@
-"""What an event changes and makes old, the *plan* of a reaction, as tables for tables/forest.h.
+"""What an event changes and invalidates, the *plan* of a reaction, as tables for tables/forest.h.
 
 A plan is a list of pairs, cut into sections: species and by how much their counts change, whole
 numbers and by how much they change, then what is computed again, stage by stage. Reactions that

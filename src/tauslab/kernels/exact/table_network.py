@@ -38,13 +38,13 @@ WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team/team.h gives a
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
-# Of a team of a warp: blocks of a processor, in place of 8, where those do for all trajectories, so
-# that a thread has 128 registers and keeps partial sums in them.
+# For a team of a warp: blocks of a multiprocessor instead of 8, if all trajectories fit, so that a
+# thread has 128 registers and keeps partial sums in them.
 FEW_BLOCKS, MOST_BLOCKS = 4, 8
-# Threads of a team from which on its state may stand in fast memory, and threads of a processor.
+# Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
 FEWEST_FAST = 32
 THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
-# Trajectories of a dense network for whose sums there is fast memory, where it does not do for all.
+# Trajectories of a dense network whose sums are in shared memory, if there is not enough for all.
 FEWEST_DENSE = 12
 
 
@@ -79,7 +79,7 @@ def team_of(style: Style, processors: int, trajectories: int, dependents: float)
 def fast_parts(
     parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
 ) -> int:
-    """How many of the parts of a state, of so many bytes, stand in fast memory; the first first.
+    """How many parts of a state, of so many bytes each, are in shared memory, first ones first.
 
     There must be room for them as `fast_room` has it. No result depends on it.
     """
@@ -88,10 +88,10 @@ def fast_parts(
 
 
 def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
-    """Bytes of fast memory for a trajectory.
+    """Bytes of shared memory for a trajectory.
 
-    There must be room in every processor for all `trajectories` that run at the same time, 0 for as
-    many as can, or for `least` of them.
+    There must be room in every multiprocessor for all `trajectories` that run at the same time, 0
+    for as many as can, or for `least` of them.
     """
     if team < FEWEST_FAST or not backend.fast_memory:
         return 0
@@ -157,7 +157,7 @@ class LargeNetwork:
         self._arrays = [backend.upload(array) for array in book.arrays()]
 
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
-        """Choose what stands in fast memory, and how many blocks; bytes that it takes."""
+        """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
         if "N_ITEMS" in book:  # of `rssa`: the root, counts, and how far those may get
             book.macro("TEAM_BLOCKS", FEW_BLOCKS)
             part = parts[1] + 8 * NODE_SIZE

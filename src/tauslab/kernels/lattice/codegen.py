@@ -57,7 +57,7 @@ def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
     """Whether lanes keep sites in registers (lattice/warp_plane.h), which pays if few are fuller.
 
     Two words of a site are kept there. What has more goes another way, and a warp waits for it.
-    A small lattice has too few rows of sites to give each processor enough warps.
+    A small lattice has too few rows of sites to give each multiprocessor enough warps.
     """
     if small:
         return False
@@ -284,7 +284,7 @@ def lattice_header(
 
 
 def _blocks(lattice: LoweredLattice) -> int:
-    """Blocks that find room on a processor; with more, registers would go to local memory.
+    """Blocks that find room on a multiprocessor; with more, registers would go to local memory.
 
     An H200 takes 0.68 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.70 to 0.78 with 7.
     """

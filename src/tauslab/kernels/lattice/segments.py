@@ -1,4 +1,4 @@
-"""How many planes a block of a lattice climbs in a launch: an even share for all blocks at once."""
+"""How many planes a block of a lattice marches through: an even share for all blocks at once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def planes_of_a_block(planes: int, tiles: int, resident: int, filled: float = 1.
     """Planes of a block with which a launch takes the least time by a simple count.
 
     A launch takes as many rounds as there are blocks for each of those that run at the same time,
-    and a round as long as a block climbs. Long segments read few planes twice; what is left over in
-    the last round counts against them.
+    and a round as long as a block marches. Long segments read few planes twice; what is left over
+    in the last round counts against them.
 
     Parameters
     ----------
     planes
         Of the launch.
     tiles
-        Columns of a plane that a block climbs: its tiles, or what the warps of a block do of one.
+        Columns that a block marches through: tiles of a plane, or what a block's warps do of one.
     resident
         Blocks that the device runs at the same time.
     filled

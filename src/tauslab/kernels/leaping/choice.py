@@ -1,4 +1,4 @@
-"""Which engine leaps: generated code and a thread a trajectory, or tables and crews of threads."""
+"""Which engine leaps: generated code and one thread, or tables and a cooperative grid."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ DEVICE u64 mixed_bits(u64 x) {  // the finaliser of SplitMix64
 
 // A table of the entries that occur, by linear probing; the host sees to it that there are always
 // free slots. A key has two words, each stored with 1 added, so that 0 is free. A slot is taken by
-// its low word first. Who finds the low word there tries to put the high word: whoever comes first
-// decides which key the slot has for ever, and the others, if theirs is another, go on. So no
-// thread waits, and no key is in two slots.
+// its low word first. A thread that finds its low word there tries to put the high word. The first
+// thread decides which key the slot has; threads with another key go on to the next slot. So no thread
+// waits, and no key is in two slots.
 struct Slots {
     u64 *high, *low, *counts, *used;
     u64 mask;

@@ -117,7 +117,7 @@ struct Size {
     i32 place;
 };
 
-// Of the bits of a finite number without its sign.
+// Computed from the bits of a finite number without its sign.
 DEVICE Size size_of(u64 bits) {
     const i32 field = (i32)(bits >> 52);
     return {(bits & FRACTION) | (field ? FRACTION + 1 : 0), field ? field - 1 : 0};

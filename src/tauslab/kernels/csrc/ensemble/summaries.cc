@@ -209,7 +209,7 @@ KERNEL(time_above, const i32 *counts, const double *reals, i64 rows, i64 n_times
 
 enum Statistic { MEAN, MAXIMUM, MINIMUM };
 
-// Of samples begin .. end - 1.
+// Computed from samples begin .. end - 1.
 KERNEL(statistic, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
        i64 column, i64 begin, i64 end, i64 what, double *out) {
     for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {

@@ -1,13 +1,14 @@
-// Whole steps of a lattice that lies on one device, by blocks that all run at the same time.
+// Whole steps of a lattice on one device, by a cooperative grid: all blocks run at the same time, and meet at
+// two barriers in each step.
 //
-// A list names the tiles that hold particles and those around them, and blocks share out what is on
-// it: so an empty region costs nothing. Hops along x and y come first, and who hops along z; when
-// all blocks are there, the hops along z and the rest of the step, where no thread waits for another.
+// A list names the tiles that hold particles and the tiles around them. Blocks divide the list, so an empty
+// region costs nothing. First come the hops along x and y and the decisions about z. Then come the hops along z
+// and the rest of the step, in which no thread waits for another.
 #pragma once
 
 #include "lattice/column.h"
 
-constexpr int LISTED_FOR = 64;  // steps; then the list is made anew
+constexpr int LISTED_FOR = 64;  // steps for which a list is used
 constexpr int LOOKED_AT =
     14;                     // tiles whose neighbours a block looks at at once: 9 threads for each
 constexpr int AROUND = 27;  // tiles, with the one in the middle
@@ -15,9 +16,9 @@ constexpr int AROUND = 27;  // tiles, with the one in the middle
 // Flags of a tile. SURROUNDED: the tiles around it are listed too.
 enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
 
-// The tiles that may change within the next steps, those that hold particles at first. A tile that
-// is not on it is empty, and so are those around it, or no particle can hop into it. The list grows
-// where particles come into an empty tile.
+// The tiles that may change within the next steps; tiles that hold particles come first. A tile that is not
+// listed is empty, and the tiles around it are empty too, or no particle can hop into it. The list grows
+// when particles come into an empty tile.
 struct TileList {
     u64 *count;
     i32 *tiles;
@@ -66,7 +67,7 @@ DEVICE void put_on_list(const TileList &list, i64 tile) {
     list.tiles[atomic_add(list.count, 1)] = (i32)tile;
 }
 
-// Makes the list of which `count` is 0; busy tiles come first, so that each block gets its share.
+// Fills an empty list. Busy tiles come first, so that each block gets its share.
 DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
     const i64 tiles = l.planes * tiles_of_plane(l), threads = list.blocks * BLOCK_THREADS;
     const i64 first = list.block * BLOCK_THREADS + THREAD_ID;
@@ -142,7 +143,7 @@ DEVICE_SHARED void look_at_tiles(const Lattice &l, const TileList &list, i64 fir
     BARRIER();
 }
 
-// Hops along x and y in the tiles of the list, and who hops along z from there.
+// Hops along x and y in the tiles of the list, and decides who hops along z.
 DEVICE_SHARED void hop_in_listed_planes(const Lattice &l, const LatticeStream &s,
                                         const TileList &list, Progress &progress,
                                         CooperativeWork &work) {
@@ -230,7 +231,7 @@ DEVICE void stamp_edges(const Lattice &l, const TileList &list, const PlaneTile 
     if (x == t.x0 + TILE_X - 1 || x == t.nx - 1) edge[3] = stamp;
 }
 
-// The rest of the step in a tile, by `threads` threads, of which this one is number `thread`.
+// The rest of the step in a tile. `threads` threads do it; this one is number `thread`.
 DEVICE_SHARED void finish_tile(const Lattice &l, const LatticeStream &s, const TileList &list,
                                i64 tile, int thread, int threads, CooperativeWork &work) {
     const PlaneTile t = plane_tile(l, tile);

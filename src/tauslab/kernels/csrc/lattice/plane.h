@@ -1,7 +1,7 @@
 // Hops along x, then y, in one tile of one plane.
 //
-// A tile takes in a rim of one site: what hops into its sites along y has hopped along x before.
-// The rim's hops are repeated by the tile that owns it, with the same draws.
+// A tile is loaded with a rim of one site, because particles that hop into it along y hop along x before. The
+// tile that owns the sites of the rim repeats their hops with the same draws.
 #pragma once
 
 #include "lattice/site/hop.h"
@@ -134,8 +134,8 @@ DEVICE int gather(const Lattice &l, const LatticeStream &s, const Site &own, u32
     return n < SLOTS ? n : SLOTS;
 }
 
-// Loads the tile with its rim, and decides who hops along x. Where a thread has few sites, it looks
-// AHEAD at what it may need later, and does all of a fuller site itself: both save waiting.
+// Loads the tile with its rim, and decides who hops along x. A thread with few sites loads AHEAD what it may
+// need later, and does all groups of a fuller site itself: both hide latency.
 template <bool AHEAD>
 DEVICE_SHARED void load_and_decide_x(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                                      PlaneWork &work) {
@@ -234,7 +234,7 @@ DEVICE_SHARED void decide_fuller_y(const Lattice &l, const LatticeStream &s, con
     }
 }
 
-// Moves along y and stores the tile; with DECIDES_Z also who hops along z then.
+// Moves along y and stores the tile. With DECIDES_Z it also decides who hops along z.
 template <bool DECIDES_Z>
 DEVICE_SHARED void move_y(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
                           PlaneWork &work) {

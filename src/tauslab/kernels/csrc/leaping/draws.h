@@ -10,8 +10,8 @@ constexpr bool GROUPED = N_CHANNELS > FEW_CHANNELS;
 constexpr u32 GROUP = N_CHANNELS, PLACES = N_CHANNELS + 1;  // addresses of the group's draws
 constexpr int WORDS = (N_CHANNELS + 63) / 64;
 
-// WorkStealing propensities into means, of which `drawn` tells those of channels that draw for themselves.
-// Returns the sum of the others.
+// Turns propensities into means. `drawn` gets a bit for each channel that draws for itself. Returns the sum of
+// the other means.
 template <class Cells>
 DEVICE double split_means(const Cells &cells, double tau, u64 *drawn) {
     double small = 0;
@@ -26,7 +26,7 @@ DEVICE double split_means(const Cells &cells, double tau, u64 *drawn) {
     return small;
 }
 
-// WorkStealing means into numbers of firings; false if a mean is beyond what can be drawn.
+// Turns means into numbers of firings; false if a mean is beyond what can be drawn.
 template <class Cells>
 DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                          const u64 *drawn) {
@@ -50,7 +50,7 @@ DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const P
     return possible;
 }
 
-// WorkStealing the other means into numbers of firings; `small` is their sum. False if it is too large.
+// Turns the other means into numbers of firings; `small` is their sum. False if it is too large.
 template <class Cells>
 DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                        double small, const u64 *drawn) {

@@ -130,7 +130,7 @@ DEVICE bool second_rates(Trajectory &s, Ahead &ahead, const Cells &cells) {
     return true;
 }
 
-// Keeps what a leap of `halves` halves has shown, of which nothing happens; `cells` has its firings.
+// Keeps the firings in `cells` that a rejected leap of `halves` halves has shown.
 template <class Cells>
 DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const Stretch &stretch,
                      int halves) {

@@ -1,6 +1,6 @@
 // Shared by all ODE kernels: the start of a trajectory, its spans, its samples and its end.
 //
-// A trajectory goes from span to span (see ode_lowering.py): it is integrated to the span's end,
+// A trajectory goes from span to span (see kernels/ode/lowering.py): it is integrated to the span's end,
 // then an event may happen, then a sample may be taken.
 #pragma once
 
@@ -13,7 +13,7 @@
 // Status of a trajectory, as stored in /status.
 enum OdeStatus : u8 { ODE_DONE = 0, ODE_STEP_LIMIT = 3, ODE_NOT_A_NUMBER = 4 };
 
-// Where the samples of a launch go: quantity q of row r at sample k stands at
+// The buffer for the samples of a launch: quantity q of row r at sample k stands at
 // r * row_stride + k * time_stride + q * quantity_stride.
 struct Samples {
     Sampled *at;  // may be null
@@ -23,7 +23,7 @@ struct Samples {
 struct OdeJob {
     const PhiloxKeys *keys;
     i64 per_point, first, rows;
-    const double *begin, *end;  // of spans
+    const double *begin, *end;  // begin and end of each span
     const i32 *event, *sample;
     i64 n_spans;
     const double *inputs;

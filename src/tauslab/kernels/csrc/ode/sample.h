@@ -19,8 +19,8 @@ constexpr u32 TABLE_DRAW = 0x80000000u;
 constexpr double TWO_PI = 0x1.921fb54442d18p+2;
 
 // Each prior is four numbers: which input, its kind, and two more. Uniform: lower end and width;
-// log-uniform the same of the logarithm; normal: mean and deviation, log-normal of the logarithm;
-// of a table: the column.
+// log-uniform the same of the logarithm; normal: mean and deviation, log-normal the same of the
+// logarithm; table: the column.
 struct Priors {
     const double *prior;  // [count, 4]
     i64 count;

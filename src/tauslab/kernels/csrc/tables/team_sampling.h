@@ -31,7 +31,7 @@ DEVICE void record_state(const Tables &tables, const Recorder &out, i64 row, i64
     });
 }
 
-// The end of a trajectory whose samples from time `k` on are missing unless it `ended` well.
+// Records the end of a trajectory. Its samples from time `k` on are missing unless it `ended` well.
 DEVICE void record_end(const Tables &tables, const Recorder &out, i64 row, i64 k, u8 ended,
                        const State &s) {
     const bool valid = ended <= ABSORBED;

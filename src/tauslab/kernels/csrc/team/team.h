@@ -1,10 +1,9 @@
-// A team: the threads that run one trajectory together. TEAM_THREADS (of the generated model.h) is
-// 1, 8 (with three other teams in a warp, none of which waits for another), 32 (a warp) or a
-// multiple (a block of warps). Every thread of a team runs the same program on the same numbers;
-// loops over independent items are shared out, and what one thread wrote the others may read after
-// `team_sync`. Reductions have the canonical shape, so results do not depend on the size of the
-// team. A function of 32 lanes is run by every warp of a team alike; a thread of a team of 8 has
-// four of the lanes, 8 apart.
+// A thread team: the threads that run one trajectory together. TEAM_THREADS (of the generated model.h) is 1; 8
+// (a warp has four teams, which do not wait for each other); 32 (a warp); or a multiple (a block of warps).
+// Every thread of a team runs the same program on the same numbers. Loops over independent items are divided
+// among the threads, and what one thread wrote, the others may read after `team_sync`. Reductions have the
+// canonical shape, so results do not depend on the size of the team. Every warp of a team runs a function of
+// 32 lanes in the same way. A thread of a team of 8 has four of the lanes, 8 apart.
 #pragma once
 
 #include "device/butterfly.h"

@@ -1,7 +1,7 @@
 // A team of threads that exchange numbers; included by team/team.h, which says more.
 #pragma once
 
-// With 8 blocks 64 registers, so that a multiprocessor has room for 32 warps.
+// With 8 blocks a thread has 64 registers, so that a multiprocessor has room for 32 warps.
 #define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(TEAM_BLOCKS, name, __VA_ARGS__)
 
 // Threads that exchange numbers, and how many of 32 lanes each of them has.
@@ -50,7 +50,7 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
     NO_UNROLL for (u32 i = (u32)(begin + team_rank()); i < (u32)end; i += TEAM_THREADS) work(i);
 }
 
-// Four at a time, whose loads wait together.
+// Four at a time, so that their loads overlap.
 template <class Number, class Entry, class Numbers>
 DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const Numbers &numbers) {
     constexpr int BATCH = 4;
@@ -74,7 +74,7 @@ DEVICE void team_groups(i64 begin, i64 end, Work work) {
         work(i);
 }
 
-// Every lane by the thread that has it in a sum as well.
+// Each lane is done by the thread that also has it in a sum.
 template <class Work>
 DEVICE void lanes_each(Work work) {
     UNROLL for (int i = 0; i < EACH; ++i) work(own_lane() + i * TEAM_LANES);
@@ -84,10 +84,10 @@ DEVICE bool first_lane() {
     return own_lane() == 0;
 }
 
-// Every thread walks down the tree as if the choice fell on one of its lanes: at each level it has
-// the sum of its own half and, from the way up, its neighbour's. One meets no turn away from itself.
-// Of WIDTH lanes, a power of two: a sum with a lane beyond is a sum with zero. Threads beyond do what
-// one of the first WIDTH does, so that all have the total.
+// Every thread descends the tree as if the choice fell on one of its lanes. At each level it has the sum of its
+// own half, and from the way up its neighbour's. The thread that never turns away from its own half has the
+// choice. WIDTH is a power of two: a sum with a lane beyond it is a sum with zero. Threads beyond WIDTH repeat
+// what one of the first WIDTH does, so all have the total.
 template <class Value, int WIDTH = LANES>
 class LaneSums {
   public:
@@ -188,7 +188,7 @@ DEVICE int lanes_choose(int width, const Value &value, double &target) {
     return LaneSums<FirstLanes<Value>>(first).choose(target);
 }
 
-// A thread counts neighbouring lanes through: whole numbers may be added in any order.
+// A thread adds up neighbouring lanes: whole numbers may be added in any order.
 template <class Value, class Number>
 DEVICE int lanes_find(int count, Value value, Number &rank) {
     Number held[EACH], sum = 0;

@@ -57,7 +57,7 @@ DEVICE double lanes_sum(const Value &value) {
     return canonical_sum<LANES>(value);
 }
 
-// The sum of 32 lanes, `total()`, which one of them is then chosen by, `choose(target)`.
+// The sum of 32 lanes, `total()`, and the choice of one of them, `choose(target)`.
 template <class Value, int WIDTH = LANES>
 using LaneSums = Butterfly<WIDTH, Value>;
 
@@ -80,8 +80,8 @@ DEVICE void lanes_partial_sums(const Value &value, Store store) {
     for (int i = 1; i < LANES; ++i) store(i, sums.at[i]);
 }
 
-// The first of `count` lanes at which the sum of whole numbers so far exceeds `rank`, which is then
-// what is left for that lane; `count`, and the rank less the sum, if there is none.
+// Finds the first of `count` lanes at which the running sum of whole numbers exceeds `rank`. `rank` becomes what
+// is left for that lane. If there is none, returns `count`, and `rank` becomes the rank less the sum.
 template <class Value, class Number>
 DEVICE int lanes_find(int count, Value value, Number &rank) {
     for (int i = 0; i < count; ++i) {
@@ -93,8 +93,8 @@ DEVICE int lanes_find(int count, Value value, Number &rank) {
 }
 
 // Canonical sums of items `begin .. end - 1`: `item(i)` has 2^`exponent()` numbers, `lanes()`.
-// They do not get more from one item to the next; a warp sums as many items at
-// a time as it has lanes for.
+// The numbers of an item are at most those of the item before. A warp sums as many items at a time as
+// it has lanes for.
 template <class Item, class Store>
 DEVICE void team_sums(i64 begin, i64 end, Item item, Store store) {
     for (i64 i = begin; i < end; ++i) {

@@ -1,6 +1,5 @@
-// Decisions that the threads of a team make together, each about an item of its own. A vote is of
-// VOTERS threads: all that exchange numbers, or the one thread of a team. Every warp of a larger team
-// holds the same vote.
+// Decisions of a team, one for each of several items. VOTERS threads take part: all threads that exchange
+// numbers, or the one thread of a team. Every warp of a larger team holds the same vote.
 #pragma once
 
 #include "team/team.h"
@@ -27,8 +26,8 @@ DEVICE bool is_first_vote() {
     return true;
 }
 
-// Items decided on at a time, and a bit for each of `count` of them; what was written for one may
-// then be read by all voters.
+// BALLOTS items are decided at a time. Returns a bit for each of `count` items. What was written for an item,
+// all voters may then read.
 constexpr i32 BALLOTS = 32;
 
 template <class Test>

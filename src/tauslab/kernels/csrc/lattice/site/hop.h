@@ -143,7 +143,7 @@ DEVICE_SHARED void decide_group(const Lattice &l, const LatticeStream &s, u64 si
                                 const u32 *words, int g, u64 bits, Sides sides, Moves &moves) {
     const u16 *minus_levels = l.hop_high + sides.minus * ROW;
     const u16 *plus_levels = l.hop_high + sides.plus * ROW;
-    // Differences whose signs tell who hops; the least, if 0, that 16 bits do not.
+    // The signs of the differences tell who hops. If the least one is 0, 16 bits do not decide.
     u32 minus = 0, plus = 0, least = ~0u;
     UNROLL for (int i = GROUP - 1; i >= 0; --i) {
         const u32 particle = particle_of(words, g, i);
@@ -207,7 +207,7 @@ DEVICE int ghost_draw(const Lattice &l, const LatticeStream &s, u64 site, int fa
     return n;
 }
 
-// Appends what comes in through a face that is held at a concentration.
+// Appends the particles that enter through a face with a fixed concentration.
 template <class Spill>
 DEVICE_SHARED void append_ghosts(const Lattice &l, const LatticeStream &s, u64 site, int face, int type,
                           Slot *slots, int &n, const Spill &spill) {

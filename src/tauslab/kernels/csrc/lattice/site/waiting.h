@@ -1,7 +1,7 @@
 // Particles that found no slot wait at their site, and enter at the end of a step, oldest first.
 //
 // A list is an array filled from the front; the entries of a tile are chained. Nothing depends on
-// where an entry lies. The list of the next step gets those that still wait.
+// where an entry lies. Particles that still wait go to the list of the next step.
 #pragma once
 
 #include "lattice/site/lattice.h"

@@ -25,7 +25,7 @@ DEVICE double order_of(const Tables &tables, i32 species, const Flight &s) {
     if (code == 0) return 0.0;
     const double count = (double)s.x[species];
     double order = (double)(code & 0xff);
-    const i32 set = code >> 8;  // of reactions that read two molecules of it or more
+    const i32 set = code >> 8;  // the set of reactions that read two or more molecules of it
     for (i32 i = tables.at(AT_SET_ROW, set); i < tables.at(AT_SET_ROW, set + 1); ++i) {
         const i32 copies = tables.at(AT_SET_COPIES, i);
         double sum = (double)copies;
@@ -148,7 +148,7 @@ DEVICE bool fire(const Tables &tables, const Flight &s, i32 leaf, const BlockThr
         for (i32 i = begin; i < end; ++i) {
             const i32 species = tables.at(AT_CHANGE_SPECIES, i);
             const i32 first = tables.at(AT_READER_ROW, species);
-            // Readers are in order: a sum that holds the reader before is done with that.
+            // Readers are in order: a sum that holds the previous reader, too, is complete already.
             block.groups(first, tables.at(AT_READER_ROW, species + 1), [&](i64 k) {
                 const i64 node = tables.at(AT_READER, k) / width;
                 if (k == first || tables.at(AT_READER, k - 1) / width != node)

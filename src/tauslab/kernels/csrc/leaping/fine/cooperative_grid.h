@@ -23,7 +23,7 @@ struct Neighbours32 {
 
 #if TEAM_THREADS == 1
 
-// A number of each lane; one thread holds all.
+// A number for each lane. One thread holds all of them.
 struct LaneValues {
     double at[LANES];
     DEVICE_MEMBER void set(int lane, double value) { at[lane] = value; }
@@ -35,7 +35,7 @@ struct LaneValues {
 
 DEVICE void lanes_sync() {}
 
-// Sum of what the threads of a warp hold.
+// The sum over the threads of a warp.
 DEVICE i64 lanes_whole_sum(i64 own) {
     return own;
 }
@@ -186,7 +186,7 @@ class CooperativeGrid {
   private:
     i64 blocks_, block_;
     u64 *barrier_;
-    u64 barriers_passed_;  // barriers
+    u64 barriers_passed_;
 };
 
 #endif

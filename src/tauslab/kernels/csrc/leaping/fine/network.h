@@ -9,16 +9,16 @@
 #include "tables/network_tables.h"
 #include "math/math.h"
 
-// In place of the first reactant's number. A law, more than two molecules, or a species that is
-// taken and is no reactant: such reactions have rows of their own.
+// Instead of the first reactant's number: the reaction has rows of its own. It has a general rate law, more
+// than two molecules, or takes a species that is no reactant.
 constexpr i32 NO_REACTANT = -1, OTHER_REACTION = -2;
 
-// A trajectory in flight.
+// The state of a trajectory.
 struct Flight {
     i32 *x;        // counts
-    i32 *next;     // and those that a leap, or its first half, leads to
-    double *v;     // sum trees: propensities, with a minus those of critical reactions, and sums
-    i64 *firings;  // of a leap
+    i32 *next;     // counts after a leap, or after its first half
+    double *v;     // sum trees: propensities, negative for critical reactions, and sums
+    i64 *firings;  // firings of a leap, by reaction
     const double *c;
 };
 
@@ -137,7 +137,7 @@ DEVICE void sum_level(const Tables &tables, const Flight &s, i32 depth, const Th
     });
 }
 
-// The leaf in which `target`, from 0 to the root's sum, falls; every warp finds it alike.
+// Finds the leaf into which `target`, from 0 to the root's sum, falls. Every warp finds the same leaf.
 DEVICE i32 find(const Tables &tables, const Flight &s, Tree tree, double target) {
     i64 node = 0;
     for (i32 depth = LEVELS - 1; depth > 0; --depth)

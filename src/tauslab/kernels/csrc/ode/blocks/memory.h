@@ -1,11 +1,11 @@
-// Warps that write samples while other warps of the block go on integrating.
+// A writer warp stores samples while the other warps of the block integrate.
 //
-// Those that integrate put the values of a sample into one of two buffers in shared memory, in turn;
-// a warp beside them takes it from there to global memory. Each buffer has two barriers: at `full`
-// the writer waits until all have put their values, at `empty` they wait until it has taken those
-// of two samples ago; the other side only arrives. A value stands at [quantity][trajectory], with
-// an odd distance between quantities, so that neither the values of a trajectory nor those of a
-// quantity share a bank. One more row says whose samples are missing.
+// The integrating warps put the values of a sample into one of two buffers in shared memory, in turn. The
+// writer moves them to global memory. Each buffer has two barriers. At `full` the writer waits until all
+// warps have put their values. At `empty` the warps wait until the writer has taken the sample before the
+// last one. The other side only arrives. A value is at [quantity][trajectory]. The distance between
+// quantities is odd, so neither the values of a trajectory nor those of a quantity share a bank. One more
+// row says whose samples are missing.
 #pragma once
 
 #include "ode/blocks/count_samples.h"
@@ -19,9 +19,9 @@ struct Handover {
     static constexpr int FULL = 0, EMPTY = 2;
 
     Real *memory;
-    int first_barrier, threads;  // of those that integrate and the writer
+    int first_barrier, threads;  // threads of the integrating warps and the writer
     i64 total;                   // samples that will be handed over
-    i64 count;                   // that were
+    i64 count;                   // samples that were handed over
 
     DEVICE_MEMBER Real *buffer() const { return memory + (count & 1) * BUFFER; }
     // Numbers are written out: only then are they known before the program runs.
@@ -38,7 +38,7 @@ struct Handover {
             BARRIER_ARRIVE(first_barrier + which, threads);
     }
 
-    // For those that integrate: room for a sample, after which it is handed over.
+    // For the integrating warps: room for a sample, after which it is handed over.
     DEVICE_MEMBER Real *room() const {
         if (count >= 2) wait(EMPTY);
         return buffer();
@@ -110,7 +110,7 @@ DEVICE void write_samples(const OdeJob &job, [[maybe_unused]] const CountJob &co
             }
             if constexpr (COUNTS) {
                 bin_sample<ROWS, WIDTH>(job, count, values, PITCH, bins, first, k, lane);
-                samples.taken();  // those that integrate need not wait for tables
+                samples.taken();  // the integrating warps need not wait for tables
                 if (k > 0) count_step<ROWS, WIDTH>(count, bins, k, lane);
             }
         }

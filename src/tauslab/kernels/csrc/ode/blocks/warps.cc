@@ -182,8 +182,8 @@ DEVICE_MEMBER void GroupWork::run() {
 BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps, COUNT_ARGUMENTS) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
     const OdeJob job = ODE_JOB;
-    // Known before it runs where there is one: a block that may use any barrier takes them all, of
-    // which a multiprocessor has enough for four blocks.
+    // The number of the barrier is known at compile time if there is one group. A block that may use any
+    // barrier reserves all of them, and a multiprocessor has enough for four such blocks.
     const int group = GROUPS == 1 ? 0 : THREAD_IN_BLOCK / ALL_THREADS;
     const int lane = THREAD_IN_BLOCK % LANES;
     const int warp = THREAD_IN_BLOCK % ALL_THREADS / LANES;
