@@ -15,6 +15,7 @@ import pytest
 
 import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
+from tauslab.kernels.backends import cpu as cpu_backend
 
 DATA = Path(__file__).parent / "data"
 
@@ -31,8 +32,66 @@ Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
 
 
+# What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
+_NEEDS_BY_FOLDER = {
+    "kernels": "compiler", "statistics": "compiler", "mpi": "mpi",
+    "unit/docs": "slow", "unit/scripts": "slow", "unit/runner/cli": "slow",
+    "unit/runner/dask": "slow", "unit/runner/ensemble": "compiler", "unit/runner/lattice": "compiler",
+}  # fmt: skip
+_NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
+_NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the quick tier."""
+    parser.addoption("--quick", action="store_true", help="only what needs no compiler and no MPI")
+
+
+def _needs_of(path: Path) -> set[str]:
+    """What all tests of a file or a folder need."""
+    inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()
+    names = {str(inside), *map(str, inside.parents)}
+    return {need for folder, need in _NEEDS_BY_FOLDER.items() if folder in names}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare the quick tier the imports of folders that it has no use for."""
+    return True if config.option.quick and _needs_of(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test by what it needs, so that `-m "not compiler"` knows it."""
+    fixtures = getattr(item, "fixturenames", ())
+    needs = {need for name, need in _NEEDS_BY_FIXTURE.items() if name in fixtures}
+    for need in needs | _needs_of(item.path):
+        item.add_marker(need)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_compiler(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In the quick tier a test that comes to compile a kernel after all is skipped there."""
+
+    def skipped() -> None:
+        pytest.skip("compiles a kernel: not in the quick tier")
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.option.quick:
+            patch.setattr(cpu_backend, "host_compiler", skipped)
+        yield
+
+
+def _leave_out_what_takes_long(config: pytest.Config, items: list[pytest.Item]) -> None:
+    markers = [{marker.name for marker in item.iter_markers()} for item in items]
+    left = [item for item, own in zip(items, markers, strict=True) if own & _NOT_QUICK]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item, own in zip(items, markers, strict=True) if not own & _NOT_QUICK]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip, with a reason, what this machine or this call does not offer."""
+    if config.option.quick:
+        _leave_out_what_takes_long(config, items)
     reasons = {}
     if device_count("cuda") == 0:
         reasons["gpu"] = "no CUDA device"
