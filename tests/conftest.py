@@ -36,7 +36,8 @@ Mpirun = Callable[..., Completed]
 _NEEDS_BY_FOLDER = {
     "kernels": "compiler", "statistics": "compiler", "mpi": "mpi",
     "unit/docs": "slow", "unit/scripts": "slow", "unit/runner/cli": "slow",
-    "unit/runner/dask": "slow", "unit/runner/ensemble": "compiler", "unit/runner/lattice": "compiler",
+    "unit/runner/dask": "slow", "unit/runner/ensemble": "compiler",
+    "unit/runner/lattice": "compiler",
 }  # fmt: skip
 _NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
