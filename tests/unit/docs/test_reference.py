@@ -23,7 +23,7 @@ def public_names():
     """What `tauslab` and its documented modules export."""
     tree = ast.parse((ROOT / "src" / "tauslab" / "__init__.py").read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module != "tauslab._version":
             yield from (f"tauslab.{alias.asname}" for alias in node.names)
     yield from (f"tauslab.dbn.{name}" for name in ts.dbn.__all__)
     yield from (f"tauslab.geometry.{name}" for name in ts.geometry.__all__)
