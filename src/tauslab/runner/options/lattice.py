@@ -96,12 +96,10 @@ class LatticeOptions:
                 raise ConfigError(f"{name} {value}: it must be {least} to {most}")
         if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
             raise ConfigError(f"--t-end {self.t_end:g}: it must be finite and above 0")
-        for name, number, least_time in (
-            ("--checkpoint-every", self.checkpoint_every, "above 0"),
-            ("--rebalance-every", self.rebalance_every, "0 or more"),
-        ):
-            if number is not None and not (number > 0 or (number == 0 and "more" in least_time)):
-                raise ConfigError(f"{name} {number:g}: it must be {least_time}")
+        if not self.checkpoint_every > 0:
+            raise ConfigError(f"--checkpoint-every {self.checkpoint_every:g}: it must be above 0")
+        if self.rebalance_every is not None and not self.rebalance_every >= 0:
+            raise ConfigError(f"--rebalance-every {self.rebalance_every:g}: it must be 0 or more")
         if self.halo not in HALOS:
             raise ConfigError(f"--halo {self.halo}: it must be one of {', '.join(HALOS)}")
         for every, hook in self.hooks:
