@@ -138,7 +138,7 @@ DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight
 
 // Run by one warp of the last block at the barrier; all lanes do the same.
 template <class Work>
-DEVICE void settle(const BlockThreads &block, Control *control, Work work) {
+DEVICE void decide_once(const BlockThreads &block, Control *control, Work work) {
     if (!block.first_warp()) return;
     Control s = *control;
     work(s);
@@ -164,7 +164,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
                 sum_level(tables, s, depth, block);
                 block.sync();
             }
-            settle(block, control, [&](Control &now) { decide(tables, s, now, job); });
+            decide_once(block, control, [&](Control &now) { decide(tables, s, now, job); });
         });
         watch.lap(LIMITING);
         record_states(tables, out, control->row, control->sampled, control->k, s, grid);
@@ -180,7 +180,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
                 if (outcome & TOO_LARGE) control->too_large = 1;
                 grid.sync_then([&](const BlockThreads &block) {
                     if (half + 1 < HALVES) return;
-                    settle(block, control, [&](Control &now) { judge(tables, s, now, job); });
+                    decide_once(block, control, [&](Control &now) { judge(tables, s, now, job); });
                 });
                 watch.lap(CHANGING);
             }
@@ -219,7 +219,7 @@ BLOCK_KERNEL(BLOCK_SIZE, BLOCKS_PER_MULTIPROCESSOR, fine_tau, const PhiloxKeys *
                 constants};
     u64 fired = 0;
     const auto take_next = [&](const BlockThreads &block) {
-        settle(block, control, [&](Control &now) { begin(now, job); });
+        decide_once(block, control, [&](Control &now) { begin(now, job); });
     };
     grid.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
     grid.sync_then(take_next);
