@@ -34,11 +34,17 @@ Mpirun = Callable[..., Completed]
 
 # What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
 _NEEDS_BY_FOLDER = {
-    "kernels": "compiler", "statistics": "compiler", "mpi": "mpi",
-    "unit/docs": "slow", "unit/scripts": "slow", "unit/runner/cli": "slow",
-    "unit/runner/dask": "slow", "unit/runner/ensemble": "compiler",
+    "kernels": "compiler",
+    "mpi": "mpi",
+    "statistics": "compiler",
+    "unit/docs": "slow",
+    "unit/runner/cli": "slow",
+    "unit/runner/dask": "slow",
+    "unit/runner/ensemble": "compiler",
     "unit/runner/lattice": "compiler",
-}  # fmt: skip
+    "unit/runner/output": "slow",
+    "unit/scripts": "slow",
+}
 _NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 

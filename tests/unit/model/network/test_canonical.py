@@ -48,7 +48,14 @@ def _lowered(network: Network) -> LoweredNetwork | None:
     return lower(network, parameters=values, counts=counts)
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+LARGE = 500_000  # bytes of a file that takes seconds
+MARKED = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (path.stat().st_size > LARGE))
+    for path in MODELS
+]
+
+
+@pytest.mark.parametrize("path", MARKED)
 def test_round_trip(path: Path) -> None:
     network = _read(path)
     text = canonical_text(network)

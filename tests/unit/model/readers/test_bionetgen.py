@@ -63,7 +63,7 @@ PROGRAM = """\
 import os, sys
 from pathlib import Path
 given = Path(sys.argv[1])
-here = TESTS / "unit"
+here = Path(__file__).parent
 with open(here / "runs", "a") as file:
     file.write(f"{{os.getcwd()}} {{os.environ['PERL_HASH_SEED']}}\\n")
 (here / "given.bngl").write_text(given.read_text())

@@ -29,6 +29,8 @@ from tauslab.runner.cli import main as cli
 from tauslab.runner.dbn import build as dbn_build
 from tauslab.runner.dbn import parts as dbn_parts
 from tauslab.runner.output.hdf5.disk import Disk
+
+pytestmark = pytest.mark.slow
 dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0
 left, when, replace = [int(sys.argv[1])], sys.argv[2], Disk.replace
 sent = getattr(signal, sys.argv[3])

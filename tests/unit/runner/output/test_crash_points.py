@@ -22,8 +22,6 @@ from tauslab.runner.output.writers.parts import PartsOptions
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 
-pytestmark = pytest.mark.slow
-
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)  # parts of two blocks, and a view of them
 
 

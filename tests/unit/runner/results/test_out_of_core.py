@@ -12,6 +12,8 @@ from places import ROOT
 
 from tauslab.runner.results.open import open_result
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("dask.array")
 
 EXAMPLE = ROOT / "examples" / "quantiles_out_of_core.py"
