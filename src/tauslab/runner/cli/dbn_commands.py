@@ -19,7 +19,6 @@ from tauslab.runner.cli.tools import (
     warn_on_rank_0,
 )
 from tauslab.runner.dbn.build import build_network
-from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.options.dbn import (
     DEFAULT_SAMPLES,
     DbnOptions,
@@ -28,7 +27,8 @@ from tauslab.runner.options.dbn import (
     parse_ranges,
     parse_samples,
 )
-from tauslab.runner.options.ensemble import sample_times
+from tauslab.runner.options.integration import told_integration
+from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.texts import assignments, names, read_times
 from tauslab.runner.plots.dbn import plot_network
 from tauslab.runner.ranks.last_word import PATIENCE

@@ -55,7 +55,7 @@ def run_job(
 
 
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
-    from tauslab import __version__
+    from tauslab._version import __version__
 
     comm = SerialCommunicator()
     require_output(options, comm)
@@ -91,7 +91,7 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 
 def _planned(task: Task, workers: Workers) -> tuple[Task, Plan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
-    from tauslab import __version__
+    from tauslab._version import __version__
 
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if plan.choice is not None and wants_solver(task):

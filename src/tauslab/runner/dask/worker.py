@@ -239,7 +239,7 @@ def _worker() -> Any:
 
 
 def _require_version(version: str) -> None:
-    from tauslab import __version__
+    from tauslab._version import __version__
 
     if version != __version__:
         raise ConfigError(

@@ -134,7 +134,7 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
 
 
 def _version() -> str:
-    from tauslab import __version__  # it imports this module
+    from tauslab._version import __version__
 
     return __version__
 

@@ -26,7 +26,7 @@ def planes_of_a_chunk(shape: Sequence[int], itemsize: int) -> int:
 
 def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
     """Root attributes."""
-    from tauslab import __version__
+    from tauslab._version import __version__
 
     return {
         "format": FORMAT,

@@ -66,7 +66,7 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
 
 
 def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:
-    from tauslab import __version__
+    from tauslab._version import __version__
 
     attributes = {
         **network.attributes,

@@ -1,0 +1,3 @@
+"""The version, for modules that must not import the package's face."""
+
+__version__ = "0.1.0"
