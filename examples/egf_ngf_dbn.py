@@ -22,8 +22,8 @@ parser.add_argument("--seed", type=int, default=1)
 chosen = parser.parse_args()
 
 network = dbn.build(
-    MODEL, unknown=UNKNOWN, samples=chosen.samples, t_end=10, points=11, substeps=200,
-    intervals=dict.fromkeys(MEASURED, 12), seed=chosen.seed, output="egf_ngf.h5", overwrite=True,
+    MODEL, unknown=UNKNOWN, samples=chosen.samples, t_end=10, points=11, method=ts.ODE(substeps=200),
+    intervals=dict.fromkeys(MEASURED, 12), seed=chosen.seed, output=ts.Output("egf_ngf.h5", overwrite=True),
 )  # fmt: skip
 if network is None:  # another rank than 0
     raise SystemExit
@@ -62,7 +62,7 @@ print(
         unknown=UNKNOWN,
         t_end=10,
         points=101,
-        substeps=20,
+        method=ts.ODE(substeps=20),
         seed=chosen.seed,
     )
 )

@@ -105,8 +105,7 @@ def tauslab_run(case: Case, n: int, seed: int) -> tuple[Timing, Timing]:
         times=times,
         method="ssa",
         seed=seed,
-        device="cpu",
-        threads=1,
+        device=ts.CPU(threads=1),
         record="trajectories",
     )
     seconds = time.perf_counter() - begin

@@ -89,14 +89,10 @@ def run(work: Work, device: str) -> ts.Result:
         n=work.trajectories,
         times=[0.0, work.t_end],
         seed=1,
-        method="ssa",
+        method=ts.SSA(selector=work.selector, team=work.team, presimulation=work.presimulation),
         species=next(iter(network.species)),
         record="final",
-        device=device,
-        threads=1,
-        selector=work.selector,
-        team=work.team,
-        presimulation=work.presimulation,
+        device=ts.CPU(threads=1) if device == "cpu" else device,
         max_steps=work.updates or MAX_STEPS,
     )
 

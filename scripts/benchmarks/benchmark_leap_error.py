@@ -37,14 +37,14 @@ def moments(model: Model, method: str, args: argparse.Namespace, epsilon: float 
             ) -> tuple[FloatArray, FloatArray, float]:  # fmt: skip
     """Means and standard deviations ``[time, species]``, and seconds."""
     t_end = _T_END.get(model.name, model.t_end)
-    options: dict[str, Any] = {"epsilon": epsilon} if method == "tau" else {}
+    chosen: Any = ts.TauLeaping(epsilon=epsilon) if method == "tau" else method
     repeat = args.repeat if method == "tau" else 0
     n, seconds = min(args.n, model.largest), math.inf
     for _ in range(repeat + 1):
         result = ts.run(
-            model.network(), n=n, times=np.linspace(0.0, t_end, 6)[1:], method=method,
+            model.network(), n=n, times=np.linspace(0.0, t_end, 6)[1:], method=chosen,
             set=model.values, seed=2 if method == "ssa" else 1, device=args.device,
-            record="statistics", quiet=True, **options,
+            record="statistics", quiet=True,
         )  # fmt: skip
         seconds = min(seconds, float(result.data["profile/compute"][()].sum()))
     species = list(result.species)

@@ -77,8 +77,10 @@ def measure(arguments: argparse.Namespace) -> Row | None:
     comm, network = ranks(), schlogl()
     settings = {
         "t_end": arguments.t_end, "points": arguments.points, "record": arguments.record,
-        "device": arguments.device, "threads": arguments.threads, "method": "ssa", "seed": 1,
-        "output": arguments.folder / arguments.name, "overwrite": True,
+        "method": "ssa", "seed": 1,
+        "device": ts.CPU(threads=arguments.threads) if arguments.device == "cpu"
+        else arguments.device,
+        "output": ts.Output(arguments.folder / arguments.name, overwrite=True),
     }  # fmt: skip
     ts.run(network, n=64 * comm.size, **settings).close()
     comm.barrier()

@@ -128,8 +128,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args(argv)
-    options = {k: getattr(arguments, k) for k in ("t_end", "method", "max_steps", "device",
-                                                  "threads")}  # fmt: skip
+    options = {k: getattr(arguments, k) for k in ("t_end", "method", "max_steps", "device")}
+    if arguments.device == "cpu":
+        options["device"] = ts.CPU(threads=arguments.threads)
     chosen = [t for t in TESTS if arguments.test is None or t.number in arguments.test]
     heading = ("test", "reactions x species", "initial", "rates", "kernels, s (sd)", "wall, s (sd)",
                "compile, s", "leaped", "given up", "paper, s (sd)")  # fmt: skip

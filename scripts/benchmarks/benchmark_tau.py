@@ -114,13 +114,11 @@ def run_once(model: Model, n: int, device: str, threads: int) -> Seconds:
         model.network(),
         n=n,
         times=np.linspace(0.0, model.t_end, POINTS),
-        method="tau",
-        epsilon=EPSILON,
+        method=ts.TauLeaping(epsilon=EPSILON),
         set=model.values,
         seed=1,
         record="statistics",
-        device=device,
-        threads=threads,
+        device=ts.CPU(threads=threads) if device == "cpu" else device,
     )
     profile = {k: float(result.data[f"profile/{k}"][()].max()) for k in ("compute", "wall")}
     name = result.data["profile/device"][0].decode()

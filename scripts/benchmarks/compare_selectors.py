@@ -57,10 +57,10 @@ def nanoseconds(
 ) -> float:
     """Per update, of the device, after a run that compiles."""
     result = ts.run(
-        network, n=given.n, times=[0.0, ENDLESS], seed=1, method="ssa", selector=selector,
-        presimulation=PILOT_EVENTS, max_steps=given.updates, record="final",
-        species=next(iter(network.species)), device=given.device, threads=given.threads, quiet=True,
-        set=initial,
+        network, n=given.n, times=[0.0, ENDLESS], seed=1,
+        method=ts.SSA(selector=selector, presimulation=PILOT_EVENTS), max_steps=given.updates,
+        record="final", species=next(iter(network.species)), quiet=True, set=initial,
+        device=ts.CPU(threads=given.threads) if given.device == "cpu" else given.device,
     )  # fmt: skip
     seconds, events = (result.data[f"profile/{name}"] for name in ("compute", "events"))
     return 1e9 * float(seconds[0]) / max(1, int(events[0]))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from tauslab.runner.api.api import run_ensemble, run_on_lattice
 from tauslab.runner.cli import help as cli_help
 from tauslab.runner.cli import main as cli
+from tauslab.runner.options.definition import GROUPS
 
 _INTRO = """\
 `tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,
@@ -16,18 +15,11 @@ _INTRO = """\
 anything to resume.
 
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
-[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; `--mpi-hint` is `mpi_hints`,
-a dictionary. `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
+[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; options of a method, a device,
+an output file and of Dask are fields of the objects `tauslab.SSA`, `tauslab.TauLeaping`,
+`tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
+`--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
 [`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
-_OTHER_NAMES = {
-    "mpi_hint": "mpi_hints",
-    "max_time": None,
-    "molecules": None,
-    "dask_tls_ca": "dask_tls",
-    "dask_tls_cert": "dask_tls",
-    "dask_tls_key": "dask_tls",
-}
-_FUNCTIONS: Mapping[str, Callable[..., object]] = {"run": run_ensemble, "rdme": run_on_lattice}
 _PAGES = {
     "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
             "clusters", "dask"),
@@ -59,19 +51,6 @@ def page(places: Mapping[str, str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def without_keyword() -> list[str]:
-    """Options of ``run`` and ``rdme`` for which `tauslab.run` has no keyword."""
-    missing = []
-    parsers = dict(_commands())
-    for command, function in _FUNCTIONS.items():
-        known = inspect.signature(function).parameters
-        for action in _actions(parsers[command]):
-            name = _OTHER_NAMES.get(action.dest, action.dest)
-            if name is not None and name not in known:
-                missing.append(f"tauslab {command}: {action.dest}")
-    return missing
-
-
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     # argparse has no other way to ask.
     for action in cli._parser()._actions:  # noqa: SLF001
@@ -79,13 +58,14 @@ def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
             yield from action.choices.items()
 
 
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [a for a in parser._actions if a.dest != "help"]  # noqa: SLF001
-
-
 def _table(parser: argparse.ArgumentParser) -> str:
+    """The options, under the headings of their groups."""
     lines = ["| argument or option | meaning |", "|---|---|"]
-    lines += [f"| {_spelt(action)} | {_told(action)} |" for action in _actions(parser)]
+    for group in parser._action_groups:  # noqa: SLF001
+        own = [a for a in group._group_actions if a.dest != "help"]  # noqa: SLF001
+        if own and group.title in GROUPS:
+            lines.append(f"| **{group.title}** | |")
+        lines += [f"| {_spelt(action)} | {_told(action)} |" for action in own]
     return "\n".join(lines)
 
 

@@ -73,12 +73,21 @@ PAGES = (
         "Reading, running, opening",
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
-        "shapes are told as `[trajectory, time]`. The [command line](command-line.md) has the same options.",
+        "shapes are told as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
+        "`Result`, a `LatticeResult` or a `DynamicNetwork`. The [command line](command-line.md) has the same options.",
         (
             _entry(ts.read),
             _entry(ts.run),
             Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
             Entry(api.run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
+            _entry(ts.SSA),
+            _entry(ts.TauLeaping),
+            _entry(ts.Auto),
+            _entry(ts.ODE),
+            _entry(ts.CPU),
+            _entry(ts.GPU),
+            _entry(ts.Output),
+            _entry(ts.Dask),
             _entry(ts.open),
             _entry(ts.simulator),
             Entry(

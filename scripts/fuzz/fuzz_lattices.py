@@ -351,8 +351,8 @@ def _lattice_calls(dice: random.Random) -> None:
 def _dbn_call(dice: random.Random) -> None:
     given: dict[str, Any] = {
         "unknown": ["wash_out_km"], "ranges": {"wash_out_km": (20, 80)}, "samples": 50,
-        "t_end": 1.0, "points": 3, "substeps": 4, "intervals": 3, "seed": 1, "device": "cpu",
-        "threads": 1,
+        "t_end": 1.0, "points": 3, "method": ts.ODE(substeps=4), "intervals": 3, "seed": 1,
+        "device": ts.CPU(threads=1),
     }  # fmt: skip
     key = dice.choice((*given, "block", "edges", "sample", "set", "spacing", "counting", "output"))
     given[key] = dice.choice(ODD)

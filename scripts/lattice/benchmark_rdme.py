@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from lattice_cases import lattice_of
 
+from tauslab import CPU
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
@@ -183,7 +184,8 @@ def driven(model: Lattice, options: argparse.Namespace, *, outputs: bool) -> tup
     steps, each, calls = options.output_steps, 1000, list[float]()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         run_on_lattice(
-            model, t_end=steps * STEP, seed=1, device=options.device, threads=options.threads,
+            model, t_end=steps * STEP, seed=1,
+            device=CPU(threads=options.threads) if options.device == "cpu" else options.device,
             count_every=10 if outputs else steps, frame_every=each if outputs else 0,
             hooks=[(each, lambda _: calls.append(time.perf_counter()))],
             output=Path(folder) / "out.h5",

@@ -45,8 +45,8 @@ def van_der_pol(mu: float) -> ts.Network:
 def integrated(network: ts.Network, times: list[float], solver: str, **options: float) -> ts.Result:
     """One trajectory."""
     return ts.run(
-        network, n=1, times=times, method="ode", ode_solver=solver, device="cpu", seed=1,
-        max_steps=MOST_STEPS, **options,
+        network, n=1, times=times, method=ts.ODE(solver=solver, **options), device="cpu",
+        seed=1, max_steps=MOST_STEPS,
     )  # fmt: skip
 
 

@@ -125,10 +125,7 @@ def _ode(
     result = ts.run(
         network,
         n=1,
-        method="ode",
-        ode_solver="rosenbrock",
-        rtol=tolerance,
-        atol=tolerance,
+        method=ts.ODE(solver="rosenbrock", rtol=tolerance, atol=tolerance),
         times=np.linspace(0, t_end, arguments.steps + 1),
         seed=1,
         device="cpu",

@@ -127,15 +127,11 @@ def solved(
     """Every recorded quantity at each time, by one of the solvers."""
     result = ts.run(
         network,
-        method="ode",
+        method=ts.ODE(solver=solver, rtol=1e-9, atol=atol),
         n=1,
         times=times,
-        ode_solver=solver,
-        rtol=1e-9,
-        atol=atol,
         max_steps=2_000_000,
-        device="cpu",
-        threads=1,
+        device=ts.CPU(threads=1),
         seed=1,
         record="trajectories",
     )
@@ -186,8 +182,7 @@ def compare_samples(
         method="ssa",
         n=n * OURS_TO_THEIRS,
         times=times,
-        device="cpu",
-        threads=1,
+        device=ts.CPU(threads=1),
         seed=options.seed,
         record="statistics",
     )

@@ -172,15 +172,12 @@ def validate(
         problem.model(),
         n=n,
         times=times,
-        method="ssa",
+        method=ts.SSA(selector=selector, team=team),
         seed=seed,
         set=problem.values,
         species=list(problem.columns.values()),
         record="trajectories",
-        device=device,
-        threads=threads,
-        selector=selector,
-        team=team,
+        device=ts.CPU(threads=threads) if device == "cpu" else device,
     )
     tests = []
     for species, (_, probability) in exact.items():

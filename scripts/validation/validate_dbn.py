@@ -114,8 +114,7 @@ def build(unknown: Sequence[str], arguments: argparse.Namespace) -> dbn.DynamicN
     """The network, every unknown drawn from half to twice its value."""
     built = dbn.build(
         MODEL, unknown=unknown, samples=int(arguments.samples), t_end=arguments.t_end,
-        points=arguments.points, ode_solver="rk4", substeps=arguments.substeps,
-        precision=arguments.precision, intervals=arguments.intervals, seed=arguments.seed,
+        points=arguments.points, method=ts.ODE(solver="rk4", substeps=arguments.substeps, precision=arguments.precision), intervals=arguments.intervals, seed=arguments.seed,
         device=arguments.device,
     )  # fmt: skip
     assert built is not None
@@ -152,8 +151,7 @@ def binned(
         n = min(left, PORTION)
         left -= n
         result = ts.run(
-            MODEL, n=n, times=network.times[chosen], method="ode", ode_solver="rk4",
-            substeps=arguments.substeps * int(gaps[0]), precision=arguments.precision,
+            MODEL, n=n, times=network.times[chosen], method=ts.ODE(solver="rk4", substeps=arguments.substeps * int(gaps[0]), precision=arguments.precision),
             sample=sample, seed=arguments.seed * 1_000_003 + portion, device=arguments.device,
             record="trajectories,sampled",
         )  # fmt: skip

@@ -219,12 +219,9 @@ def validate(
         case.model,
         n=n,
         times=case.times,
-        method=method,
-        epsilon=epsilon,
-        selector=selector,
+        method=ts.TauLeaping(epsilon=epsilon) if method == "tau" else ts.SSA(selector=selector),
         seed=seed,
-        device=device,
-        threads=threads,
+        device=ts.CPU(threads=threads) if device == "cpu" else device,
         record="trajectories",
     )
     work = {k: int(result.data[f"profile/{k}"][()].sum()) for k in ("events", "exact_events")}

@@ -134,7 +134,7 @@ def sample(
     network: ts.Network, times: FloatArray, names: Sequence[str], n: int, **options: Any
 ) -> Moments:
     """Run n trajectories; moments of groups or species."""
-    result = ts.run(network, n=n, times=times, method="ssa", record="statistics", **options)
+    result = ts.run(network, n=n, times=times, record="statistics", **options)
     if (np.asarray(result.status) > 1).any():
         raise SystemExit(f"{network.name}: a trajectory ended early")
     mean = np.array([result.mean(name) for name in names])
@@ -186,18 +186,21 @@ def against_linear(
         )  # fmt: skip
 
 
-def validate(case: Case, n: int, *, tests: int, seed: int = 1, **options: Any) -> list[Row]:
+def validate(
+    case: Case, n: int, *, tests: int, seed: int = 1, device: Any = "auto", threads: int = 0
+) -> list[Row]:
     """Run a network by every selector and compare."""
     network = ts.read(NETS / f"{case.name}.net")
     assert isinstance(network, ts.Network)
     times, names, course = course_of(case)
-    run = partial(sample, network, times, names, n, set=start_of(case), **options)
+    run = partial(sample, network, times, names, n, set=start_of(case),
+                  device=ts.CPU(threads=threads) if device == "cpu" else device)  # fmt: skip
     rows: list[Row] = []
     linear = None
     if len(network.reactions) <= LARGEST_LINEAR:
-        linear = run(selector="linear", seed=seed)
+        linear = run(method=ts.SSA(selector="linear"), seed=seed)
     for k, selector in enumerate(TABLED):
-        found = run(selector=selector, seed=seed + 1 + k)
+        found = run(method=ts.SSA(selector=selector), seed=seed + 1 + k)
         rows += against_course(case, names, course, found, selector, tests)
         if linear is not None:
             rows += against_linear(case, names, linear, found, selector, tests)
@@ -288,7 +291,8 @@ def validate_random(options: argparse.Namespace) -> list[Row]:
     samples = {
         selector: sample(
             network, times, tuple(network.species), options.random_n, seed=options.seed + 1 + k,
-            selector=selector, device=options.device, threads=options.threads,
+            method=ts.SSA(selector=selector),
+            device=ts.CPU(threads=options.threads) if options.device == "cpu" else options.device,
         )
         for k, selector in enumerate(TABLED)
     }  # fmt: skip

@@ -88,12 +88,12 @@ def simulate(
     """Run a model; a short run before it compiles."""
     network = case.network()
     times = [case.t_end] if samples == 1 else np.linspace(0.0, case.t_end, samples)
-    options = {"epsilon": epsilon} if method == "tau" else {}
+    chosen = ts.TauLeaping(epsilon=epsilon) if method == "tau" else method
 
     def run(n: int) -> ts.Result:
         return ts.run(
-            network, n=n, times=times, method=method, seed=seed, device=args.device,
-            record="final", species=[case.species], quiet=True, **options,
+            network, n=n, times=times, method=chosen, seed=seed, device=args.device,
+            record="final", species=[case.species], quiet=True,
         )  # fmt: skip
 
     run(2)

@@ -150,11 +150,9 @@ def simulated(case: Case, device: str) -> dict[str, FloatArray]:
         network,
         n=1,
         times=case.times,
-        method="ode",
+        method=ts.ODE(rtol=RELATIVE_TOLERANCE, atol=min(1e-12, case.absolute * 1e-3)),
         device=device,
         seed=1,
-        rtol=RELATIVE_TOLERANCE,
-        atol=min(1e-12, case.absolute * 1e-3),
         max_steps=MOST_STEPS,
         record="trajectories",
     )

@@ -52,7 +52,7 @@ def schlogl(epsilon: float, n: int, device: str, seed: int) -> list[Row]:
     """Distances of distributions at the times of the exact solution."""
     network = next(p for p in PROBLEMS if p.name == "schlogl").model()
     times, exact = exact_distribution("schlogl", "X")
-    result = ts.run(network, method="tau", epsilon=epsilon, n=n, times=times, species="X",
+    result = ts.run(network, method=ts.TauLeaping(epsilon=epsilon), n=n, times=times, species="X",
                     record="trajectories", device=device, seed=seed)  # fmt: skip
     x = result.counts("X")
     rows: list[Row] = []
@@ -75,7 +75,7 @@ def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> li
     options: dict[str, Any] = {"n": n, "times": np.linspace(t_end / 50, t_end, 50), "set": values,
                "device": device, "record": "statistics,final"}  # fmt: skip
     exact = ts.run(make(), method="ssa", seed=seed, **options)
-    leaped = ts.run(make(), method="tau", epsilon=epsilon, seed=seed + 1, **options)
+    leaped = ts.run(make(), method=ts.TauLeaping(epsilon=epsilon), seed=seed + 1, **options)
     means, errors, spreads, good, least = 0.0, 0.0, 0.0, True, 1 / epsilon
     for species in exact.species:
         mean, std = exact.mean(species), exact.std(species)
@@ -103,7 +103,7 @@ def below_zero(name: str, epsilon: float, n: int, device: str, seed: int) -> Row
     network = make()
     record = [f"histogram:{species}:{ANY_COUNT}" for species in network.species]
     times = np.linspace(t_end / 50, t_end, 50)
-    result = ts.run(network, method="tau", epsilon=epsilon, n=n, set=values, seed=seed,
+    result = ts.run(network, method=ts.TauLeaping(epsilon=epsilon), n=n, set=values, seed=seed,
                     times=times, device=device, record=record)  # fmt: skip
     cells = np.stack([result.data[f"statistics/histogram/{s}"][()] for s in network.species])
     negative = float(cells[..., 0].sum())

@@ -1,31 +1,95 @@
-"""tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere."""
+"""tauslab: stochastic chemistry on many GPUs, with the same bits for the same seed everywhere.
 
-from tauslab import dbn as dbn
-from tauslab import geometry as geometry
+A public name is imported when it is first used: `import tauslab` alone loads next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tauslab._version import __version__ as __version__
-from tauslab.model.errors import ConfigError as ConfigError
-from tauslab.model.errors import DecompositionError as DecompositionError
-from tauslab.model.errors import DeviceError as DeviceError
-from tauslab.model.errors import DeviceFailed as DeviceFailed
-from tauslab.model.errors import ExecutorError as ExecutorError
-from tauslab.model.errors import InputFileError as InputFileError
-from tauslab.model.errors import KernelCompileError as KernelCompileError
-from tauslab.model.errors import ModelError as ModelError
-from tauslab.model.errors import OutputError as OutputError
-from tauslab.model.errors import StoppedEarly as StoppedEarly
-from tauslab.model.errors import TauslabError as TauslabError
-from tauslab.model.lattice.lattice import Lattice as Lattice
-from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
-from tauslab.model.network.generate import cyclic_chain as cyclic_chain
-from tauslab.model.network.generate import random_network as random_network
-from tauslab.model.network.molecules import in_molecules as in_molecules
-from tauslab.model.network.network import Network as Network
-from tauslab.model.network.synthetic import synthetic_equations as synthetic_equations
-from tauslab.runner.api.api import open as open
-from tauslab.runner.api.api import read as read
-from tauslab.runner.api.api import run as run
-from tauslab.runner.api.simulator import Simulator as Simulator
-from tauslab.runner.api.simulator import simulator as simulator
-from tauslab.runner.options.hook_view import LatticeView as LatticeView
-from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
-from tauslab.runner.results.result import Result as Result
+
+if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
+    from tauslab import dbn as dbn
+    from tauslab import geometry as geometry
+    from tauslab.model.errors import ConfigError as ConfigError
+    from tauslab.model.errors import DecompositionError as DecompositionError
+    from tauslab.model.errors import DeviceError as DeviceError
+    from tauslab.model.errors import DeviceFailed as DeviceFailed
+    from tauslab.model.errors import ExecutorError as ExecutorError
+    from tauslab.model.errors import InputFileError as InputFileError
+    from tauslab.model.errors import KernelCompileError as KernelCompileError
+    from tauslab.model.errors import ModelError as ModelError
+    from tauslab.model.errors import OutputError as OutputError
+    from tauslab.model.errors import StoppedEarly as StoppedEarly
+    from tauslab.model.errors import TauslabError as TauslabError
+    from tauslab.model.lattice.lattice import Lattice as Lattice
+    from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.network.generate import cyclic_chain as cyclic_chain
+    from tauslab.model.network.generate import random_network as random_network
+    from tauslab.model.network.molecules import in_molecules as in_molecules
+    from tauslab.model.network.network import Network as Network
+    from tauslab.model.network.synthetic import synthetic_equations as synthetic_equations
+    from tauslab.runner.api.api import AnyResult as AnyResult
+    from tauslab.runner.api.api import Model as Model
+    from tauslab.runner.api.api import open as open
+    from tauslab.runner.api.api import read as read
+    from tauslab.runner.api.api import run as run
+    from tauslab.runner.api.simulator import Simulator as Simulator
+    from tauslab.runner.api.simulator import simulator as simulator
+    from tauslab.runner.options.hook_view import LatticeView as LatticeView
+    from tauslab.runner.options.methods import ODE as ODE
+    from tauslab.runner.options.methods import SSA as SSA
+    from tauslab.runner.options.methods import Auto as Auto
+    from tauslab.runner.options.methods import TauLeaping as TauLeaping
+    from tauslab.runner.options.places import CPU as CPU
+    from tauslab.runner.options.places import GPU as GPU
+    from tauslab.runner.options.places import Dask as Dask
+    from tauslab.runner.options.places import Output as Output
+    from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
+    from tauslab.runner.results.result import Result as Result
+
+_HOMES = {
+    "tauslab.model.errors": (
+        "ConfigError",
+        "DecompositionError",
+        "DeviceError",
+        "DeviceFailed",
+        "ExecutorError",
+        "InputFileError",
+        "KernelCompileError",
+        "ModelError",
+        "OutputError",
+        "StoppedEarly",
+        "TauslabError",
+    ),
+    "tauslab.model.lattice.lattice": ("Lattice",),
+    "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
+    "tauslab.model.network.molecules": ("in_molecules",),
+    "tauslab.model.network.network": ("Network",),
+    "tauslab.model.network.synthetic": ("synthetic_equations",),
+    "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
+    "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab.runner.options.hook_view": ("LatticeView",),
+    "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
+    "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
+    "tauslab.runner.results.lattice.result": ("LatticeResult",),
+    "tauslab.runner.results.result": ("Result",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("dbn", "geometry")
+
+__all__ = [*sorted((*_HOME, *_MODULES)), "__version__"]  # noqa: PLE0604 - all of them texts
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return import_module(f"tauslab.{name}")
+    raise AttributeError(f"module 'tauslab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from dbn_factory import CHAIN
 
+import tauslab as ts
 from tauslab import dbn
 from tauslab.runner.dbn.parts import gathered
 from tauslab.runner.results.dbn.file import network_digest_lines
@@ -22,7 +23,8 @@ def alone(tmp_path):
     (tmp_path / "chain.toml").write_text(CHAIN)
     dbn.build(
         tmp_path / "chain.toml", unknown=["a", "b"], ranges={"a": (0.2, 1.2)}, samples=4000,
-        t_end=4, points=5, substeps=10, seed=7, threads=1, output=tmp_path / "1.h5",
+        t_end=4, points=5, method=ts.ODE(substeps=10), seed=7, device=ts.CPU(threads=1),
+        output=tmp_path / "1.h5",
     )  # fmt: skip
     return network_digest_lines(tmp_path / "1.h5")
 

@@ -168,7 +168,8 @@ def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
         "    raise tauslab.OutputError('no space left for out.h5')\n"
         "if ranks().rank == 1:\n"
         "    PartsWriter.write = write\n"
-        "tauslab.run(sys.argv[1], n=400, t_end=1.0, seed=1, device='cpu', threads=1, block=10,\n"
+        "tauslab.run(sys.argv[1], n=400, t_end=1.0, seed=1, device=tauslab.CPU(threads=1),\n"
+        "            block=10,\n"
         "            output=sys.argv[2])\n"
     )
     done = mpirun(3, [program, SBML / "schlogl.xml", tmp_path / "out.h5"], check=False, timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tauslab as ts
 from tauslab import dbn
 
 
@@ -57,7 +58,7 @@ def test_frontier_of_signalling_by_egf_and_ngf(data):
     model = data / "sbml" / "BIOMD0000000033.xml"
     network = dbn.build(
         model, unknown=["kSos", "kdErk", "kpMekCytoplasmic"], samples=2000, t_end=2, points=5,
-        substeps=200, seed=1, threads=2,
+        method=ts.ODE(substeps=200), seed=1, device=ts.CPU(threads=2),
     )  # fmt: skip
     assert len(network.variables) == 28
     beliefs = dbn.factored_frontier(network)

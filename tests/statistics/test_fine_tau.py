@@ -18,7 +18,7 @@ def tables(monkeypatch):
 
 
 def leap(model, **options):
-    return ts.run(model, method="tau", device="cpu", epsilon=EPSILON, **options)
+    return ts.run(model, method=ts.TauLeaping(epsilon=EPSILON), device="cpu", **options)
 
 
 def compare(one, other, slack):

@@ -78,7 +78,7 @@ def test_a_property_of_sampled_equations(p, holds):
     test = dbn.SequentialTest(p, delta=0.03, alpha=1e-3, beta=1e-3)  # wrong in 1 of 1000 seeds
     verdicts = [
         dbn.check_property(decay(), "F[0,1](X < 40)", test, unknown=["k"], t_end=50, points=501,
-                           seed=5, threads=threads)
+                           seed=5, device=ts.CPU(threads=threads))
         for threads in (1, 2)
     ]  # fmt: skip
     assert verdicts[0].holds is holds
@@ -91,7 +91,7 @@ def test_a_property_of_stochastic_trajectories():
     test = dbn.SequentialTest(0.58, delta=0.03, alpha=1e-3, beta=1e-3)  # wrong in 1 of 1000 seeds
     verdict = dbn.check_property(
         decay(), "F[0,2](X == 0)", test, method="ssa", set={"X": 3}, t_end=3, points=31, seed=1,
-        threads=1,
+        device=ts.CPU(threads=1),
     )  # fmt: skip
     assert verdict.holds
 

@@ -57,7 +57,8 @@ def fits(found, law, most) -> None:
 def test_rejections_bias_nothing(epsilon, rejections, exact):
     """Also where half of all leaps are rejected, and exact events take what rejections left."""
     result = ts.run(
-        walk(), method="tau", post_leap_check=True, epsilon=epsilon, n=N, times=[0.1, 0.2], seed=5,
+        walk(), method=ts.TauLeaping(post_leap_check=True, epsilon=epsilon), n=N, times=[0.1,
+        0.2], seed=5,
         device="cpu",
     )  # fmt: skip
     assert result.data["profile/rejected"][()].sum() > rejections * N
@@ -83,7 +84,7 @@ def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
     """
     options = {"n": 2000, "times": [0.2], "device": "cpu"}
     exact = ts.run(michaelis_menten(), method="ssa", seed=3, **options).mean("E")[0]
-    leaps = {"method": "tau", "epsilon": 0.1, "post_leap_check": checked}
+    leaps = {"method": ts.TauLeaping(epsilon=0.1, post_leap_check=checked)}
     leaped = ts.run(michaelis_menten(), seed=4, **leaps, **options)
     assert abs(leaped.mean("E")[0] - exact) < 0.008 * exact
 
@@ -101,7 +102,7 @@ def test_a_fast_exchange_does_not_spread(checked):
     net.add_reaction("A -> B", rate=1.0)
     net.add_reaction("B -> A", rate=1.0)
     options = {"method": "tau", "n": 4000, "times": [5.0], "seed": 2, "device": "cpu"}
-    spread = ts.run(net, post_leap_check=checked, **options).std("A")[0]
+    spread = ts.run(net, method=ts.TauLeaping(post_leap_check=checked), **options).std("A")[0]
     assert abs(spread - 50) < 50 * (0.03 + 4 * 0.011)
 
 
@@ -127,7 +128,9 @@ def test_means_and_variances_are_those_of_exact_ssa(model):
     n, epsilon = 2000, 0.03
     options = {"n": n, "times": np.linspace(0.2, 1, 5), "device": "cpu"}
     exact = ts.run(model(), method="ssa", seed=3, **options)
-    leaped = ts.run(model(), method="tau", post_leap_check=True, seed=4, epsilon=epsilon, **options)
+    leaped = ts.run(
+        model(), method=ts.TauLeaping(post_leap_check=True, epsilon=epsilon), seed=4, **options
+    )
     assert leaped.data["profile/rejected"][()].sum() > n
     for name in exact.species:
         mean, variance = exact.mean(name), exact.variance(name)
@@ -141,8 +144,8 @@ def test_schlogl_at_t_10_against_the_master_equation():
     """P(X < 300) = 0.51347 at t = 10 (exact); 4,000 trajectories, 5 standard errors: 6e-7."""
     n = 4000
     result = ts.run(
-        schlogl(), method="tau", post_leap_check=True, n=n, times=[10.0], seed=2,
-        device="cpu", epsilon=0.1,
+        schlogl(), method=ts.TauLeaping(post_leap_check=True, epsilon=0.1), n=n, times=[10.0],
+        seed=2, device="cpu",
     )  # fmt: skip
     x = result.counts("X")[:, 0]
     assert abs((x < 300).mean() - 0.51347) < 5 * 0.5 / np.sqrt(n) + 0.01

@@ -11,7 +11,8 @@ import tauslab as ts
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def options(request):
-    return {"device": request.param, "threads": 2, "selector": "rssa", "method": "ssa"}
+    device = ts.CPU(threads=2) if request.param == "cpu" else request.param
+    return {"device": device, "method": ts.SSA(selector="rssa")}
 
 
 def test_births_and_deaths_by_the_thousand(options):
@@ -98,7 +99,17 @@ def test_many_reactions_fire_at_their_own_rates(options):
         net.add_species(f"S{k}", 0)
         net.add_reaction(f"-> S{k}", rate=float(rate))
     n = 50
-    made = ts.run(net, n=n, times=[0.5], seed=2, presimulation=0, **options).counts()[:, 0].sum(0)
+    made = (
+        ts.run(
+            net,
+            n=n,
+            times=[0.5],
+            seed=2,
+            **{**options, "method": ts.SSA(selector="rssa", presimulation=0)},
+        )
+        .counts()[:, 0]
+        .sum(0)
+    )
     expected = rates * 0.5 * n
     assert expected.min() >= 5
     statistic = ((made - expected) ** 2 / expected).sum()

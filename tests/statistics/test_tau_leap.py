@@ -27,7 +27,7 @@ def test_schlogl_at_t_10_against_the_master_equation():
     """
     n = 2000
     result = ts.run(
-        schlogl(), method="tau", n=n, times=[10.0], seed=2, device="cpu", epsilon=EPSILON
+        schlogl(), method=ts.TauLeaping(epsilon=EPSILON), n=n, times=[10.0], seed=2, device="cpu"
     )
     x = result.counts("X")[:, 0]
     assert abs((x < 300).mean() - 0.51347) < 5 * 0.5 / np.sqrt(n) + 0.005
@@ -44,7 +44,7 @@ def test_michaelis_menten_against_exact_ssa(values):
     n = 2000
     options = {"n": n, "times": np.linspace(0.2, 2, 10), "set": values, "device": "cpu"}
     exact = ts.run(michaelis_menten(), method="ssa", seed=3, **options)
-    leaped = ts.run(michaelis_menten(), method="tau", seed=4, epsilon=EPSILON, **options)
+    leaped = ts.run(michaelis_menten(), method=ts.TauLeaping(epsilon=EPSILON), seed=4, **options)
     for name in exact.species:
         mean, variance = exact.mean(name), exact.variance(name)
         error = np.sqrt((variance + leaped.variance(name)) / n)
@@ -78,7 +78,7 @@ def test_no_sample_of_the_papers_models_is_negative(scripts, model, n, epsilon):
 def test_leaps_that_would_take_too_much_are_made_and_halved():
     """Without this the test above would tell nothing."""
     result = ts.run(
-        michaelis_menten(), method="tau", epsilon=1.0, n=200, t_end=5.0, points=3, seed=1,
+        michaelis_menten(), method=ts.TauLeaping(epsilon=1.0), n=200, t_end=5.0, points=3, seed=1,
         device="cpu",
     )  # fmt: skip
     assert result.data["profile/halved"][()].sum() > 0

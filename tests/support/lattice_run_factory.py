@@ -30,7 +30,7 @@ def model(slots=8) -> Lattice:
 
 def run(path=None, lattice=None, **options):
     options = {"t_end": T_END, "count_every": 3, "frame_every": 10, "seed": 7, **options}
-    return ts.run(lattice or model(), device="cpu", threads=1, output=path, **options)
+    return ts.run(lattice or model(), device=ts.CPU(threads=1), output=path, **options)
 
 
 def digest(path) -> str:

@@ -35,7 +35,12 @@ def test_propensities_far_beyond_2_to_128_fire(scale):
     """Means within 4.5 standard errors; all scales together, one of 12,000 right ones is off."""
     t = np.array([0.5, 2.0]) / scale
     result = ts.run(
-        switch(scale, 3 * scale), n=2000, times=t, seed=4, device="cpu", selector="cr", threads=1
+        switch(scale, 3 * scale),
+        n=2000,
+        times=t,
+        seed=4,
+        device=ts.CPU(threads=1),
+        method=ts.SSA(selector="cr"),
     )
     assert (np.asarray(result.status) <= 1).all()
     relaxed, left = 0.75 + 0.25 * np.exp(-4 * t * scale), np.exp(-t * scale / 50)
@@ -55,6 +60,6 @@ def test_a_law_beyond_them_ends_its_trajectory_and_says_so(tmp_path):
     net.add_reaction("A ->", law="1e50 * A / (1 + A)")
     options = {"n": 3, "times": [0, 1], "seed": 1, "device": "cpu", "output": tmp_path / "x.h5"}
     with pytest.warns(UserWarning, match="no trajectory is valid: 3 ended by nan"):
-        result = ts.run(net, selector="cr", **options)
+        result = ts.run(net, method=ts.SSA(selector="cr"), **options)
     assert (np.asarray(result.status) == 4).all()
     assert "groups for, which --selector tree" in "\n".join(summary(result))

@@ -127,7 +127,7 @@ def by_latency(planes, way):
 
 def run_without_output():
     """The result lies in a temporary file that all ranks see, and that goes with it."""
-    result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device="cpu", threads=1)
+    result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device=ts.CPU(threads=1))
     everyone = ranks().allgather((result.path, result.counts("A").tolist()))
     assert all(other == everyone[0] for other in everyone)
     result.close()

@@ -59,7 +59,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
     helper = threading.Thread(target=interrupt)
     helper.start()
     with pytest.raises(KeyboardInterrupt):
-        ts.run(turnover(), n=40, times=[75_000], device="cpu", method="ssa", threads=2, block=1)
+        ts.run(turnover(), n=40, times=[75_000], device=ts.CPU(threads=2), method="ssa", block=1)
     helper.join()
     for thread in own_threads():
         thread.join(5)
@@ -70,7 +70,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("record", ["trajectories", "statistics,final"])
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
-    options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": "cpu", "threads": 1}
+    options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": ts.CPU(threads=1)}
     options |= {"block": 10, "method": "ssa", "record": record}
     shown, show = [], Ensemble._show
 
@@ -102,9 +102,9 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path
 def test_many_runs_leave_nothing_behind():
     def open_files(networks, lattices):
         for seed in range(networks):
-            ts.run(turnover(), n=5, times=[0, 1], seed=seed, device="cpu", threads=1)
+            ts.run(turnover(), n=5, times=[0, 1], seed=seed, device=ts.CPU(threads=1))
         for seed in range(lattices):
-            ts.run(cube(), seed=seed, device="cpu", threads=1)
+            ts.run(cube(), seed=seed, device=ts.CPU(threads=1))
         gc.collect()
         return len(list(Path("/proc/self/fd").iterdir()))
 

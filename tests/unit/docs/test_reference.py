@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 
 import pytest
 import reference
-import reference_commands
 import reference_text
-from places import ROOT
 from reference_pages import HIDDEN, PAGES
 
 import tauslab as ts
@@ -21,10 +18,8 @@ EVIDENT = {"grid", "lattice", "network", "path"}  # what a function is about
 
 def public_names():
     """What `tauslab` and its documented modules export."""
-    tree = ast.parse((ROOT / "src" / "tauslab" / "__init__.py").read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module != "tauslab._version":
-            yield from (f"tauslab.{alias.asname}" for alias in node.names)
+    unions = ("AnyResult", "Model")  # that the first page tells in its introduction
+    yield from (f"tauslab.{n}" for n in ts.__all__ if n != "__version__" and n not in unions)
     yield from (f"tauslab.dbn.{name}" for name in ts.dbn.__all__)
     yield from (f"tauslab.geometry.{name}" for name in ts.geometry.__all__)
 
@@ -48,10 +43,6 @@ def test_what_is_hidden_is_there():
         assert [member for member in members if not hasattr(classes[name], member)] == []
 
 
-def test_every_option_has_a_keyword():
-    assert reference_commands.without_keyword() == []
-
-
 @pytest.mark.parametrize("entry", FUNCTIONS, ids=lambda entry: entry.object.__name__)
 def test_parameters_of_a_function_are_told(entry):
     told = inspect.getdoc(entry.object)
@@ -67,7 +58,9 @@ def test_names_in_docstrings_are_those_of_something():
     outside = re.sub(r"(?ms)^```.*?^```$", "", text)
     named = set(re.findall(r"`(tauslab(?:\.\w+)+)`", outside))
     titles = {entry.title for page in PAGES for entry in page.entries}
-    assert named - titles == {"tauslab.geometry"}
+    assert named - titles == {
+        "tauslab.AnyResult", "tauslab.Model", "tauslab.dbn", "tauslab.geometry",
+    }  # fmt: skip
 
 
 def test_a_docstring_becomes_markdown():

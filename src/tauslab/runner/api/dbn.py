@@ -16,14 +16,19 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
 from tauslab.model.readers import read as readers
-from tauslab.runner.api.api import Values, ranks, run_ensemble
+from tauslab.runner.api.api import ranks, run_ensemble
+from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.dbn.build import build_network
 from tauslab.runner.dbn.lane import DbnLane, engine_of
 from tauslab.runner.dbn.plan import with_seed
 from tauslab.runner.dbn.task import DbnTask, prepare_dbn
-from tauslab.runner.ensemble.ode_task import integration
-from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DEFAULT_SAMPLES, DbnOptions
-from tauslab.runner.options.ensemble import sample_times
+from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DbnOptions
+from tauslab.runner.options.dbn_keywords import DbnKeywords
+from tauslab.runner.options.keywords import Numbers, Values
+from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
+from tauslab.runner.options.places import Device, device_settings, file_settings
+from tauslab.runner.options.sample_times import sample_times
+from tauslab.runner.options.spelling import speaks_python
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
@@ -31,24 +36,8 @@ from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 BATCH = 256  # trajectories that are made at a time for a sequential test
 
 
-def build(  # noqa: PLR0913 - as the command has
-    model: Network | str | os.PathLike[str],
-    *,
-    unknown: Sequence[str] = (),
-    ranges: Mapping[str, tuple[float, float]] | None = None,
-    samples: int = DEFAULT_SAMPLES,
-    t_end: float | None = None,
-    points: int | None = None,
-    times: Sequence[float] | FloatArray | None = None,
-    ode_solver: str | None = None,
-    substeps: int | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    precision: str | None = None,
-    intervals: int | Mapping[str, int] = DEFAULT_INTERVALS,
-    output: str | os.PathLike[str] | None = None,
-    **options: Any,
-) -> DynamicNetwork | None:
+@takes(DbnKeywords)
+def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNetwork | None:
     """Make a dynamic Bayesian network from sampled trajectories of a model's equations.
 
     Under ``mpirun`` all ranks count; rank 0 gets the network, the others None.
@@ -57,28 +46,7 @@ def build(  # noqa: PLR0913 - as the command has
     ----------
     model
         A network, or a model file.
-    unknown
-        Parameters, and species whose initial amounts are unknown.
-    ranges
-        Of unknowns, which are drawn uniformly; half to twice the model's value by default. Of
-        variables: what is cut into intervals, by default the range of a pilot of 4096 trajectories.
-    samples
-        Number of trajectories.
-    t_end, points, times
-        Time points, as for `tauslab.run`.
-    ode_solver, substeps, rtol, atol, precision
-        ``dopri5`` or ``rosenbrock``, whose steps keep errors within `rtol` and `atol`, or ``rk4``
-        with `substeps` from one time point to the next; ``double`` or ``single``.
-    intervals
-        Intervals of every node, or by name (5 for the others).
-    output
-        File to write.
-    options
-        ``spacing`` of intervals, ``"equal"`` or ``"quantile"``; ``edges``, an array of increasing
-        edges of intervals by name; ``sample``, other distributions of unknowns as a tuple of texts
-        such as ``"k1=lognormal(1,0.3)"``; ``set``, values by name; ``block``, the trajectories that
-        a rank takes at once; ``counting``, who counts on a GPU; ``seed``, ``device``, ``threads``,
-        ``overwrite``, ``resume``, ``quiet`` as for `tauslab.run`.
+    {options}
 
     Raises
     ------
@@ -87,42 +55,47 @@ def build(  # noqa: PLR0913 - as the command has
     DeviceError, DeviceFailed, KernelCompileError, OutputError
         The machine lacks something, or failed.
     """
+    given = chosen(DbnKeywords, options, "dbn.build")
     network = _network(model)
-    own = intervals if isinstance(intervals, Mapping) else {}
-    every = DEFAULT_INTERVALS if isinstance(intervals, Mapping) else intervals
-    chosen = DbnOptions(
-        times=sample_times(times, t_end, points, model_t_end=network.t_end),
-        unknown=_listed("unknown", unknown),
-        ranges=_by_name("ranges", ranges),
-        samples=samples,
-        integration=_integration(
-            solver=ode_solver, substeps=substeps, rtol=rtol, atol=atol, precision=precision
-        ),
-        intervals=every,
-        own_intervals=own,
-        output=None if output is None else _path(output),
-        **options,
+    intervals = given.intervals
+    settings = DbnOptions(
+        times=sample_times(given.times, given.t_end, given.points, model_t_end=network.t_end),
+        unknown=_listed("unknown", given.unknown),
+        ranges=_by_name("ranges", given.ranges),
+        sample=_texts(given.sample),
+        set={} if given.set is None else given.set,
+        samples=given.samples,
+        integration=_equations(given.method),
+        intervals=DEFAULT_INTERVALS if isinstance(intervals, Mapping) else intervals,
+        own_intervals=intervals if isinstance(intervals, Mapping) else {},
+        spacing=given.spacing,
+        edges=_edges(given.edges),
+        seed=given.seed,
+        **device_settings(given.device),
+        block=given.block,
+        counting=given.counting,
+        **file_settings(given.output),
+        resume=given.resume,
+        quiet=given.quiet,
     )
-    return build_network(network, chosen, ranks())
+    return build_network(network, settings, ranks())
 
 
+@speaks_python
 def check_property(  # noqa: PLR0913
     model: Network | str | os.PathLike[str],
     formula: str,
     test: SequentialTest,
     *,
-    method: str = "ode",
+    method: MethodWord | Method = "ode",
     unknown: Sequence[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
     t_end: float | None = None,
     points: int | None = None,
-    times: Sequence[float] | FloatArray | None = None,
-    ode_solver: str | None = None,
-    substeps: int | None = None,
+    times: Numbers | None = None,
     set: Mapping[str, Values] | None = None,  # noqa: A002 - as in run
     seed: int | None = None,
-    device: str = "auto",
-    threads: int = 0,
+    device: Device = "auto",
     most: int = MOST_SAMPLES,
 ) -> Verdict:
     """Test whether trajectories have a property with a probability of at least ``test.p``.
@@ -139,10 +112,11 @@ def check_property(  # noqa: PLR0913
     test
         The probability to be tested, and the errors that are accepted.
     method
-        ``ode``, with unknowns drawn for each trajectory; or ``ssa``, ``tau``.
-    unknown, ranges, ode_solver, substeps
+        ``ode``, with unknowns drawn for each trajectory; or ``ssa``, ``tau``; or the settings of
+        one.
+    unknown, ranges
         Of ``ode``, as for `build`.
-    t_end, points, times, set, seed, device, threads
+    t_end, points, times, set, seed, device
         As for `tauslab.run`.
     most
         Trajectories at most.
@@ -157,16 +131,17 @@ def check_property(  # noqa: PLR0913
     ahead = at[0] + horizon(parsed)
     needed = int(np.searchsorted(at, ahead * (1 - 1e-12)))
     at = at[: max(2, needed + 1)]
-    if method != "ode":
-        runs = _StochasticRuns(network, method, at, set or {}, _drawn(seed), device, threads)
+    equations = method_of(method)
+    if not isinstance(equations, ODE):
+        runs = _StochasticRuns(network, equations, at, set or {}, _drawn(seed), device)
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=_listed("unknown", unknown), ranges=_by_name("ranges", ranges),
-        integration=integration("ode", "dopri5", solver=ode_solver, substeps=substeps),
+        integration=_equations(equations),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
-        seed=_drawn(seed), device=device, threads=threads,
+        seed=_drawn(seed), **device_settings(device),
     )  # fmt: skip
-    backend = open_backend(device, threads, ranks())
+    backend = open_backend(options.device, options.threads, ranks())
     try:
         runs_of_equations = _EquationRuns(prepare_dbn(network, options), backend)
         return check(parsed, test, at, runs_of_equations.simulate, batch=BATCH, most=most)
@@ -194,17 +169,15 @@ class _StochasticRuns:
     def __init__(
         self,
         network: Network,
-        method: str,
+        method: Method,
         times: FloatArray,
         settings: Mapping[str, Values],
         seed: int,
-        device: str,
-        threads: int,
+        device: Device,
     ) -> None:
         self._network, self._seed, self._times = network, seed, times
         self._options: dict[str, Any] = {
-            "method": method, "set": settings, "device": device, "threads": threads,
-            "record": "trajectories",
+            "method": method, "set": settings, "device": device, "record": "trajectories",
         }  # fmt: skip
 
     def simulate(self, first: int, count: int) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
@@ -221,32 +194,29 @@ class _StochasticRuns:
 def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     """Several names; one text would be taken for a list of its letters."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise ConfigError(f"{name} = {texts!r}: a list of names is expected")
+        raise ConfigError(f"{name}={texts!r}: a list of names is expected")
     return tuple(texts)
 
 
-def _integration(**given: Any) -> OdeSettings:
-    try:
-        return integration("ode", "dopri5", **given)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        told = ", ".join(
-            f"{name} = {value!r}" for name, value in given.items() if value is not None
-        )
-        raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+def _equations(method: ODE | None) -> OdeSettings:
+    if method is not None and not isinstance(method, ODE):
+        raise ConfigError(f"method={method!r} is not allowed: ts.ODE(...)")
+    return (method or ODE()).settings("dopri5")
 
 
-def _path(output: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(output)
-    except TypeError:
-        raise ConfigError(f"output = {output!r}: the name of a file is expected") from None
+def _texts(sample: Sequence[str]) -> tuple[str, ...]:
+    """Distributions; `DbnOptions` refuses one text in place of several."""
+    return tuple(sample) if not isinstance(sample, str) else sample  # type: ignore[return-value]
+
+
+def _edges(edges: Any) -> Any:
+    """As given: `DbnOptions` checks numbers and lists of any kind."""
+    return {} if edges is None else edges
 
 
 def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
     if values is not None and not isinstance(values, Mapping):
-        raise ConfigError(f"{name} = {values!r}: pairs of numbers by name are expected")
+        raise ConfigError(f"{name}={values!r}: pairs of numbers by name are expected")
     return dict(values or {})
 
 

@@ -8,7 +8,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,21 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import run_ensemble
-from tauslab.runner.options.ensemble import DEFAULT_EPSILON, seed_of
-from tauslab.runner.options.python_values import known, names_of
+from tauslab.runner.api.typed import chosen, documented
+from tauslab.runner.options.checks import seed_of
+from tauslab.runner.options.keywords import SimulatorKeywords
+from tauslab.runner.options.methods import Auto, TauLeaping, method_of
+from tauslab.runner.options.python_values import names_of
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.results.result import Result
 
+P = ParamSpec("P")
 FloatArray = npt.NDArray[np.float64]
 Summary = Callable[[Result], npt.ArrayLike]
 Summaries = Summary | str | Sequence[str]
 
 # Set by every call, or of no use to one trajectory for each parameter set.
-_OWN = (
-    "n", "set", "output", "resume", "overwrite", "append", "until", "sweep", "table", "design",
-)  # fmt: skip
+_OWN = ("n", "set", "output", "resume", "append", "until", "sweep", "table", "design")
 
 
 class Simulator:
@@ -107,12 +109,11 @@ class Simulator:
 
     def _method_told(self) -> str:
         """The method where its numbers are, or may be, approximate."""
-        method = self._options.get("method")
-        if method not in ("tau", "auto"):
+        method = method_of(self._options.get("method"))
+        if not isinstance(method, TauLeaping | Auto):
             return ""
-        epsilon = self._options.get("epsilon", DEFAULT_EPSILON)
-        how = "approximate" if method == "tau" else "approximate where it leaps"
-        return f"{method} ({how}, epsilon {epsilon:g}), "
+        how = "approximate" if isinstance(method, TauLeaping) else "approximate where it leaps"
+        return f"{method.word} ({how}, epsilon {method.epsilon:g}), "
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy begins with."""
@@ -177,12 +178,34 @@ def _tensor_type() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
+class Simulates(Protocol[P]):
+    """The type of `simulator`."""
+
+    def __call__(
+        self,
+        model: Network | str | os.PathLike[str],
+        parameters: Sequence[str],
+        summary: Summaries | None = ...,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> Simulator:
+        """Make one."""
+        ...
+
+
+def _simulates(keywords: Callable[P, object]) -> Callable[[Callable[..., Simulator]], Simulates[P]]:
+    def decorate(function: Callable[..., Simulator]) -> Simulates[P]:
+        made: Simulates[P] = documented(function, keywords)
+        return made
+
+    return decorate
+
+
+@_simulates(SimulatorKeywords)
 def simulator(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str],
     summary: Summaries | None = None,
-    *,
-    seed: int | None = 0,
     **options: Any,
 ) -> Simulator:
     """Make a batch simulator for inference, for instance with sbi or pyABC.
@@ -199,11 +222,7 @@ def simulator(
         samples; or a function of a `Result` with n trajectories that gives ``[n]`` or ``[n, k]``.
         By default the recorded species at the last sample time, NaN where a trajectory ended
         early.
-    seed
-        Where the seeds of the calls come from, 64 bits; None draws one.
-    options
-        As for `tauslab.run`: times or t_end and points, method, species, device, ... The method is
-        ``ssa`` unless given, so that all parameter sets are simulated alike.
+    {options}
 
     Returns
     -------
@@ -239,8 +258,9 @@ def simulator(
     for name in _OWN:
         if name in options:
             raise ConfigError(f"{name}= is set by the simulator itself, or has no use in one")
-    known(options, run_ensemble, "a simulator")
+    seed = chosen(SimulatorKeywords, options, "a simulator").seed
     seed = secrets.randbits(64) if seed is None else seed_of(seed)
+    options.pop("seed", None)
     if summary is None or callable(summary):
         return Simulator(network, names, summary, seed, options)
     specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]

@@ -38,11 +38,13 @@ from tauslab.runner.cli.tools import (
 )
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.from_file import times_to_append
-from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options
-from tauslab.runner.options.ensemble import NO_LEAPS, FloatArray, Options, Record, sample_times
+from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.integration import told_integration
 from tauslab.runner.options.lattice import LatticeOptions, set_parameters
+from tauslab.runner.options.methods import NO_LEAPS
+from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.texts import assignments, names, read_times

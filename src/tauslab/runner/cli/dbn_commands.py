@@ -16,7 +16,6 @@ from tauslab.runner.cli.tools import (
     warn_on_rank_0,
 )
 from tauslab.runner.dbn.build import build_network
-from tauslab.runner.ensemble.ode_task import told_integration
 from tauslab.runner.options.dbn import (
     DEFAULT_SAMPLES,
     DbnOptions,
@@ -25,7 +24,8 @@ from tauslab.runner.options.dbn import (
     parse_ranges,
     parse_samples,
 )
-from tauslab.runner.options.ensemble import sample_times
+from tauslab.runner.options.integration import told_integration
+from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.texts import assignments, names, read_times
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals

@@ -92,15 +92,6 @@ def shortened(message: str) -> str:
     return f"{message[:half]} ... ({left_out} characters) ... {message[-half:]}"
 
 
-def assignment(text: str) -> tuple[str, float]:
-    """Read ``NAME=VALUE``."""
-    name, _, value = text.partition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
-
-
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:
     """A line for the user, in place of Python's."""
     print(f"tauslab: warning: {printable(shortened(str(message)))}", file=sys.stderr)

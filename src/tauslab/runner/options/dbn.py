@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.options.texts import whole_number
 
-SPACINGS = ("equal", "quantile")
+Spacing: TypeAlias = Literal["equal", "quantile"]
+Counts: TypeAlias = Literal["auto", "inside", "after"]
+SPACINGS: tuple[str, ...] = get_args(Spacing)
 DEFAULT_SAMPLES = 100_000
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
 MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096

@@ -12,11 +12,20 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.runner.options.checks import seed_of, within
 from tauslab.runner.options.dask import DaskOptions
+from tauslab.runner.options.methods import DEFAULT_EPSILON as DEFAULT_EPSILON  # noqa: PLC0414
+from tauslab.runner.options.methods import (
+    DEFAULT_METHOD,
+    METHODS,
+    check_epsilon,
+    check_presimulation,
+    check_selector,
+    check_team,
+)
+from tauslab.runner.options.places import WRITERS, check_compress, check_threads
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.options.sweep import Design, Sweep
@@ -24,16 +33,9 @@ from tauslab.runner.output.format.layout import SAMPLED, HistogramSpec
 
 FloatArray = npt.NDArray[np.float64]
 
-DEFAULT_POINTS = 101
-MOST_POINTS = 10_000_000
-METHODS = ("ssa", "tau", "auto", "ode")
-DEFAULT_METHOD = "ssa"  # exact: leaps are for those who ask for them
-DEFAULT_EPSILON = 0.03
 PYTHON_COMMAND = "tauslab.run"  # in place of a command line
-NO_LEAPS = "--epsilon is the error of leaps: use it with --method tau or auto"
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
-WRITERS = ("auto", "parts", "mpio")
 _WORDS = ("trajectories", "statistics", "final", SAMPLED)
 
 
@@ -221,13 +223,13 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
-        _within("-n", self.n, 1, MOST_TRAJECTORIES)
-        _within("--max-steps", self.max_steps, 1, MAX_STEPS)
-        _within("--threads", self.threads, 0, 4096)
+        within("-n", self.n, 1, MOST_TRAJECTORIES)
+        within("--max-steps", self.max_steps, 1, MAX_STEPS)
+        check_threads(self.threads)
         if self.seed is not None:
             seed_of(self.seed)
         if self.block is not None:
-            _within("--block", self.block, 1, 2**31 - 1)
+            within("--block", self.block, 1, 2**31 - 1)
         self._check_method()
         one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
@@ -235,7 +237,7 @@ class Options:
         if self.output is None and self.resume:
             raise ConfigError("--resume needs the output file of the run to go on with")
         one_of("--writer", self.writer, WRITERS)
-        _within("--compress", self.compress, 0, 9)
+        check_compress(self.compress)
         if self.method == "ode" and (self.append is not None or self.until is not None):
             raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
         if self.append is not None:
@@ -256,7 +258,7 @@ class Options:
         return self.command == PYTHON_COMMAND
 
     def _check_append(self, number: int) -> None:
-        _within("--append", number, 1, MOST_TRAJECTORIES)
+        within("--append", number, 1, MOST_TRAJECTORIES)
         if self.output is None or self.overwrite or self.until is not None:
             what = "needs the finished file to add to" if self.output is None else (
                 "and --overwrite exclude each other" if self.overwrite else
@@ -268,28 +270,22 @@ class Options:
 
     def _check_method(self) -> None:
         one_of("--method", self.method, METHODS)
-        if not (isinstance(self.epsilon, int | float | np.number) and 0 < self.epsilon <= 1):
-            raise ConfigError(f"--epsilon {self.epsilon} is not allowed: above 0, at most 1")
+        check_epsilon(self.epsilon)
         if self.post_leap_check and self.method in ("ssa", "ode"):
             raise ConfigError(
                 f"--post-leap-check has nothing to check with --method {self.method}: "
                 "use it with tau or auto"
             )
-        if self.selector is not None:
-            one_of("--selector", self.selector, SELECTORS)
-            if self.method in ("tau", "ode"):
-                raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
-        if self.presimulation is not None:
-            _within("--presimulation", self.presimulation, 0, 2**31 - 1)
+        check_selector(self.selector)
+        if self.selector is not None and self.method in ("tau", "ode"):
+            raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
+        check_presimulation(self.presimulation)
         if self.sample.names and self.method != "ode":
             raise ConfigError("--sample needs --method ode")
         for name in self.sample.names:
             if name in self.set or (self.sweep is not None and name in self.sweep.names):
                 raise ConfigError(f"{name} is drawn by --sample and also set or swept: choose one")
-        if self.team not in (0, *TEAMS):
-            raise ConfigError(
-                f"--team {self.team} is not allowed; allowed are {', '.join(map(str, TEAMS))}"
-            )
+        check_team(self.team)
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.total > MOST_TOTAL:
@@ -313,70 +309,3 @@ class Options:
         if not np.isfinite(array).all():
             bad = array[~np.isfinite(array)].flat[0]
             raise ConfigError(f"{name} cannot be {bad}: values must be finite")
-
-
-def sample_times(
-    times: Sequence[float] | FloatArray | None = None,
-    t_end: float | None = None,
-    points: int | None = None,
-    *,
-    model_t_end: float | None = None,
-) -> FloatArray:
-    """Sample times: as given, or `points` of them from 0 to the end, both included.
-
-    Raises
-    ------
-    ConfigError
-        Times that are not increasing finite numbers of 0 or above, an end that is not above 0,
-        fewer than 2 points, both forms at once, or no end time anywhere.
-    """
-    if times is not None:
-        if t_end is not None or points is not None:
-            raise ConfigError("give either the sample times, or --t-end and --points, not both")
-        return _given_times(times)
-    end = t_end if t_end is not None else model_t_end
-    if end is None:
-        raise ConfigError("the model has no end time of its own: give one, for example --t-end 10")
-    if not isinstance(end, int | float | np.number) or isinstance(end, bool):
-        raise ConfigError(f"--t-end {end!r} is not allowed: a number")
-    try:
-        end = float(end)
-    except OverflowError:
-        end = math.inf
-    if not (math.isfinite(end) and end > 0):
-        raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
-    count = DEFAULT_POINTS if points is None else points
-    _within("--points", count, 2, MOST_POINTS)
-    return np.linspace(0.0, end, count)
-
-
-def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
-    try:
-        array = np.array(times, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError("sample times must be numbers") from None
-    if array.ndim != 1 or array.size < 1:
-        raise ConfigError("sample times must be a list of one or more numbers")
-    if not np.isfinite(array).all() or array[0] < 0:
-        bad = array[~(np.isfinite(array) & (array >= 0))][0]
-        raise ConfigError(f"sample time {bad:g} is not allowed: finite and 0 or above")
-    steps = np.diff(array)
-    if not (steps > 0).all():
-        k = int(np.flatnonzero(~(steps > 0))[0])
-        raise ConfigError(
-            f"sample times must increase: {array[k + 1]:g} (number {k + 2}) follows {array[k]:g}"
-        )
-    return array
-
-
-def _within(option: str, value: int, low: int, high: int) -> None:
-    allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not allowed or not low <= value <= high:
-        shown = repr(value) if isinstance(value, str) else value
-        raise ConfigError(f"{option} {shown} is not allowed: a whole number from {low} to {high}")
-
-
-def seed_of(value: int) -> int:
-    """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
-    _within("--seed", value, 0, 2**64 - 1)
-    return int(value)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,12 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.options.hook_view import LatticeView
 
 FloatArray = npt.NDArray[np.float64]
-Hook = Callable[[LatticeView], None]
+Hook: TypeAlias = Callable[[LatticeView], None]
+Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
+HALOS: tuple[str, ...] = get_args(Halo)
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_STEPS = 1 << 48
-HALOS = ("auto", "self", "peer", "shared", "host", "mpi")
 _SAMPLES = 1000  # about as many by default
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
 _FRAME = 1024  # bytes of one of an empty lattice

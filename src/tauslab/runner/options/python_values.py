@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tauslab.runner.options import texts
 from tauslab.runner.options.sweep import Design, Sweep, choose_points, parse_design
 
 FloatArray = npt.NDArray[np.float64]
-Options = dict[str, Any]
 
 
 def points_of(
@@ -29,23 +27,6 @@ def points_of(
     return choose_points(
         sweep, columns, parse_design(design) if isinstance(design, str) else design
     )
-
-
-def known(options: Options, function: Callable[..., Any], what: str) -> Options:
-    """Options by keyword, of which `function` must have all.
-
-    Raises
-    ------
-    ConfigError
-        Names the first that it does not have, and one that may be meant.
-    """
-    allowed = function.__kwdefaults__ or {}
-    for name in options:
-        if name not in allowed:
-            near = difflib.get_close_matches(name, allowed, n=1)
-            meant = f": is {near[0]}= meant?" if near else ""
-            raise ConfigError(f"{name}= is no option of {what}{meant}")
-    return options
 
 
 def whole(value: float | None) -> Any:

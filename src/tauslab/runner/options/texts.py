@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.tools import assignment
-from tauslab.runner.options.ensemble import FloatArray, sample_times
+from tauslab.runner.options.sample_times import FloatArray, sample_times
 
 
 def whole_number(text: str | int) -> int | None:
@@ -87,6 +86,15 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
                     f"--set {text}: line {number}: {line!r} is not NAME=VALUE with a number"
                 ) from None
     return values
+
+
+def assignment(text: str) -> tuple[str, float]:
+    """Read ``NAME=VALUE``."""
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
 
 
 def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:

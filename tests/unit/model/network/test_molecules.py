@@ -70,7 +70,7 @@ def test_the_law_is_per_molecule(read):
 def test_equations_scale_with_the_unit(data):
     """Every law of a cascade: the solution in molecules is the factor times that in nanomoles."""
     model = ts.read(data / "sbml" / "BIOMD0000000010.xml")
-    options = {"n": 1, "times": [0, 500, 1000], "method": "ode", "device": "cpu", "rtol": 1e-9}
+    options = {"n": 1, "times": [0, 500, 1000], "method": ts.ODE(rtol=1e-9), "device": "cpu"}
     moles, counted = (ts.run(m, **options) for m in (model, ts.in_molecules(model)))
     factor = AVOGADRO * 1e-9
     np.testing.assert_allclose(counted.amounts()[0] / factor, moles.amounts()[0], rtol=1e-5)
@@ -87,7 +87,7 @@ def test_amounts_of_other_amounts_and_parameters_that_move():
     network.add_reaction("A -> B", law="A * T / 600")
     counted = ts.in_molecules(network)
     assert counted.initial_amounts() == {"A": 200, "B": 600, "T": 300}
-    options = {"n": 1, "times": [0, 0.9, 1.5], "method": "ode", "device": "cpu", "rtol": 1e-9}
+    options = {"n": 1, "times": [0, 0.9, 1.5], "method": ts.ODE(rtol=1e-9), "device": "cpu"}
     plain, found = (ts.run(m, **options).amounts()[0] for m in (network, counted))
     np.testing.assert_allclose(found, plain * [100, 100, 1], rtol=1e-5)
 

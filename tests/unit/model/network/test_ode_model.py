@@ -34,7 +34,7 @@ assignments = {x = "x + 1", y = 0}
 
 
 def run(network, times, **options):
-    settings = {"method": "ode", "rtol": 1e-10, "atol": 1e-12, "seed": 1, "device": "cpu", "n": 1}
+    settings = {"method": ts.ODE(rtol=1e-10, atol=1e-12), "seed": 1, "device": "cpu", "n": 1}
     return ts.run(network, times=times, **{**settings, **options})
 
 
@@ -165,7 +165,7 @@ def test_a_law_has_a_limit_in_toml_and_in_python():
     assert network.reactions == built.reactions
     assert 'limit = "R1_c * pow(X, 2.0)"' in canonical_text(built)
     # dx/dt = -2 c x^2
-    end = run(built, [0, 1], rtol=1e-9).amounts("X")[0, -1]
+    end = run(built, [0, 1], method=ts.ODE(rtol=1e-9, atol=1e-12)).amounts("X")[0, -1]
     assert end == pytest.approx(10 / 11, rel=1e-7)
 
 
@@ -200,7 +200,7 @@ def test_roots_that_start_at_zero():
     network.add_species("x", 0)
     network.add_reaction("-> x", law="1 + x ^ n + sqrt(x)")
     found = [
-        run(network, [1.0], ode_solver=solver).amounts("x")[0, 0]
+        run(network, [1.0], method=ts.ODE(solver=solver, rtol=1e-10, atol=1e-12)).amounts("x")[0, 0]
         for solver in ("rosenbrock", "dopri5")
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-6)

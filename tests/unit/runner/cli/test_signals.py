@@ -162,7 +162,7 @@ def test_from_python(endless, tmp_path):
         f"net = ts.read({str(endless)!r})\n"
         "print('begins', flush=True)\n"
         "try:\n"
-        "    ts.run(net, n=4, t_end=300, device='cpu', threads=2)\n"
+        "    ts.run(net, n=4, t_end=300, device=ts.CPU(threads=2))\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
         "before = time.process_time()\n"

@@ -71,9 +71,7 @@ def lines(result):
 def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
     options = RUN | more
     plain = ts.run(SCHLOGL, **options, output=tmp_path / "plain.h5")
-    workers = ts.run(
-        SCHLOGL, **options, executor="dask", scheduler=client, output=tmp_path / "dask.h5"
-    )
+    workers = ts.run(SCHLOGL, **options, executor=ts.Dask(client), output=tmp_path / "dask.h5")
     assert lines(workers) == lines(plain)
     assert workers.attributes["method"] == plain.attributes["method"]
     assert b"Dask" in workers.data["profile/device"][0]
@@ -81,7 +79,7 @@ def test_workers_give_the_bits_of_one_process(client, tmp_path, more):
 
 @needs_dask
 def test_a_result_in_memory(client):
-    result = ts.run(SCHLOGL, **RUN, executor="dask", scheduler=client)
+    result = ts.run(SCHLOGL, **RUN, executor=ts.Dask(client))
     assert lines(result) == lines(ts.run(SCHLOGL, **RUN))
 
 
@@ -105,7 +103,7 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    result = ts.run(SCHLOGL, **options, executor="dask", scheduler=client, output=path)
+    result = ts.run(SCHLOGL, **options, executor=ts.Dask(client), output=path)
     thread.join()
     assert 0 < killed[0] < 300
     assert lines(result) == lines(ts.run(SCHLOGL, **options))
@@ -115,11 +113,12 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
     from tauslab.model.readers.read import read_network
     from tauslab.runner.api.executor import run_job
-    from tauslab.runner.options.ensemble import Options, Record, sample_times
+    from tauslab.runner.options.ensemble import Options, Record
+    from tauslab.runner.options.sample_times import sample_times
     from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path = tmp_path / "out.h5"
-    chosen = {"executor": "dask", "scheduler": client, "output": path}
+    chosen = {"executor": ts.Dask(client), "output": path}
     options = RUN | {"t_end": 10.0, "n": 1200, "block": 20, "record": "statistics"}
     stopping = Options(
         sample_times(None, 10.0, 6), seed=5, method="ssa", device="cpu", n=1200, block=20,
@@ -152,7 +151,7 @@ def test_the_command_starts_workers_of_its_own(tmp_path):
 def test_workers_with_a_gpu_each_give_the_same_bits(tmp_path, workers):
     """As many workers as GPUs, by default; more than there are share them."""
     options = RUN | {"n": 20000, "record": "trajectories,statistics"}
-    chosen = options | {"device": "cuda", "executor": "dask", "workers": workers}
+    chosen = options | {"device": "cuda", "executor": ts.Dask(workers=workers)}
     result = ts.run(SCHLOGL, **chosen, output=tmp_path / "gpu.h5")
     assert lines(result) == lines(ts.run(SCHLOGL, **options))
     assert b"NVIDIA" in result.data["profile/device"][0]
@@ -203,21 +202,25 @@ def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_p
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"executor": "spark"}, "--executor 'spark' is not known"),
-        ({"scheduler": "local"}, "--scheduler goes with --executor dask only"),
-        ({"workers": 2}, "--workers goes with --executor dask only"),
-        ({"executor": "dask", "workers": "4:2"}, "--workers 4:2 is not allowed"),
-        ({"executor": "dask", "workers": "many"}, "--workers many is not allowed"),
-        ({"executor": "dask", "workers": 0}, "--workers 0 is not allowed"),
-        ({"executor": "dask", "sbatch": "-p gpu"}, "--sbatch is for --scheduler slurm"),
-        ({"executor": "dask", "scheduler": "tcp://a:1", "workers": 1}, "--workers is for"),
-        ({"executor": "dask", "scheduler": "none.json"}, "none.json: there is no such scheduler"),
-        ({"executor": "dask", "scheduler": "what://a:1"}, "no Dask scheduler answers there"),
+        ({"workers": "4:2"}, "workers=4:2 is not allowed"),
+        ({"workers": "many"}, "workers= many is not allowed"),
+        ({"workers": 0}, "workers=0 is not allowed"),
+        ({"sbatch": "-p gpu"}, "sbatch= is for scheduler= slurm"),
+        ({"scheduler": "tcp://a:1", "workers": 1}, "workers= is for"),
+        ({"scheduler": "none.json"}, "none.json: there is no such scheduler"),
+        ({"scheduler": "what://a:1"}, "no Dask scheduler answers there"),
     ],
 )
 def test_bad_choices_are_refused_in_a_sentence(options, sentence):
     with pytest.raises(ts.ConfigError, match=sentence):
-        ts.run(SCHLOGL, **RUN, **options)
+        ts.run(SCHLOGL, **RUN, executor=ts.Dask(**options))
+
+
+def test_an_executor_is_an_object():
+    with pytest.raises(ts.ConfigError, match=r"executor='dask' is not allowed: None, or ts.Dask"):
+        ts.run(SCHLOGL, **RUN, executor="dask")
+    with pytest.raises(ts.ConfigError, match=r"workers= .* it belongs to ts.Dask"):
+        ts.run(SCHLOGL, **RUN, workers=2)
 
 
 def test_slurm_needs_its_package_and_a_number_of_workers(monkeypatch):
@@ -234,7 +237,7 @@ def test_slurm_needs_its_package_and_a_number_of_workers(monkeypatch):
 @needs_dask
 def test_a_model_that_only_the_worker_finds_wrong_is_told_once(client, tmp_path, monkeypatch):
     """A device that no worker has: each is asked once, and the last one's sentence is told."""
-    options = RUN | {"device": "cuda", "executor": "dask", "scheduler": client}
+    options = RUN | {"device": "cuda", "executor": ts.Dask(client)}
     with pytest.raises(ts.DeviceError, match="CUDA device 0 does not exist"):
         ts.run(SCHLOGL, **options, output=tmp_path / "out.h5")
     assert not (tmp_path / "out.h5").exists()

@@ -36,13 +36,13 @@ def model(tmp_path):
 
 def built(model, **options):
     chosen = {"unknown": ["a", "b"], "ranges": RANGES, "samples": 3000, "points": 5, "seed": 7}
-    return dbn.build(model, **{"threads": 1, **chosen, **options})
+    return dbn.build(model, **{"device": ts.CPU(threads=1), **chosen, **options})
 
 
 def test_the_tables_are_those_of_the_same_trajectories(model):
     network = built(model)
     result = ts.run(
-        ts.read(model), n=3000, points=5, method="ode", seed=7, threads=1,
+        ts.read(model), n=3000, points=5, method="ode", seed=7, device=ts.CPU(threads=1),
         sample=["a=uniform(0.2,1.2)", "b=uniform(0.15,0.6)"],
     )  # fmt: skip
     values = np.stack([result.data["amounts"][:, :, i] for i in range(2)], axis=2)
@@ -85,7 +85,11 @@ def test_ranges_marginals_and_the_nominal_course(model):
 
 
 def test_the_seed_decides_and_blocks_and_threads_do_not(model, tmp_path):
-    for name, options in {"x": {}, "y": {"block": 77, "threads": 2}, "z": {"seed": 8}}.items():
+    for name, options in {
+        "x": {},
+        "y": {"block": 77, "device": ts.CPU(threads=2)},
+        "z": {"seed": 8},
+    }.items():
         built(model, output=tmp_path / f"{name}.h5", **options)
     lines = {name: network_digest_lines(tmp_path / f"{name}.h5") for name in "xyz"}
     assert lines["x"] == lines["y"]
@@ -124,7 +128,7 @@ def test_unknown_initial_amounts_are_no_nodes_but_constants_may_be(tmp_path):
     net.add_parameter("k", 0.5)
     net.add_reaction("X ->", law="k * pull * X")
     network = dbn.build(net, unknown=["X", "pull"], ranges={"X": (5, 20)}, samples=2000, t_end=1,
-                        points=3, seed=2, threads=1)  # fmt: skip
+                        points=3, seed=2, device=ts.CPU(threads=1))  # fmt: skip
     assert network.structure.parameters == ("pull",)
     assert network.structure.parents == {"X": ("X", "pull")}
     assert network.edges["X"][-1] == pytest.approx(20, abs=0.1)
@@ -196,7 +200,7 @@ def test_models_that_cannot_be_are_refused(tmp_path):
     zero.add_species("X", 1)
     zero.add_parameter("k", 0)
     zero.add_reaction("X ->", rate="k")
-    with pytest.raises(ConfigError, match="--unknown k: its value in the model is 0"):
+    with pytest.raises(ConfigError, match='unknown="k": its value in the model is 0'):
         dbn.build(zero, unknown=["k"], t_end=1)
     late = ts.Network("late")
     late.add_species("X", 1)
@@ -271,7 +275,8 @@ def test_plots(model, tmp_path):
 
 def test_parameters_are_found_on_a_network_that_was_built(model):
     network = built(model, samples=20_000, intervals=8, points=9)
-    course = dbn.build(model, unknown=["a", "b"], samples=1, points=9, seed=1, threads=1,
+    course = dbn.build(model, unknown=["a", "b"], samples=1, points=9, seed=1,
+                       device=ts.CPU(threads=1),
                        set={"a": 0.9, "b": 0.25}).nominal  # fmt: skip
     rng = np.random.default_rng(2)
     data = [
@@ -288,7 +293,7 @@ def test_parameters_are_found_on_a_network_that_was_built(model):
 
 def test_an_existing_file_is_not_replaced_unasked(model, tmp_path):
     (tmp_path / "x.h5").write_text("mine")
-    with pytest.raises(ConfigError, match="exists: give --overwrite"):
+    with pytest.raises(ConfigError, match="exists: give overwrite=True"):
         built(model, output=tmp_path / "x.h5")
     assert (tmp_path / "x.h5").read_text() == "mine"
 
@@ -304,7 +309,7 @@ def test_memory_does_not_change_the_intervals(model, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["double", "single"])
 def test_devices_count_alike(model, device, precision):
-    options = {"substeps": 20, "precision": precision, "samples": 20_000}
+    options = {"method": ts.ODE(substeps=20, precision=precision), "samples": 20_000}
     found, expected = built(model, device=device, **options), built(model, device="cpu", **options)
     for name in ("A", "B", "a", "b"):
         np.testing.assert_array_equal(found.edges[name], expected.edges[name])
@@ -325,7 +330,7 @@ def test_tables_that_are_known_exactly(device, tmp_path):
     )
     network = dbn.build(
         tmp_path / "line.toml", unknown=["v"], ranges={"v": (0, 1)}, samples=40_000, device=device,
-        times=[0, 1, 2], substeps=4, seed=3, threads=1,
+        times=[0, 1, 2], method=ts.ODE(substeps=4), seed=3,
         edges={"x": np.array([0, 0.5, 1, 1.5, 2]), "v": np.array([0, 0.5, 1])},
     )  # fmt: skip
     first, second = network.table("x", 0), network.table("x", 1)  # [x before, v, x after]

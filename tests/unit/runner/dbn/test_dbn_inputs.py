@@ -13,7 +13,7 @@ from tauslab.runner.cli.main import main
 ENZYME = ROOT / "examples" / "enzyme.toml"
 NAME = "wash_out_km"
 FEW = {"unknown": [NAME], "ranges": {NAME: (20, 80)}, "samples": 50, "t_end": 1, "points": 3,
-       "substeps": 4, "seed": 1, "device": "cpu"}  # fmt: skip
+       "method": ts.ODE(substeps=4), "seed": 1, "device": "cpu"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -21,33 +21,35 @@ FEW = {"unknown": [NAME], "ranges": {NAME: (20, 80)}, "samples": 50, "t_end": 1,
     [
         ({"unknown": NAME}, "a list of names is expected"),
         ({"unknown": 3}, "a list of names is expected"),
-        ({"unknown": [3]}, "--unknown .* a list of texts is expected"),
+        ({"unknown": [3]}, "unknown=.* a list of texts is expected"),
         ({"ranges": [20, 80]}, "pairs of numbers by name are expected"),
         ({"ranges": {NAME: 3}}, "numbers are expected, not 3"),
         ({"ranges": {NAME: (1, 2, 3)}}, "two numbers are expected"),
         ({"ranges": {NAME: ("a", "b")}}, "numbers are expected"),
         ({"ranges": {NAME: (2, 1)}}, "the lower end must be below the upper"),
-        ({"intervals": "7"}, "--intervals 7 is not allowed"),
-        ({"intervals": 2.5}, "--intervals 2.5 is not allowed"),
-        ({"intervals": None}, "--intervals None is not allowed"),
-        ({"intervals": {NAME: "x"}}, f"--intervals {NAME} x is not allowed"),
-        ({"samples": "many"}, "--samples many is not allowed"),
-        ({"samples": True}, "--samples True is not allowed"),
-        ({"samples": 0}, "--samples 0 is not allowed"),
+        ({"intervals": "7"}, "intervals=7 is not allowed"),
+        ({"intervals": 2.5}, "intervals=2.5 is not allowed"),
+        ({"intervals": None}, "intervals=None is not allowed"),
+        ({"intervals": {NAME: "x"}}, f"intervals= {NAME} x is not allowed"),
+        ({"samples": "many"}, "samples= many is not allowed"),
+        ({"samples": True}, "samples=True is not allowed"),
+        ({"samples": 0}, "samples=0 is not allowed"),
         ({"points": 30_000}, "2 to 20000 time points"),
-        ({"substeps": 2**31}, "--substeps 2147483648 is not allowed: a whole number from 1 to"),
+        (
+            {"method": ts.ODE(substeps=2**31)},
+            "substeps=2147483648 is not allowed: a whole number from 1 to",
+        ),
         ({"times": "abc", "t_end": None, "points": None}, "sample times must be numbers"),
         ({"times": [[0, 1]], "t_end": None, "points": None}, "must be a list of one or more"),
         ({"edges": {NAME: [[1, 2]]}}, "numbers are expected"),
         ({"edges": {NAME: "ab"}}, "numbers are expected"),
         ({"edges": 3}, "lists of numbers by name are expected"),
-        ({"sample": f"{NAME}=uniform(1,2)"}, "--sample .* a list of texts is expected"),
+        ({"sample": f"{NAME}=uniform(1,2)"}, "sample=.* a list of texts is expected"),
         ({"set": {NAME: "x"}}, "numbers are expected"),
         ({"set": 1}, "numbers by name are expected"),
-        ({"threads": -1}, "--threads -1 is not allowed: a whole number from 0 to 4096"),
-        ({"threads": 10**22}, "--threads .* is not allowed"),
-        ({"block": 0}, "--block 0 is not allowed"),
-        ({"seed": "1"}, "--seed 1 is not allowed"),
+        ({"substeps": 4}, "substeps= is no option of dbn.build: it belongs to ts.ODE"),
+        ({"block": 0}, "block=0 is not allowed"),
+        ({"seed": "1"}, "seed=1 is not allowed"),
     ],
     ids=str,
 )

@@ -13,6 +13,7 @@ import pytest
 from dbn_factory import CHAIN
 
 import tauslab
+import tauslab as ts
 from tauslab import dbn
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
@@ -129,7 +130,13 @@ def test_a_part_of_another_build_is_refused(folder):
 
 
 def test_short_builds_leave_no_parts(folder):
-    options = {"unknown": ["a", "b"], "samples": 300, "t_end": 4, "points": 5, "threads": 1}
+    options = {
+        "unknown": ["a", "b"],
+        "samples": 300,
+        "t_end": 4,
+        "points": 5,
+        "device": ts.CPU(threads=1),
+    }
     dbn.build("chain.toml", output="x.h5", **options)
     assert sorted(p.name for p in folder.glob("x.h5*")) == ["x.h5"]
     with pytest.raises(ConfigError, match="exists"):

@@ -44,8 +44,9 @@ def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
     """Times, species, points and the method's options."""
     path, net = tmp_path / "a.h5", pairs()
     species = ["X"]
-    more = {"epsilon": 0.05} if method == "tau" else {"max_steps": 10_000}
-    fixed = {"times": [0.0, 0.3, 0.7], "species": species, "method": method, "seed": 3, **more}
+    more = {"method": method, "max_steps": 10_000}
+    more = {"method": ts.TauLeaping(epsilon=0.05)} if method == "tau" else more
+    fixed = {"times": [0.0, 0.3, 0.7], "species": species, "seed": 3, **more}
     ts.run(net, n=4, output=path, device="cpu", **fixed).close()
     ts.run(net, append=4, output=path, device="cpu").close()
     with ts.open(path) as found:
@@ -78,9 +79,9 @@ def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
 
 def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
     path = tmp_path / "a.h5"
-    options = {"method": "tau", "epsilon": 0.1, "record": ALL}
+    options = {"method": ts.TauLeaping(epsilon=0.1), "record": ALL}
     run(n=40, output=path, **options).close()
-    run(append=20, output=path, epsilon=0.1, method="auto").close()
+    run(append=20, output=path, method=ts.Auto(epsilon=0.1)).close()
     assert lines(ts.open(path)) == lines(run(n=60, **options))
 
 
@@ -95,7 +96,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     with pytest.raises(StoppedEarly, match=told):
         run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
     assert path.read_bytes() == before
-    with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of --append 600;"):
+    with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of append=600;"):
         run(append=500, output=path, record=ALL)
     run(append=600, output=path, record=ALL).close()
     assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
@@ -104,12 +105,15 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": 4}, "its seed is 3, not 4; --append needs the same job"),
-        ({"record": "final"}, "its record is .*--append needs the same job"),
-        ({"overwrite": True}, "--append and --overwrite exclude each other"),
-        ({"append": 0}, "--append 0 is not allowed"),
-        ({"set": {"k": np.full(1000, 2.0)}}, "--append needs the same values"),
-        ({"output": None}, "--append needs the finished file"),
+        ({"seed": 4}, "its seed is 3, not 4; append= needs the same job"),
+        ({"record": "final"}, "its record is .*append= needs the same job"),
+        (
+            {"output": ts.Output("a.h5", overwrite=True)},
+            "append= and overwrite=True exclude each other",
+        ),
+        ({"append": 0}, "append=0 is not allowed"),
+        ({"set": {"k": np.full(1000, 2.0)}}, "append= needs the same values"),
+        ({"output": None}, "append= needs the finished file"),
     ],
 )
 def test_what_cannot_be_appended_is_refused(tmp_path, options, message):
@@ -124,11 +128,11 @@ def test_what_cannot_be_appended_is_refused(tmp_path, options, message):
 
 def test_compressed_results_are_the_same(tmp_path):
     path = tmp_path / "a.h5"
-    run(n=500, output=path, record=ALL, compress=4, block=50).close()
+    run(n=500, output=ts.Output(path, compress=4), record=ALL, block=50).close()
     with ts.open(path) as result:
         assert result.data["counts"].compression == "gzip"
     assert lines(ts.open(path)) == lines(run(n=500, record=ALL))
-    run(append=100, output=path, record=ALL, compress=4).close()
+    run(append=100, output=ts.Output(path, compress=4), record=ALL).close()
     assert lines(ts.open(path)) == lines(run(n=600, record=ALL))
 
 
@@ -204,7 +208,7 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
     common = {"n": 5000, "until": "mean(X at 1) rel 0.1", "output": tmp_path / "a.h5"}
     done = lines(decay(record="final", **common))
     assert lines(decay(record="final", resume=True, **common)) == done
-    with pytest.raises(ConfigError, match=r"a\.h5 holds another run: .*--resume needs the same"):
+    with pytest.raises(ConfigError, match=r"a\.h5 holds another run: .*resume=True needs the same"):
         decay(**{"record": "final", "resume": True, **common, **other})
 
 
@@ -240,7 +244,7 @@ def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, 
 
 def test_a_higher_limit_goes_on_where_no_leap_was_to_be_checked(tmp_path):
     """``auto`` took exact simulation, which has no use for --post-leap-check."""
-    common = {"until": "mean(X) rel 0.0045", "method": "auto", "post_leap_check": True,
+    common = {"until": "mean(X) rel 0.0045", "method": ts.Auto(post_leap_check=True),
               "output": tmp_path / "a.h5"}  # fmt: skip
     for n in (5000, 9000):
         with pytest.warns(UserWarning, match=f"not met by {n}"):
@@ -289,7 +293,7 @@ def portions_of(path):
 def test_overwriting_removes_portions_of_a_longer_run(tmp_path, until):
     path = tmp_path / "a.h5"
     stopped_until(path)
-    decay(n=5000, output=path, overwrite=True, **until).close()
+    decay(n=5000, output=ts.Output(path, overwrite=True), **until).close()
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 

@@ -26,7 +26,7 @@ NET = TESTS / "data" / "net" / "multisite2.net"
 
 
 def run(**options):
-    settings = {"n": 70, "t_end": 0.2, "points": 3, "seed": 3, "device": "cpu", "threads": 2,
+    settings = {"n": 70, "t_end": 0.2, "points": 3, "seed": 3, "device": ts.CPU(threads=2),
                 "method": "ssa"}  # fmt: skip
     return ts.run(NET, **{**settings, **options})
 
@@ -56,11 +56,11 @@ def test_choices_are_stored_and_a_file_reruns_with_them(tmp_path):
     assert first.attributes["selector"] == "rssa"  # its pilot chose it in place of pdm
     assert first.attributes["presimulation"] == 1 << 17
     expected = lines(first)
-    forced = run(selector="tree", presimulation=0, output=tmp_path / "tree.h5")
+    forced = run(method=ts.SSA(selector="tree", presimulation=0), output=tmp_path / "tree.h5")
     assert forced.attributes["selector"] == "tree"
     assert "presimulation" not in forced.attributes
     assert lines(forced) != expected
-    assert lines(run(threads=1)) == expected
+    assert lines(run(device=ts.CPU(threads=1))) == expected
 
 
 def test_the_command_takes_events_of_a_pilot_and_reruns_with_them(tmp_path):
@@ -79,7 +79,7 @@ def test_selectors_agree_in_the_mean():
     """Means of 66 species by all selectors, 400 trajectories: 5 standard errors, alarms 8e-5."""
     means, errors = [], []
     for selector in SELECTORS[1:]:
-        result = run(n=400, selector=selector, presimulation=0)
+        result = run(n=400, method=ts.SSA(selector=selector, presimulation=0))
         x = result.counts()[:, -1].astype(float)
         means.append(x.mean(0))
         errors.append(x.var(0) / 400)
@@ -95,7 +95,9 @@ def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path, times = tmp_path / "run.h5", np.array([0.0, 0.1])
-    whole = run(t_end=None, points=None, times=times, selector=selector, presimulation=0)
+    whole = run(
+        t_end=None, points=None, times=times, method=ts.SSA(selector=selector, presimulation=0)
+    )
     given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10,
              "method": "ssa"}  # fmt: skip
     network, asked = ts.read(NET), iter([False])
@@ -116,9 +118,9 @@ def test_rates_per_trajectory_give_the_bits_of_rates_for_all():
     """Constants of a row and constants in tables are the same numbers."""
     name, value = "kOnR", 0.01
     each = np.repeat([value, 1.5 * value], 4)
-    mixed = run(n=8, set={name: each}, presimulation=0).counts()
+    mixed = run(n=8, set={name: each}, method=ts.SSA(presimulation=0)).counts()
     for rate, rows in ((value, slice(0, 4)), (1.5 * value, slice(4, 8))):
-        same = run(n=8, set={name: rate}, presimulation=0).counts()
+        same = run(n=8, set={name: rate}, method=ts.SSA(presimulation=0)).counts()
         assert np.array_equal(mixed[rows], same[rows])
 
 
@@ -174,7 +176,7 @@ def test_a_selector_that_there_is_not_is_refused():
     with pytest.raises(
         ts.ConfigError, match="'composition' is not known; allowed are linear, tree, pdm, cr"
     ):
-        run(selector="composition")
+        run(method=ts.SSA(selector="composition"))
 
 
 def test_the_selector_follows_from_dependents():

@@ -27,8 +27,10 @@ def decay() -> ts.Network:
     return net
 
 
-def run(model=None, **options):
-    defaults = {"n": 3, "times": TIMES, "seed": 2, "device": "cpu", "method": "ode", "substeps": 50}
+def run(model=None, *, ode=None, **options):
+    """By rk4 with 50 steps, or with other settings of ``ode``."""
+    method = ts.ODE(**({"substeps": 50} if ode is None else ode))
+    defaults = {"n": 3, "times": TIMES, "seed": 2, "device": "cpu", "method": method}
     return ts.run(model or decay(), **{**defaults, **options})
 
 
@@ -61,9 +63,9 @@ def test_a_decay_to_nothing_keeps_its_statistics():
     net.add_species("Y", 0.0)
     net.add_reaction("X -> Y", rate="k")
     options = {"n": 300, "times": [1.0, 10.0, 20.0, 25.0, 30.0], "sample": "k=uniform(0.9,1.1)"}
-    drawn = {"record": "trajectories,sampled", "substeps": 2000}
+    drawn = {"record": "trajectories,sampled", "ode": {"substeps": 2000}}
     samples = run(net, **options, **drawn)
-    alone = run(net, **options, record="statistics", substeps=2000)
+    alone = run(net, **options, record="statistics", method=ts.ODE(substeps=2000))
     for name in ("X", "Y"):
         assert alone.mean(name).tolist() == samples.mean(name).tolist()
         assert alone.variance(name).tolist() == samples.variance(name).tolist()
@@ -138,13 +140,13 @@ def test_a_file_reruns_from_itself_and_resumes(tmp_path, monkeypatch):
     told = [text for text in arguments[:-1] if text != "--quiet"]
     assert main([*told, str(path), "--resume"]) == 0
     with pytest.raises(ConfigError, match="substeps"):
-        run(sample="k=uniform(0.5,2)", n=20, output=path, resume=True, substeps=51,
+        run(sample="k=uniform(0.5,2)", n=20, output=path, resume=True, method=ts.ODE(substeps=51),
             record="trajectories,statistics,sampled")  # fmt: skip
 
 
 def test_blocks_and_threads_do_not_change_the_bits(tmp_path):
     found = {
-        total(run(n=30, sample="k=uniform(0,1)", block=block, threads=threads,
+        total(run(n=30, sample="k=uniform(0,1)", block=block, device=ts.CPU(threads=threads),
                   output=tmp_path / f"{block}.h5"))
         for block, threads in ((1, 1), (7, 2), (30, 1))
     }  # fmt: skip
@@ -175,31 +177,29 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"sample": "k=normal(1)"}, "normal takes two numbers"),
         ({"sample": "k=normal(1,-1)"}, "the deviation must be above 0"),
         ({"sample": "k"}, "write NAME=DISTRIBUTION"),
-        ({"sample": "q=uniform(0,1)"}, "--sample q: neither a parameter nor a species of decay"),
-        ({"sample": ["k=uniform(0,1)", "k=normal(0,1)"]}, "gives k twice"),
-        ({"sample": "k=uniform(0,1)", "set": {"k": 2.0}}, "drawn by --sample and also set"),
-        ({"sample": "k=table(nowhere.csv)"}, "cannot be read"),
-        ({"sample": "k=uniform(0,1)", "method": "ssa", "substeps": None}, "needs --method ode"),
-        ({"substeps": 0}, "--substeps 0 is not allowed"),
-        ({"substeps": None, "rtol": 0.0}, "--rtol 0 is not allowed"),
-        ({"ode_solver": "dopri5"}, "--substeps are those of --ode-solver rk4"),
-        ({"rtol": 1e-3}, "--rtol and --atol need steps that adapt"),
-        ({"precision": "half"}, "--precision 'half' is not known"),
-        ({"substeps": None, "ode_solver": "euler"}, "--ode-solver 'euler' is not known"),
-        ({"method": "tau"}, "--substeps needs --method ode"),
-        ({"ode_layout": "blocks"}, "--ode-layout 'blocks' is not known"),
-        ({"ode_memory_warps": "yes"}, "--ode-memory-warps 'yes' is not known"),
-        ({"ode_balance": "fair"}, "--ode-balance 'fair' is not known; allowed are cost, equal"),
-        ({"ode_warps": 31}, "--ode-warps 31 is not allowed: a whole number from 1 to 30"),
-        ({"ode_warps": 2, "ode_layout": "thread"}, "needs --ode-layout warps, not thread"),
-        ({"ode_memory_warps": "on", "ode_layout": "global"}, "needs --ode-layout thread or warps"),
         (
-            {"ode_balance": "cost", "method": "ssa", "substeps": None},
-            "--ode-balance needs --method",
+            {"sample": "q=uniform(0,1)"},
+            'sample\\["q"\\]: neither a parameter nor a species of decay',
         ),
+        ({"sample": ["k=uniform(0,1)", "k=normal(0,1)"]}, "gives k twice"),
+        ({"sample": "k=uniform(0,1)", "set": {"k": 2.0}}, "drawn by sample= and also set"),
+        ({"sample": "k=table(nowhere.csv)"}, "cannot be read"),
+        ({"sample": "k=uniform(0,1)", "method": "ssa"}, 'sample= needs method="ode"'),
+        ({"ode": {"substeps": 0}}, "substeps=0 is not allowed"),
+        ({"ode": {"rtol": 0.0}}, "rtol=0 is not allowed"),
+        ({"ode": {"solver": "dopri5", "substeps": 9}}, 'substeps= are those of solver="rk4"'),
+        ({"ode": {"substeps": 9, "rtol": 1e-3}}, "rtol= and atol= need steps that adapt"),
+        ({"ode": {"precision": "half"}}, "precision='half' is not known"),
+        ({"ode": {"solver": "euler"}}, "solver='euler' is not known"),
+        ({"ode": {"layout": "blocks"}}, "layout='blocks' is not known"),
+        ({"ode": {"memory_warps": "yes"}}, "memory_warps='yes' is not known"),
+        ({"ode": {"balance": "fair"}}, "balance='fair' is not known; allowed are cost, equal"),
+        ({"ode": {"warps": 31}}, "warps=31 is not allowed: a whole number from 1 to 30"),
+        ({"ode": {"warps": 2, "layout": "thread"}}, 'needs layout="warps", not thread'),
+        ({"ode": {"memory_warps": "on", "layout": "global"}}, 'needs layout="thread" or warps'),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
-        ({"record": "sampled"}, "needs --sample"),
-        ({"species": ["Q"]}, "--species Q: not a species"),
+        ({"record": "sampled"}, "needs sample="),
+        ({"species": ["Q"]}, "species= Q: not a species"),
     ],
 )
 def test_what_is_not_allowed_is_said(options, message):
@@ -235,7 +235,11 @@ def test_the_layout_is_told_with_what_a_step_took():
 
 
 def test_summaries_of_amounts():
-    result = run(record="summary:first-passage:X:4", substeps=None, times=np.linspace(0, 2, 201))
+    result = run(
+        record="summary:first-passage:X:4",
+        method="ode",
+        times=np.linspace(0, 2, 201),
+    )
     assert result.summary("first-passage:X:4") == pytest.approx(np.log(2), abs=0.011)
 
 
@@ -266,22 +270,22 @@ def test_labelled_arrays_of_a_file(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "options",
+    "settings",
     [
-        {"substeps": 20, "ode_layout": "thread"},
-        {"substeps": 20, "ode_layout": "warps", "precision": "single"},
-        {"substeps": 20, "ode_layout": "thread", "ode_memory_warps": "on"},
-        {"substeps": 20, "ode_warps": 2, "ode_memory_warps": "on", "ode_balance": "equal"},
-        {"substeps": 20, "ode_layout": "global", "precision": "single"},
-        {"ode_solver": "dopri5", "substeps": None},
-        {"ode_solver": "rosenbrock", "substeps": None},
+        {"substeps": 20, "layout": "thread"},
+        {"substeps": 20, "layout": "warps", "precision": "single"},
+        {"substeps": 20, "layout": "thread", "memory_warps": "on"},
+        {"substeps": 20, "warps": 2, "memory_warps": "on", "balance": "equal"},
+        {"substeps": 20, "layout": "global", "precision": "single"},
+        {"solver": "dopri5"},
+        {"solver": "rosenbrock"},
     ],
 )
-def test_devices_give_the_same_bits(options):
+def test_devices_give_the_same_bits(settings):
     wanted = {
         "n": 300,
         "sample": ["start=lognormal(8,0.2)", "k=loguniform(0.1,10)"],
         "record": "trajectories,statistics,final,sampled",
-        **options,
+        "ode": settings,
     }
     assert total(run(**wanted, device="cpu")) == total(run(**wanted, device="cuda"))

@@ -9,8 +9,8 @@ import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble.choices.solver_choice import stored_solver
-from tauslab.runner.ensemble.ode_task import integration
 from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.integration import integration
 from tauslab.runner.results.open import open_result
 
 
@@ -51,7 +51,7 @@ def test_stiff_equations_are_found(tmp_path):
 def test_other_equations_stay_explicit():
     chosen = run([1.0, 1.5])
     assert chosen.attributes["ode_solver"] == "dopri5"
-    explicit = run([1.0, 1.5], ode_solver="dopri5")
+    explicit = run([1.0, 1.5], method=ts.ODE(solver="dopri5"))
     assert chosen.amounts("x").tobytes() == explicit.amounts("x").tobytes()
 
 

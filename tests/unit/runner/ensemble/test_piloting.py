@@ -48,8 +48,8 @@ def chain(species: int, *, laws: int = 0) -> LoweredNetwork:
 
 
 def run(**options):
-    settings = {"n": 70, "t_end": 0.05, "points": 3, "seed": 3, "device": "cpu", "threads": 2,
-                "method": "ssa", "presimulation": 500}  # fmt: skip
+    settings = {"n": 70, "t_end": 0.05, "points": 3, "seed": 3, "device": ts.CPU(threads=2),
+                "method": ts.SSA(presimulation=500)}  # fmt: skip
     chosen = {name: value for name, value in {**settings, **options}.items() if value is not None}
     return ts.run(NET, **chosen)
 
@@ -136,15 +136,15 @@ def test_a_pilot_does_not_depend_on_the_selector_of_the_run(selector):
 def test_a_network_in_which_nothing_fires_is_piloted():
     net = ts.Network("nothing")
     net.add_species("X", 1)
-    result = ts.run(net, n=2, times=[1.0], seed=1, device="cpu", method="ssa", presimulation=10)
+    result = ts.run(net, n=2, times=[1.0], seed=1, device="cpu", method=ts.SSA(presimulation=10))
     assert result.counts().tolist() == [[[1]], [[1]]]
 
 
 def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_favoured):
-    chosen = run(method="auto")
+    chosen = run(method=ts.Auto(presimulation=500))
     assert (chosen.attributes["selector"], chosen.attributes["presimulation"]) == ("cr", 500)
     assert [base for base, _ in cr_favoured] == [BASE]
-    assert lines(chosen) == lines(run(selector="cr"))
+    assert lines(chosen) == lines(run(method=ts.SSA(selector="cr", presimulation=500)))
 
 
 def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_favoured):
@@ -177,14 +177,14 @@ def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
     assert lines(ts.open(again)) == whole
     resumed = replace(options, presimulation=None, resume=True)
     assert lines(run_network(network, resumed, SerialCommunicator())) == whole
-    assert lines(run(append=20, n=None, presimulation=None, output=grown)) == whole
+    assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
 
 def test_portions_of_a_growing_run_have_one_choice(cr_favoured):
     until = run(until="mean(S1) rel 0.01", t_end=0.01, n=1000)
     assert until.attributes["selector"] == "cr"
     assert len(cr_favoured) == 1
-    given = run(selector="cr", t_end=0.01, n=until.n)
+    given = run(method=ts.SSA(selector="cr", presimulation=500), t_end=0.01, n=until.n)
     assert np.array_equal(until.counts(), given.counts())
 
 
@@ -251,4 +251,6 @@ def test_large_counts_are_run_by_rejection_and_small_ones_are_not(device, networ
                "species": ["S0"]}  # fmt: skip
     found = ts.run(network(), **options)
     assert found.attributes["selector"] == after
-    assert digest_lines(found) == digest_lines(ts.run(network(), **options, selector=after))
+    assert digest_lines(found) == digest_lines(
+        ts.run(network(), **{**options, "method": ts.SSA(selector=after)})
+    )

@@ -23,9 +23,10 @@ SCHLOGL = str(SBML / "schlogl.xml")
 def leap(device):
     """`tauslab.run` with checked leaps, on each device in turn."""
 
-    def call(model, **options):
-        given = {"seed": 1, "method": "tau", "post_leap_check": True, **options}
-        return ts.run(model, device=device, **given)
+    def call(model, *, kind=ts.TauLeaping, epsilon=0.03, checked=True, threads=0, **options):
+        method = kind(epsilon=epsilon, post_leap_check=checked)
+        where = ts.CPU(threads=threads) if device == "cpu" else device
+        return ts.run(model, method=method, device=where, **{"seed": 1, **options})
 
     return call
 
@@ -95,7 +96,7 @@ def test_bits_do_not_depend_on_blocks_and_threads(leap):
         return digest_lines(leap(SCHLOGL, n=60, t_end=2.0, points=5, epsilon=0.1, **options), None)
 
     assert lines(block=1) == lines(block=60, threads=1) == lines(threads=3)
-    assert lines() != lines(post_leap_check=False)
+    assert lines() != lines(checked=False)
 
 
 # SHA-256 of the samples of 30 trajectories, int32: leaps without and with the check.
@@ -109,9 +110,7 @@ BITS = {
 
 @pytest.mark.parametrize(("model", "checked"), BITS)
 def test_bits_are_those_of_every_device(leap, model, checked):
-    result = leap(
-        SBML / f"{model}.xml", n=30, t_end=1.0, points=3, epsilon=0.1, post_leap_check=checked
-    )
+    result = leap(SBML / f"{model}.xml", n=30, t_end=1.0, points=3, epsilon=0.1, checked=checked)
     found = hashlib.sha256(result.counts().astype("<i4").tobytes()).hexdigest()
     assert found == BITS[model, checked]
 
@@ -127,8 +126,8 @@ def test_values_per_trajectory(leap):
 
 
 def test_it_is_refused_with_exact_events(tmp_path, capsys):
-    with pytest.raises(ts.ConfigError, match="--post-leap-check has nothing to check"):
-        ts.run(chain(), times=[1.0], method="ssa", post_leap_check=True)
+    with pytest.raises(TypeError, match="post_leap_check"):
+        ts.SSA(post_leap_check=True)
     out = tmp_path / "out.h5"
     command = ["run", SCHLOGL, "--t-end", "1", "--method", "ssa", "--post-leap-check"]
     assert main([*command, "-o", str(out)]) == 2
@@ -139,7 +138,7 @@ def test_it_is_refused_with_exact_events(tmp_path, capsys):
 def test_it_is_refused_where_leaps_come_from_tables():
     large = ts.cyclic_chain(161)
     with pytest.raises(ts.ConfigError, match="networks of up to 160 reactions, and this one has"):
-        ts.run(large, times=[1.0], method="tau", post_leap_check=True)
+        ts.run(large, times=[1.0], method=ts.TauLeaping(post_leap_check=True))
 
 
 def test_auto_checks_the_leaps_that_it_chooses(leap, monkeypatch):
@@ -151,10 +150,10 @@ def test_auto_checks_the_leaps_that_it_chooses(leap, monkeypatch):
     net.add_species("A", 1_000_000)
     net.add_reaction("A ->", rate=1.0)
     options = {"n": 20, "times": [0.0, 1.0]}
-    chosen = leap(net, method="auto", **options)
+    chosen = leap(net, kind=ts.Auto, **options)
     assert (chosen.method, chosen.attributes["post_leap_check"]) == ("tau", 1)
     assert digest_lines(chosen, None) == digest_lines(leap(net, **options), None)
-    exact = leap(net, method="auto", set={"A": 200}, **options)
+    exact = leap(net, kind=ts.Auto, set={"A": 200}, **options)
     assert exact.method == "ssa"
     assert "post_leap_check" not in exact.attributes
 
@@ -165,7 +164,7 @@ def test_a_file_keeps_the_check(leap, tmp_path):
     options = {"n": 20, "times": [0.0, 1.0], "epsilon": 0.1, "record": "trajectories"}
     with leap(chain(), output=path, **options) as first:
         lines = digest_lines(first, None)
-    with leap(chain(), output=path, resume=True, post_leap_check=False, **options) as again:
+    with leap(chain(), output=path, resume=True, checked=False, **options) as again:
         assert again.attributes["post_leap_check"] == 1
         assert digest_lines(again, None) == lines
     other = tmp_path / "other.h5"
@@ -173,7 +172,7 @@ def test_a_file_keeps_the_check(leap, tmp_path):
     with ts.open(other) as rerun:
         assert digest_lines(rerun, None) == lines
     plain = tmp_path / "plain.h5"
-    leap(chain(), output=plain, post_leap_check=False, **options).close()
+    leap(chain(), output=plain, checked=False, **options).close()
     with pytest.raises(ts.ConfigError, match="post_leap_check"):
         leap(chain(), output=plain, resume=True, **options)
 
@@ -194,7 +193,8 @@ def test_the_summary_counts_rejected_leaps(tmp_path, capsys):
 def test_cuda_gives_the_bits_of_the_cpu(model, epsilon):
     found = [
         digest_lines(
-            ts.run(SBML / f"{model}.xml", method="tau", post_leap_check=True, epsilon=epsilon,
+            ts.run(SBML / f"{model}.xml", method=ts.TauLeaping(post_leap_check=True,
+                                                               epsilon=epsilon),
                    n=300, t_end=2.0, points=9, seed=8, device=name,
                    record="trajectories,statistics,final"),
             None,

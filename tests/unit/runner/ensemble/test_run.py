@@ -76,8 +76,8 @@ def test_what_is_recorded_agrees_with_the_samples(run):
 def test_bits_do_not_depend_on_blocks_threads_or_storage(run, tmp_path):
     reference = lines(run(n=200))
     assert lines(run(n=200, block=1)) == reference
-    assert lines(run(n=200, block=64, threads=1)) == reference
-    assert lines(run(n=200, block=200, threads=3)) == reference
+    assert lines(run(n=200, block=64, device=ts.CPU(threads=1))) == reference
+    assert lines(run(n=200, block=200, device=ts.CPU(threads=3))) == reference
     with run(n=200, output=tmp_path / "run.h5") as in_file:
         assert lines(in_file) == reference
     assert lines(run(n=200, seed=4)) != reference
@@ -245,7 +245,7 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
     found = [
         lines(
             ts.run(DATA / "sbml" / f"{model}.xml", n=300, t_end=2.0, points=9, seed=8, device=name,
-                   method="ssa", selector=selector, team=team,
+                   method=ts.SSA(selector=selector, team=team),
                    record="trajectories,statistics,final")
         )
         for name in ("cpu", "cuda")

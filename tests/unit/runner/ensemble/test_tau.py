@@ -18,8 +18,10 @@ def leap(device, request, monkeypatch):
     if request.param == "tables":
         monkeypatch.setattr("tauslab.kernels.leaping.choice.LARGEST_LEAPING", 0)
 
-    def call(model, **options):
-        return ts.run(model, method="tau", device=device, **{"seed": 1, **options})
+    def call(model, *, epsilon=0.03, threads=0, **options):
+        where = ts.CPU(threads=threads) if device == "cpu" else device
+        method = ts.TauLeaping(epsilon=epsilon)
+        return ts.run(model, method=method, device=where, **{"seed": 1, **options})
 
     return call
 
@@ -167,8 +169,8 @@ def test_values_per_trajectory(leap):
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, 1.5, float("nan")])
 def test_epsilon_outside_its_range(epsilon):
-    with pytest.raises(ts.ConfigError, match="--epsilon"):
-        ts.run(chain(), times=[1.0], method="tau", epsilon=epsilon)
+    with pytest.raises(ts.ConfigError, match="epsilon="):
+        ts.run(chain(), times=[1.0], method=ts.TauLeaping(epsilon=epsilon))
 
 
 @pytest.mark.gpu

@@ -227,4 +227,4 @@ def test_a_program_stops_its_run_and_goes_on(whole, tmp_path, monkeypatch):
 
 def test_a_stopped_run_without_a_file_promises_nothing():
     with pytest.raises(ts.StoppedEarly, match=r"stopped on request .* of replica 0$"):
-        ts.run(model(), t_end=T_END, seed=7, device="cpu", threads=1, stop=lambda: True)
+        ts.run(model(), t_end=T_END, seed=7, device=ts.CPU(threads=1), stop=lambda: True)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tauslab import ConfigError
-from tauslab.runner.options.ensemble import Options, Record, sample_times
+from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.texts import assignments, read_times
 from tauslab.runner.output.format.layout import HistogramSpec
 

@@ -35,7 +35,7 @@ def decay() -> ts.Network:
 
 
 def run(**options):
-    settings = {"n": 40, "t_end": 10.0, "points": 101, "seed": 3, "device": "cpu", "threads": 1}
+    settings = {"n": 40, "t_end": 10.0, "points": 101, "seed": 3, "device": ts.CPU(threads=1)}
     return ts.run(decay(), **{**settings, **options})
 
 
@@ -179,7 +179,9 @@ def test_devices_and_threads_agree(device, method, full):
         (RECORD, {"sweep": {"k": [0.5, 2.0, 8.0]}, "n": 25}),
     ):
         options = {"record": record, "method": method, **more}
-        here = run(**{**options, "device": device, "threads": 2, "block": 3})
+        here = run(
+            **{**options, "device": ts.CPU(threads=2) if device == "cpu" else device, "block": 3}
+        )
         assert lines(here) == lines(run(**options))
     if method == "ssa":
         assert summaries(run(record=RECORD, device=device)) == summaries(full)

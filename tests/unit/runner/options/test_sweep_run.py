@@ -155,8 +155,10 @@ def test_statistics_alone_are_those_beside_trajectories(run):
 
 @pytest.mark.parametrize("block", [1, 7, 10, 30, 60, 1000])
 def test_blocks_and_threads_do_not_change_the_bits(run, block):
-    expected = run(sweep=GRID, record=ALL, threads=1)
-    assert total(run(sweep=GRID, record=ALL, threads=3, block=block)) == total(expected)
+    expected = run(sweep=GRID, record=ALL, device=ts.CPU(threads=1))
+    assert total(run(sweep=GRID, record=ALL, device=ts.CPU(threads=3), block=block)) == total(
+        expected
+    )
 
 
 def test_many_points_of_few_trajectories(run):
@@ -259,8 +261,8 @@ def test_initial_counts_that_depend_on_what_is_swept(run):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"sweep": {"nope": [1.0]}}, "--sweep nope: neither a parameter"),
-        ({"table": {"nope": [1.0]}}, "--table nope: neither a parameter"),
+        ({"sweep": {"nope": [1.0]}}, r'sweep\["nope"\]: neither a parameter'),
+        ({"table": {"nope": [1.0]}}, r'table="nope": neither a parameter'),
         ({"sweep": {"X": [1.0, -2.0]}}, "X cannot be -2"),
         ({"sweep": {"k": [1.0, -2.0]}}, "in point 1"),
         ({"sweep": {"k": [1.0]}, "set": {"k": 1.0}}, "is swept"),

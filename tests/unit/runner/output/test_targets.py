@@ -100,7 +100,7 @@ def test_inputs_are_not_replaced(folder, capsys):
         assert "which this command reads" in capsys.readouterr().err
         assert (folder / name).read_bytes() == before
     with pytest.raises(ConfigError, match=r"would be written over m\.toml"):
-        ts.run("m.toml", n=2, t_end=1, output="m.toml", overwrite=True)
+        ts.run("m.toml", n=2, t_end=1, output=ts.Output("m.toml", overwrite=True))
     assert main([*RUN, "-o", "a.h5"]) == 0
     before = (folder / "a.h5").read_bytes()
     assert main(["run", "a.h5", "--overwrite", "--quiet"]) == 2  # its default output is itself

@@ -24,7 +24,7 @@ def decay():
 
 
 def run(**options):
-    settings = {"n": 6, "t_end": 4.0, "points": 9, "seed": 1, "device": "cpu", "threads": 1}
+    settings = {"n": 6, "t_end": 4.0, "points": 9, "seed": 1, "device": ts.CPU(threads=1)}
     record = "trajectories,summary:mean:X:1,summary:extinction:X"
     return ts.run(decay(), **{**settings, "record": record, **options})
 
@@ -97,7 +97,7 @@ def two_peaks():
 
 def test_bistable_points_are_drawn_in_three_dimensions():
     result = ts.run(
-        two_peaks(), n=200, times=[2.0], seed=3, device="cpu", threads=1, species="X",
+        two_peaks(), n=200, times=[2.0], seed=3, device=ts.CPU(threads=1), species="X",
         sweep={"up": [10.0, 20.0], "down": [0.0, 10.0], "speed": [50.0, 100.0]},
     )  # fmt: skip
     several = result.modes("X").count == 2

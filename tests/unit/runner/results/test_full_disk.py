@@ -49,19 +49,22 @@ def lattice(path, **options):
 
 
 def samples(path, **options):
-    run_pairs(n=400, block=40, output=path, compress=1, record="trajectories", **options).close()
+    run_pairs(
+        n=400, block=40, output=ts.Output(path, compress=1), record="trajectories", **options
+    ).close()
 
 
 def until(path, **options):
-    run_pairs(n=4096, until="mean(X) rel 0.9", output=path, compress=1, record="trajectories",
+    run_pairs(n=4096, until="mean(X) rel 0.9", output=ts.Output(path, compress=1),
+              record="trajectories",
               **options).close()  # fmt: skip
 
 
 def network(path, **options):
     model = path.with_name("chain.toml")
     model.write_text(CHAIN)
-    dbn.build(model, unknown=["a"], samples=100, points=3, substeps=5, seed=1, threads=1,
-              output=path, **options)  # fmt: skip
+    dbn.build(model, unknown=["a"], samples=100, points=3, method=ts.ODE(substeps=5), seed=1,
+              device=ts.CPU(threads=1), output=path, **options)  # fmt: skip
     model.unlink()
 
 

@@ -8,7 +8,7 @@ import pytest
 import tauslab as ts
 from tauslab.runner.cli.main import main
 
-COMMON = {"n": 6, "times": [0.0, 1.0], "seed": 1, "device": "cpu", "threads": 1}
+COMMON = {"n": 6, "times": [0.0, 1.0], "seed": 1, "device": ts.CPU(threads=1)}
 
 
 def bursts():
@@ -70,6 +70,6 @@ def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():
     net.add_reaction("X ->", rate=2.0)
     with pytest.warns(UserWarning, match=r"6 ended by step_limit; raise --max-steps"):
         ts.run(net, **COMMON, max_steps=3)
-    options = {**COMMON, "n": 1, "method": "ode", "ode_solver": "dopri5", "max_steps": 1}
+    options = {**COMMON, "n": 1, "method": ts.ODE(solver="dopri5"), "max_steps": 1}
     with pytest.warns(UserWarning, match=r"may be stiff: --ode-solver rosenbrock"):
-        ts.run(net, **options, rtol=1e-12)
+        ts.run(net, **{**options, "method": ts.ODE(solver="dopri5", rtol=1e-12)})

@@ -1,0 +1,111 @@
+"""Functions that take the fields of a dataclass of options as keywords, also for type checkers."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.runner.options.definition import with_options
+from tauslab.runner.options.methods import METHOD_CLASSES
+from tauslab.runner.options.places import CPU, GPU, Dask, Output
+from tauslab.runner.options.spelling import speaks_python
+from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.result import Result
+
+T = TypeVar("T")
+M_contra = TypeVar("M_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+
+_SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
+
+
+class Run(Protocol[P, Q]):
+    """The type of `tauslab.run`: the keywords depend on the kind of model."""
+
+    @overload
+    def __call__(
+        self, model: Network | str | os.PathLike[str], *args: P.args, **options: P.kwargs
+    ) -> Result: ...
+
+    @overload
+    def __call__(self, model: Lattice, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+
+class OfModel(Protocol[M_contra, P, R_co]):
+    """The type of a function of a model with the keywords of a dataclass."""
+
+    def __call__(self, model: M_contra, *args: P.args, **options: P.kwargs) -> R_co:
+        """Call it."""
+        ...
+
+
+def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
+    """An object of the class `keywords` with these options.
+
+    Raises
+    ------
+    ConfigError
+        One that it does not have; the message says where it belongs, or which may be meant.
+    """
+    allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in allowed:
+            raise ConfigError(f"{name}= is no option of {what}{_meant(name, allowed)}")
+    return keywords(**options)
+
+
+def _meant(name: str, allowed: list[str]) -> str:
+    homes = [one.__name__ for one in _SETTINGS if name in {f.name for f in fields(one)}]
+    if homes:
+        return ": it belongs to " + " and ".join(f"ts.{home}({name}=...)" for home in homes)
+    near = difflib.get_close_matches(name, allowed, n=1)
+    return f": is {near[0]}= meant?" if near else ""
+
+
+def runs(
+    network: Callable[P, object], lattice: Callable[Q, object]
+) -> Callable[[Callable[..., Any]], Run[P, Q]]:
+    """Type a function as `Run`, and tell its keywords: those of `network`, then of `lattice`."""
+
+    def decorate(function: Callable[..., Any]) -> Run[P, Q]:
+        made: Run[P, Q] = documented(function, network, lattice)
+        return made
+
+    return decorate
+
+
+def takes(
+    keywords: Callable[P, object],
+) -> Callable[[Callable[Concatenate[M_contra, ...], R_co]], OfModel[M_contra, P, R_co]]:
+    """Type a function of a model as one with the fields of `keywords` as its keywords."""
+
+    def decorate(
+        function: Callable[Concatenate[M_contra, ...], R_co],
+    ) -> OfModel[M_contra, P, R_co]:
+        made: OfModel[M_contra, P, R_co] = documented(function, keywords)
+        return made
+
+    return decorate
+
+
+def documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
+    """Write the keywords of dataclasses into signature and docstring, and let errors name them."""
+    own = inspect.signature(function)
+    found = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for made in classes:
+        for name, one in inspect.signature(made).parameters.items():
+            found.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
+    wrapped: Any = speaks_python(function)
+    wrapped.__signature__ = own.replace(parameters=list(found.values()))
+    kinds = [made for made in classes if isinstance(made, type)]
+    wrapped.__doc__ = with_options(function.__doc__ or "", *kinds)
+    return wrapped

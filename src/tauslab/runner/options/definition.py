@@ -1,0 +1,153 @@
+"""What an option is: its default, and what the command line, Python and the pages say of it.
+
+An option is a field of a frozen dataclass, made by `option`.  The parser of the command line, the
+keywords of `tauslab.run`, their documentation and the messages of errors all read its `Definition`,
+so that an option is added in one place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+GROUPS = ("model", "sampling", "method", "output", "cluster", "expert")
+_KEY = "tauslab"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """What is known of an option beside its name, type and default.
+
+    Parameters
+    ----------
+    help
+        Half a line for ``--help``; empty for an option that Python alone has.
+    doc
+        What the documentation of the keyword says; `help` where it is empty.
+    flags
+        How it is spelt on the command line; none for an option that Python alone has.
+    group
+        Which group of ``--help`` it stands in: one of `GROUPS`.
+    unit
+        Unit of its value, where it has one.
+    metavar, choices, type, action
+        As `argparse` has them.
+    stored
+        Whether a result file holds it: a file that is run again then gives it, where the command
+        does not.
+    command_default
+        What the parser gives where the command says nothing; None for a stored option.
+    python
+        Whether Python has it too.
+    """
+
+    help: str = ""
+    doc: str = ""
+    flags: tuple[str, ...] = ()
+    group: str = "expert"
+    unit: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    type: Callable[[str], Any] | None = None
+    action: str | None = None
+    stored: bool = False
+    command_default: Any = None
+    python: bool = True
+
+
+def option(  # noqa: PLR0913 - the fields of `Definition`
+    default: T,
+    help: str = "",  # noqa: A002 - as argparse calls it
+    *,
+    flag: str | Sequence[str] = (),
+    doc: str = "",
+    group: str = "expert",
+    unit: str = "",
+    metavar: str | None = None,
+    choices: Sequence[str] = (),
+    type: Callable[[str], Any] | None = None,  # noqa: A002 - as argparse calls it
+    action: str | None = None,
+    stored: bool = False,
+    command_default: Any = ...,
+    python: bool = True,
+) -> T:
+    """A field of a dataclass that is an option; the arguments are those of `Definition`."""
+    if command_default is ...:
+        command_default = [] if action == "append" else None if stored else default
+    defined = Definition(
+        help=help, doc=doc, flags=(flag,) if isinstance(flag, str) else tuple(flag), group=group,
+        unit=unit, metavar=metavar, choices=tuple(choices), type=type, action=action,
+        stored=stored, command_default=command_default, python=python,
+    )  # fmt: skip
+    made: T = field(default=default, metadata={_KEY: defined})
+    return made
+
+
+def definitions(*classes: type) -> Iterator[tuple[Field[Any], Definition]]:
+    """The options of dataclasses, in their order."""
+    for one in classes:
+        for found in fields(one):
+            if _KEY in found.metadata:
+                yield found, found.metadata[_KEY]
+
+
+def on_command_line(*classes: type) -> list[Definition]:
+    """Options with a flag, each once, in the order of their groups."""
+    found = {one.flags: one for _, one in definitions(*classes) if one.flags}
+    return sorted(found.values(), key=lambda one: GROUPS.index(one.group))
+
+
+def destination(defined: Definition) -> str:
+    """The name of an option among the arguments that the parser gives."""
+    longest = next((f for f in defined.flags if f.startswith("--")), defined.flags[0])
+    return longest.lstrip("-").replace("-", "_")
+
+
+def stored_names(*classes: type) -> tuple[str, ...]:
+    """Names, on the command line, of options that a result file holds."""
+    return tuple(destination(one) for _, one in definitions(*classes) if one.stored and one.flags)
+
+
+def parameters_section(*classes: type) -> str:
+    """The options as the part "Parameters" of a docstring, without its heading."""
+    lines = []
+    for found, defined in definitions(*classes):
+        if not defined.python:
+            continue
+        said = defined.doc or defined.help
+        said += f" [{defined.unit}]" if defined.unit else ""
+        lines += [found.name, *textwrap.wrap(said, 92, initial_indent="    ",
+                                             subsequent_indent="    ")]  # fmt: skip
+    return "\n".join(lines)
+
+
+def with_options(docstring: str, *classes: type) -> str:
+    """A docstring in which the line ``{options}`` becomes the options of `classes`."""
+    text = inspect.cleandoc(docstring)
+    return text.replace("{options}", parameters_section(*classes))
+
+
+_DECLARED: list[type] = []
+
+
+def declared(made: type[T]) -> type[T]:
+    """A dataclass of options, told in its docstring and known to errors; above ``@dataclass``."""
+    _DECLARED.append(made)
+    if "{options}" in (made.__doc__ or ""):
+        made.__doc__ = with_options(str(made.__doc__), made)
+    return made
+
+
+def by_flag() -> dict[str, tuple[str, Definition]]:
+    """Python's name of every option that has a flag, and what is known of it."""
+    return {
+        flag: (found.name, one)
+        for found, one in definitions(*_DECLARED)
+        for flag in one.flags
+        if one.python
+    }

@@ -1,0 +1,281 @@
+"""How trajectories are made: a word, or an object with the settings of one method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.table_network import TEAMS
+from tauslab.kernels.ode.codegen import PRECISIONS
+from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS, OdeSettings
+from tauslab.kernels.ode.placement import BALANCES
+from tauslab.model.errors import ConfigError, one_of
+from tauslab.runner.options.checks import within
+from tauslab.runner.options.definition import declared, option
+from tauslab.runner.options.integration import integration
+from tauslab.runner.options.spelling import python_spelling
+from tauslab.runner.options.texts import count
+
+MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
+Selector: TypeAlias = Literal["linear", "tree", "pdm", "cr", "rssa"]
+Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
+Precision: TypeAlias = Literal["double", "single"]
+Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
+MemoryWarps: TypeAlias = Literal["auto", "on", "off"]
+Balance: TypeAlias = Literal["cost", "equal"]
+
+METHODS: tuple[str, ...] = get_args(MethodWord)
+DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
+DEFAULT_EPSILON = 0.03
+NO_LEAPS = "--epsilon is the error of leaps: use it with --method tau or auto"
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Pilot:
+    """What exact simulation of large networks has."""
+
+    team: int = option(
+        0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
+        doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
+        "device and number of trajectories. Changes no result.",
+    )  # fmt: skip
+    presimulation: int | None = option(
+        None, "events of a pilot", flag="--presimulation", metavar="N", type=count, stored=True,
+        doc="Of large networks: events of the pilot that orders reactions and species by how "
+        "often they fire and change, and may choose the selector; 0 for none. By default by "
+        "network and number of trajectories.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Leaps:
+    """What leaps have."""
+
+    epsilon: float = option(
+        DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
+        metavar="E", stored=True,
+        doc="Bound on the expected relative change of every propensity in a leap.",
+    )  # fmt: skip
+    post_leap_check: bool = option(
+        False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
+        action="store_true", stored=True,
+        doc="Check every leap after it was made, and shorten those in which a species changed by "
+        "more than `epsilon` allows. More accurate, and slower.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SSA(_Pilot):
+    """Exact stochastic simulation, the default.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "ssa"
+    selector: Selector | None = option(
+        None, "how ssa finds the next reaction", flag="--selector", group="method",
+        choices=SELECTORS, stored=True,
+        doc="``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is found; "
+        "all draw from the same law. By default the network decides, or its pilot: see "
+        "docs/large-networks.md.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        with python_spelling():
+            check_selector(self.selector)
+            check_team(self.team)
+            check_presimulation(self.presimulation)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class TauLeaping(_Leaps):
+    """Tau-leaping with step control: approximate, and faster where many molecules react often.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "tau"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        with python_spelling():
+            check_epsilon(self.epsilon)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Auto(_Leaps, _Pilot):
+    """Leaps where that clearly pays and where a pilot finds their error small; else exact.
+
+    `Result.method` is what was chosen, and `Result.approximate` says what is approximate.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "auto"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        with python_spelling():
+            check_epsilon(self.epsilon)
+            check_team(self.team)
+            check_presimulation(self.presimulation)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class ODE:
+    """Ordinary differential equations, whose amounts are real numbers; see docs/ode.md.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed, or one that the solver does not have.
+    """
+
+    word: ClassVar[MethodWord] = "ode"
+    solver: Solver | None = option(
+        None, "auto; rk4 where --substeps are given; of dbn dopri5", flag="--ode-solver",
+        group="method", choices=SOLVERS, stored=True,
+        doc="``rk4``, with fixed steps; ``dopri5`` or ``rosenbrock`` (for stiff equations), whose "
+        "steps adapt; ``auto``, one of the last two by a pilot that counts steps. By default "
+        "``rk4`` where `substeps` are given, else ``auto``, and ``dopri5`` for `tauslab.dbn`.",
+    )  # fmt: skip
+    substeps: int | None = option(
+        None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
+        metavar="R", stored=True, doc="Of ``rk4``: steps from sample to sample (10).",
+    )  # fmt: skip
+    rtol: float | None = option(
+        None, "relative error of a step (1e-6)", flag="--rtol", group="method", type=float,
+        metavar="E", stored=True,
+        doc="Of the others: relative error of a variable in a step (1e-6).",
+    )  # fmt: skip
+    atol: float | None = option(
+        None, "absolute error of a step (1e-9)", flag="--atol", group="method", type=float,
+        metavar="E", stored=True, unit="that of amounts",
+        doc="Of the others: absolute error of a variable in a step (1e-9).",
+    )  # fmt: skip
+    precision: Precision | None = option(
+        None, "of ode: double or single", flag="--precision", group="method",
+        choices=sorted(PRECISIONS), stored=True, doc="``double`` (default) or ``single``.",
+    )  # fmt: skip
+    layout: Layout | None = option(
+        None, "how rk4 uses a GPU (auto)", flag="--ode-layout", choices=LAYOUTS,
+        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. This and what "
+        "follows changes no result.",
+    )  # fmt: skip
+    warps: int | None = option(
+        None, "of layout warps (chosen)", flag="--ode-warps", type=int, metavar="C",
+        doc="Of layout ``warps``: over how many the equations are spread.",
+    )  # fmt: skip
+    memory_warps: MemoryWarps | None = option(
+        None, "warps that only write samples (auto)", flag="--ode-memory-warps",
+        choices=MEMORY_WARPS, doc="Whether warps of their own write samples: ``on``, ``off`` or "
+        "``auto``.",
+    )  # fmt: skip
+    balance: Balance | None = option(
+        None, "of layout warps: equations by cost, or as many", flag="--ode-balance",
+        choices=BALANCES, doc="Of layout ``warps``: equations by their ``cost``, or ``equal`` "
+        "numbers of them.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check that the choices go together."""
+        self.settings("dopri5" if self.solver is None else "auto")
+
+    def settings(self, default: str = "auto") -> OdeSettings:
+        """For the engine; `default` is the solver where neither it nor `substeps` are given."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        with python_spelling():
+            try:
+                return integration("ode", default, **given)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, ConfigError):
+                    raise
+                told = ", ".join(f"{k}={v!r}" for k, v in given.items() if v is not None)
+                raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+
+
+Method: TypeAlias = SSA | TauLeaping | Auto | ODE
+METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE)
+
+
+def method_of(given: MethodWord | Method | None) -> Method:
+    """The settings of a method: themselves, or the defaults of the method that a word names.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    if isinstance(given, METHOD_CLASSES):
+        return given
+    one_of("--method", DEFAULT_METHOD if given is None else given, METHODS)
+    found = next(one for one in METHOD_CLASSES if one.word == (given or DEFAULT_METHOD))
+    return found()
+
+
+def ensemble_settings(method: Method) -> dict[str, Any]:
+    """A method by the names of `tauslab.runner.options.ensemble.Options`."""
+    if isinstance(method, ODE):
+        return {"method": method.word, "integration": method.settings()}
+    own = {one.name: getattr(method, one.name) for one in fields(method)}
+    return {"method": method.word, **own}
+
+
+def check_epsilon(epsilon: object) -> None:
+    """Refuse what is no bound on a relative change."""
+    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 1):
+        raise ConfigError(f"--epsilon {epsilon} is not allowed: above 0, at most 1")
+
+
+def check_team(team: int) -> None:
+    """Refuse a number of threads that no kernel is made for."""
+    if team not in (0, *TEAMS):
+        allowed = ", ".join(map(str, TEAMS))
+        raise ConfigError(f"--team {team} is not allowed; allowed are {allowed}")
+
+
+def check_presimulation(events: int | None) -> None:
+    """Refuse what is no number of events."""
+    if events is not None:
+        within("--presimulation", events, 0, 2**31 - 1)
+
+
+def check_selector(selector: str | None) -> None:
+    """Refuse a selector that is not known."""
+    if selector is not None:
+        one_of("--selector", selector, SELECTORS)
