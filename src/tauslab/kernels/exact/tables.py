@@ -24,7 +24,7 @@ MOST_ENTRIES = 2**31 - 1  # the kernels' indices have 32 bits
 class TableRows:
     """Compressed rows of numbers: row r is ``items[start[r]:start[r + 1]]``.
 
-    >>> Rows.of([[1, 2], [], [3]]).expand(np.array([2, 0]))
+    >>> TableRows.of([[1, 2], [], [3]]).expand(np.array([2, 0]))
     (array([0, 1, 1]), array([3, 1, 2]))
     """
 
