@@ -20,7 +20,8 @@ import json, os, sys
 from tauslab.runner.ranks import job
 from tauslab.runner.api.api import ranks
 each = sys.argv[1:]
-os.environ["CUDA_VISIBLE_DEVICES"] = each[int(os.environ["PMI_RANK"]) % len(each)]
+number = os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]
+os.environ["CUDA_VISIBLE_DEVICES"] = each[int(number) % len(each)]
 comm = ranks()
 job.get_backend = lambda name, options: (name, options.index)
 opened = comm.gather(job.open_backend("auto", 1, comm))

@@ -38,8 +38,10 @@ def one_rank(tmp_path_factory) -> dict[str, Path]:
     ("ranks", "cases"),
     [
         (2, ("whole", "cuts", "hooked", "tight")),
-        (3, ("whole", "cuts", "hooked", "deep", "chosen")),
-        (4, ("whole", "cuts", "alone", "replicas")),
+        (3, ("whole", "cuts", "deep", "chosen", "alone", "replicas")),
+        pytest.param(
+            4, ("whole", "cuts", "hooked", "alone", "replicas"), marks=pytest.mark.validate
+        ),
     ],
 )
 def test_slabs_give_the_file_of_one_rank(mpirun, tmp_path, one_rank, ranks, cases):

@@ -108,7 +108,13 @@ def block_of_threads(monkeypatch):
     opened.close()
 
 
-@pytest.mark.parametrize("name", ["crowded", "deep", "typed periodic", "held", "wide sites"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "crowded", "typed periodic", "wide sites",
+        *(pytest.param(name, marks=pytest.mark.validate) for name in ("deep", "held")),
+    ],
+)  # fmt: skip
 def test_threads_of_a_block_give_the_same_bits(block_of_threads, cpu, name, monkeypatch):
     """Each thread of a block has some of its sites; barriers keep their passes apart."""
     lattice = MODELS[name]()

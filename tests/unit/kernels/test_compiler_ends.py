@@ -13,11 +13,11 @@ import pytest
 
 from tauslab.kernels.backends.compilers import run_compiler
 
+pytestmark = pytest.mark.slow
+
 _PROGRAM = """
 import sys
 from tauslab.kernels.backends.compilers import run_compiler
-
-pytestmark = pytest.mark.slow
 work = 'sleep 600 & echo $! > "$1.new"; mv "$1.new" "$1"; sleep 600'
 run_compiler(["/bin/sh", "-c", work, "sh", sys.argv[1]])
 """

@@ -20,6 +20,8 @@ from tauslab.runner.cli.main import main
 from tauslab.runner.dbn.parts import gathered, next_attempt, parts_of
 from tauslab.runner.results.dbn.file import counted_blocks, network_digest_lines
 
+pytestmark = pytest.mark.slow
+
 BUILD = ["dbn", "chain.toml", "--unknown", "a,b", "--samples", "3000", "--t-end", "4", "--points",
          "5", "--substeps", "10", "--threads", "1", "--block", "50", "--quiet"]  # fmt: skip
 # Writes a part after each launch, and gets a signal when the n-th is about to get its name, or has
@@ -30,8 +32,6 @@ from tauslab.runner.cli import main as cli
 from tauslab.runner.dbn import build as dbn_build
 from tauslab.runner.dbn import parts as dbn_parts
 from tauslab.runner.output.hdf5.disk import Disk
-
-pytestmark = pytest.mark.slow
 dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0
 left, when, replace = [int(sys.argv[1])], sys.argv[2], Disk.replace
 sent = getattr(signal, sys.argv[3])
