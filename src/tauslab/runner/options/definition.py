@@ -121,7 +121,7 @@ def parameters_section(*classes: type) -> str:
             continue
         said = defined.doc or defined.help
         said += f" [{defined.unit}]" if defined.unit else ""
-        lines += [found.name, *textwrap.wrap(said, 92, initial_indent="    ",
+        lines += [found.name, *textwrap.wrap(said, 92, break_on_hyphens=False, initial_indent="    ",
                                              subsequent_indent="    ")]  # fmt: skip
     return "\n".join(lines)
 
