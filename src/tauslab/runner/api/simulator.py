@@ -22,6 +22,7 @@ from tauslab.runner.options.checks import seed_of
 from tauslab.runner.options.keywords import SimulatorKeywords
 from tauslab.runner.options.methods import Auto, TauLeaping, method_of
 from tauslab.runner.options.python_values import names_of
+from tauslab.runner.options.spelling import speaks_python
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.results.result import Result
 
@@ -59,6 +60,7 @@ class Simulator:
         self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
         self._process = os.getpid()
 
+    @speaks_python
     def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> Any:
         """Simulate one trajectory for each row of `theta` ``[n, p]``, or one for ``[p]``.
 

@@ -203,7 +203,7 @@ def test_a_simulator_says_what_it_is():
         (lambda: ts.simulator(turnover(), ["b", "b"]), "each once"),
         (lambda: ts.simulator(turnover(), []), "one column of theta or more"),
         (lambda: ts.simulator(turnover(), ["b"], seed=-1), "seed=-1 is not allowed"),
-        (lambda: ts.simulator(turnover(), ["b"], t_end=1)([[1]], seed=1.5), "--seed 1.5 is not"),
+        (lambda: ts.simulator(turnover(), ["b"], t_end=1)([[1]], seed=1.5), "seed=1.5 is not"),
         (lambda: ts.simulator(turnover(), ["b"], t_end=1)({"b": 1}), "must be numbers, not {'b'"),
         (
             lambda: ts.simulator(ts.Lattice("cube", shape=(8, 8, 8), spacing=1e-8), ["b"]),

@@ -46,7 +46,7 @@ def trusting(monkeypatch):
     """Work alone decides: the error of leaps, and the time of compilers, are other tests'."""
     monkeypatch.setattr(method_choice, "_COMPILING_LEAST", 0.0)
     monkeypatch.setattr(
-        method_choice, "_judged", lambda *given: method_choice.Choice("tau", given[-1].text())
+        method_choice, "_judged", lambda *given: method_choice.MethodChoice("tau", given[-1].text())
     )
 
 

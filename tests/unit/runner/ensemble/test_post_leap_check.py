@@ -144,7 +144,7 @@ def test_it_is_refused_where_leaps_come_from_tables():
 def test_auto_checks_the_leaps_that_it_chooses(leap, monkeypatch):
     """A million molecules that decay: leaps pay, also with a check. Of 200 they do not."""
     monkeypatch.setattr(
-        method_choice, "_judged", lambda *given: method_choice.Choice("tau", given[-1].text())
+        method_choice, "_judged", lambda *given: method_choice.MethodChoice("tau", given[-1].text())
     )
     net = ts.Network("decay")
     net.add_species("A", 1_000_000)

@@ -219,7 +219,7 @@ def test_an_ensemble_goes_on_with_the_same_bits(tmp_path, monkeypatch, after):
 def test_a_program_stops_its_run_and_goes_on(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
     path, asked = tmp_path / "own.h5", []
-    with pytest.raises(ts.StoppedEarly, match="--resume completes"):
+    with pytest.raises(ts.StoppedEarly, match="resume=True completes"):
         run(path, stop=lambda: len(asked) > 3 or asked.append(1))
     run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)

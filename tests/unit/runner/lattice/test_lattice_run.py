@@ -127,12 +127,12 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count_every": 0}, "--count-every 0"),
-        ({"replicas": 0}, "--replicas 0"),
+        ({"count_every": 0}, "count_every=0"),
+        ({"replicas": 0}, "replicas=0"),
         ({"set": {"q": 1}}, "no parameter of that name"),
-        ({"max_hop": 0.6}, "--max-hop 0.6"),
+        ({"max_hop": 0.6}, "max_hop=0.6"),
         ({"hooks": [(0, print)]}, "hooks"),
-        ({"t_end": -1.0}, "--t-end -1"),
+        ({"t_end": -1.0}, "t_end=-1"),
     ],
 )
 def test_bad_options_are_named(options, message):
