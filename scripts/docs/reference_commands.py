@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tauslab.runner.cli import help as cli_help
 from tauslab.runner.cli import main as cli
-from tauslab.runner.options.definition import GROUPS
+from tauslab.runner.options.values.definition import GROUPS
 
 _INTRO = """\
 `tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,

@@ -20,9 +20,9 @@ from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options, Record
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.methods import ensemble_settings, method_of
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
-from tauslab.runner.options.python_values import names_of, numbers, points_of, whole
-from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.values.python_values import names_of, numbers, points_of, whole
+from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
 from tauslab.runner.results.dbn.network import DynamicNetwork

@@ -27,8 +27,8 @@ from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.keywords import Numbers, Values
 from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.runner.options.places import Device, device_settings, file_settings
-from tauslab.runner.options.sample_times import sample_times
-from tauslab.runner.options.spelling import speaks_python
+from tauslab.runner.options.values.sample_times import sample_times
+from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray

@@ -18,12 +18,12 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.api.typed import chosen, documented
-from tauslab.runner.options.checks import seed_of
 from tauslab.runner.options.keywords import SimulatorKeywords
 from tauslab.runner.options.methods import Auto, TauLeaping, method_of
-from tauslab.runner.options.python_values import names_of
-from tauslab.runner.options.spelling import speaks_python
 from tauslab.runner.options.summary import PREFIX, SummarySpec
+from tauslab.runner.options.values.checks import seed_of
+from tauslab.runner.options.values.python_values import names_of
+from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.results.result import Result
 
 P = ParamSpec("P")

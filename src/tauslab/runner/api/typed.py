@@ -12,10 +12,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.runner.options.definition import with_options
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.places import CPU, GPU, Dask, Output
-from tauslab.runner.options.spelling import speaks_python
+from tauslab.runner.options.values.definition import with_options
+from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.results.lattice.result import LatticeResult
 from tauslab.runner.results.result import Result
 

@@ -44,10 +44,10 @@ from tauslab.runner.options.ensemble import FloatArray, Options, Record
 from tauslab.runner.options.integration import told_integration
 from tauslab.runner.options.lattice import LatticeOptions, set_parameters
 from tauslab.runner.options.methods import NO_LEAPS
-from tauslab.runner.options.sample_times import sample_times
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
-from tauslab.runner.options.texts import assignments, names, read_times
+from tauslab.runner.options.values.sample_times import sample_times
+from tauslab.runner.options.values.texts import assignments, names, read_times
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree

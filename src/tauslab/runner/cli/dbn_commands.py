@@ -25,8 +25,8 @@ from tauslab.runner.options.dbn import (
     parse_samples,
 )
 from tauslab.runner.options.integration import told_integration
-from tauslab.runner.options.sample_times import sample_times
-from tauslab.runner.options.texts import assignments, names, read_times
+from tauslab.runner.options.values.sample_times import sample_times
+from tauslab.runner.options.values.texts import assignments, names, read_times
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.runner.results.dbn.file import is_network, load

@@ -22,7 +22,6 @@ from tauslab.runner.cli.tools import (
     shortened,
 )
 from tauslab.runner.options.dbn_keywords import DbnKeywords
-from tauslab.runner.options.definition import on_command_line
 from tauslab.runner.options.keywords import (
     LatticeKeywords,
     MoleculesFlag,
@@ -31,6 +30,7 @@ from tauslab.runner.options.keywords import (
 )
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
+from tauslab.runner.options.values.definition import on_command_line
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:

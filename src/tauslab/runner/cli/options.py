@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tauslab.runner.options.definition import GROUPS, Definition, on_command_line
+from tauslab.runner.options.values.definition import GROUPS, Definition, on_command_line
 
 
 def add_options(parser: argparse.ArgumentParser, model: str, *classes: type) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.cli.tools import require_new
-from tauslab.runner.options.sbatch import sbatch_lines, sbatch_words
+from tauslab.runner.options.values.sbatch import sbatch_lines, sbatch_words
 from tauslab.runner.output.targets import require_place
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early

@@ -16,7 +16,7 @@ from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.sbatch import sbatch_lines
+from tauslab.runner.options.values.sbatch import sbatch_lines
 
 PATIENCE = 60.0  # seconds without any worker after which a run gives up, but not in a queue
 _LOOK_SECONDS = 1.0

@@ -22,7 +22,7 @@ from tauslab.runner.ensemble.ode_task import SLACK
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.dbn import DbnOptions
 from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.texts import some
+from tauslab.runner.options.values.texts import some
 from tauslab.runner.results.dbn.network import FloatArray, Structure
 
 

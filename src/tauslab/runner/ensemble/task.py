@@ -24,7 +24,7 @@ from tauslab.model.network.network import Feature, Network
 from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.options.ensemble import FloatArray, Options, Record
 from tauslab.runner.options.sweep import Design, Sweep
-from tauslab.runner.options.texts import some
+from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.layout import SAMPLED
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this

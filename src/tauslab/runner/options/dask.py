@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.runner.options.sbatch import sbatch_words
+from tauslab.runner.options.values.sbatch import sbatch_words
 
 EXECUTORS = ("mpi", "dask")
 _MOST_WORKERS = 65536

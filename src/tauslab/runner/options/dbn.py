@@ -15,7 +15,7 @@ from tauslab.kernels.ode.counting import COUNTINGS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
-from tauslab.runner.options.texts import whole_number
+from tauslab.runner.options.values.texts import whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 Counts: TypeAlias = Literal["auto", "inside", "after"]

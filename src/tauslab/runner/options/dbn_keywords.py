@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tauslab.kernels.ode.counting import COUNTINGS
 from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DEFAULT_SAMPLES, SPACINGS, Counts, Spacing
-from tauslab.runner.options.definition import declared, option
 from tauslab.runner.options.keywords import DEVICES, Numbers
 from tauslab.runner.options.methods import ODE
 from tauslab.runner.options.places import Device, Name, Output
-from tauslab.runner.options.texts import count
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.texts import count
 
 
 @declared

@@ -14,7 +14,6 @@ from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.runner.options.checks import seed_of, within
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.methods import DEFAULT_EPSILON as DEFAULT_EPSILON  # noqa: PLC0414
 from tauslab.runner.options.methods import (
@@ -29,6 +28,7 @@ from tauslab.runner.options.places import WRITERS, check_compress, check_threads
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.runner.options.values.checks import seed_of, within
 from tauslab.runner.output.format.layout import SAMPLED, HistogramSpec
 
 FloatArray = npt.NDArray[np.float64]

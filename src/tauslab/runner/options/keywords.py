@@ -13,11 +13,11 @@ import numpy.typing as npt
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
-from tauslab.runner.options.definition import declared, option
 from tauslab.runner.options.lattice import HALOS, Halo, Hook
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
-from tauslab.runner.options.texts import count
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.texts import count
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = Sequence[float] | FloatArray

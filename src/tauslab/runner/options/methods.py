@@ -13,11 +13,11 @@ from tauslab.kernels.ode.codegen import PRECISIONS
 from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS, OdeSettings
 from tauslab.kernels.ode.placement import BALANCES
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.runner.options.checks import within
-from tauslab.runner.options.definition import declared, option
 from tauslab.runner.options.integration import integration
-from tauslab.runner.options.spelling import python_spelling
-from tauslab.runner.options.texts import count
+from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.spelling import python_spelling
+from tauslab.runner.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
 Selector: TypeAlias = Literal["linear", "tree", "pdm", "cr", "rssa"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner.options.texts import some
+from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.results import columns
 from tauslab.runner.results.approximation import approximation

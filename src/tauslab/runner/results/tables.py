@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.damaged import could_not_read
-from tauslab.runner.options.texts import some
+from tauslab.runner.options.values.texts import some
 from tauslab.runner.results import columns
 from tauslab.runner.results.ensemble_data import EnsembleData
 

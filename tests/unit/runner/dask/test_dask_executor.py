@@ -114,7 +114,7 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
     from tauslab.model.readers.read import read_network
     from tauslab.runner.api.executor import run_job
     from tauslab.runner.options.ensemble import Options, Record
-    from tauslab.runner.options.sample_times import sample_times
+    from tauslab.runner.options.values.sample_times import sample_times
     from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path = tmp_path / "out.h5"

@@ -20,7 +20,7 @@ from tauslab.runner.dask import cluster as dask_cluster
 from tauslab.runner.dask.cluster import open_workers
 from tauslab.runner.options.dask import DaskOptions, dask_options
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.sample_times import sample_times
+from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.results.digest import digest_lines
 
 SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"

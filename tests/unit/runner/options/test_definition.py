@@ -10,7 +10,8 @@ import pytest
 import tauslab as ts
 from tauslab.runner.cli import main as cli
 from tauslab.runner.cli.main import main
-from tauslab.runner.options.definition import (
+from tauslab.runner.options.keywords import LatticeKeywords
+from tauslab.runner.options.values.definition import (
     GROUPS,
     declared,
     definitions,
@@ -19,8 +20,7 @@ from tauslab.runner.options.definition import (
     option,
     stored_names,
 )
-from tauslab.runner.options.keywords import LatticeKeywords
-from tauslab.runner.options.spelling import in_python
+from tauslab.runner.options.values.spelling import in_python
 
 
 @pytest.mark.parametrize("command", ["RUN", "RDME", "DBN"])

@@ -7,8 +7,8 @@ import pytest
 
 from tauslab import ConfigError
 from tauslab.runner.options.ensemble import Options, Record
-from tauslab.runner.options.sample_times import sample_times
-from tauslab.runner.options.texts import assignments, read_times
+from tauslab.runner.options.values.sample_times import sample_times
+from tauslab.runner.options.values.texts import assignments, read_times
 from tauslab.runner.output.format.layout import HistogramSpec
 
 TIMES = np.array([0.0, 1.0])

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options import texts
 from tauslab.runner.options.sweep import Design, Sweep, choose_points, parse_design
+from tauslab.runner.options.values import texts
 
 FloatArray = npt.NDArray[np.float64]
 

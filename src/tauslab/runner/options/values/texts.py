@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.sample_times import FloatArray, sample_times
+from tauslab.runner.options.values.sample_times import FloatArray, sample_times
 
 
 def whole_number(text: str | int) -> int | None:

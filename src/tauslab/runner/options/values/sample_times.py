@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.checks import within
+from tauslab.runner.options.values.checks import within
 
 FloatArray = npt.NDArray[np.float64]
 

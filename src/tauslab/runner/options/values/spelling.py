@@ -13,7 +13,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from tauslab.model.errors import TauslabError
-from tauslab.runner.options.definition import by_flag
+from tauslab.runner.options.values.definition import by_flag
 
 P = ParamSpec("P")
 R = TypeVar("R")
