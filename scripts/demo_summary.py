@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import numpy.typing as npt
 
-import tauslab as ts
+from tauslab.runner.results.open import open_result
 
 TIME = 10.0
 # The master equation on 0..884 molecules, solved by uniformisation, for the rates of
@@ -28,7 +28,7 @@ def mode(counts: npt.NDArray[np.int64], low: int, high: int, width: float) -> in
 
 def main(path: str) -> None:
     """Print the comparison for the result file `path`."""
-    with ts.open(path) as result:
+    with open_result(path) as result:
         k = result.time_index(TIME)
         x = result.counts("X")[:, k].astype(np.int64)
         mean, std = float(result.mean("X")[k]), float(result.std("X")[k])

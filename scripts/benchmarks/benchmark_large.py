@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -62,10 +63,10 @@ class Row:
     size: int
     reactions: int
     trajectories: int
-    selector: str
+    selector: Any
     team: int
     presimulation: int
-    device: str
+    device: Any
     events: int = 0
     seconds: float | None = None
     ns_per_update: float | None = None
@@ -80,7 +81,7 @@ class Row:
     chosen: int | None = None
 
 
-def run(work: Work, device: str) -> ts.Result:
+def run(work: Work, device: Any) -> ts.Result:
     """One run of a network, recording next to nothing."""
     network = work.network()
     warnings.filterwarnings("ignore", ".*ended by step_limit")  # by which the work is measured out
@@ -102,7 +103,7 @@ def compute_seconds(result: ts.Result) -> float:
     return float(result.data["profile/compute"][0])
 
 
-def measure(work: Work, device: str, repeats: int = 1) -> Row:
+def measure(work: Work, device: Any, repeats: int = 1) -> Row:
     """Run; of several runs the one in the middle counts."""
     reactions = len(work.network().reactions)
     began = time.perf_counter()
@@ -129,7 +130,7 @@ def measure(work: Work, device: str, repeats: int = 1) -> Row:
     )
 
 
-def by_the_fastest(work: Work, short: Work, device: str, repeats: int = 1) -> list[Row]:
+def by_the_fastest(work: Work, short: Work, device: Any, repeats: int = 1) -> list[Row]:
     """`short` by every selector, then `work`; the fastest last.
 
     `work` is run by the selector that its pilot chooses, and by the others that may be fastest.
@@ -145,7 +146,7 @@ def by_the_fastest(work: Work, short: Work, device: str, repeats: int = 1) -> li
     return tried + sorted(whole, key=lambda row: row.trajectories_per_second or 0.0)
 
 
-def beside_a_core(work: Work, device: str, repeats: int) -> Iterator[Row]:
+def beside_a_core(work: Work, device: Any, repeats: int) -> Iterator[Row]:
     """Rows of a core and of the device, both after a pilot, as chosen and by what is fastest."""
     work = replace(work, presimulation=PILOT_EVENTS)
     alone = replace(work, trajectories=work.core, team=0)
@@ -159,7 +160,7 @@ def beside_a_core(work: Work, device: str, repeats: int) -> Iterator[Row]:
         yield replace(row, times_one_core=round(ratio, 1)) if whole else row
 
 
-def prepared(case: str, kind: str, size: int, rows: int, device: str, team: int = 0) -> Row:
+def prepared(case: str, kind: str, size: int, rows: int, device: Any, team: int = 0) -> Row:
     """Read, write tables, compile with an empty cache of kernels; what a trajectory takes."""
     clock = [time.perf_counter()]
     network = network_of.__wrapped__(kind, size)
@@ -188,14 +189,14 @@ def prepared(case: str, kind: str, size: int, rows: int, device: str, team: int 
     return row
 
 
-def load(device: str, *, quick: bool) -> Iterator[Row]:
+def load(device: Any, *, quick: bool) -> Iterator[Row]:
     """Four networks of files."""
     del quick
     for name, reactions in FILES.items():
         yield prepared("load", name, reactions, 1024, device)
 
 
-def start(device: str, *, quick: bool) -> Iterator[Row]:
+def start(device: Any, *, quick: bool) -> Iterator[Row]:
     """A generated network, from nothing to 1,000 updates of one trajectory."""
     del quick
     began = time.perf_counter()
@@ -204,7 +205,7 @@ def start(device: str, *, quick: bool) -> Iterator[Row]:
     yield replace(row, start_seconds=round(time.perf_counter() - began, 2))
 
 
-def memory(device: str, *, quick: bool) -> Iterator[Row]:
+def memory(device: Any, *, quick: bool) -> Iterator[Row]:
     """More trajectories than a device has room for; updates few, as starts count."""
     n, rows = (1000, 1024) if quick else (100_000, 131_072)
     work = Work("memory", "chain", n, rows, 10, team=1, presimulation=0)

@@ -19,6 +19,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,10 +106,10 @@ class Seconds:
 
     compute: float
     wall: float
-    device: str
+    device: Any
 
 
-def run_once(model: Model, n: int, device: str, threads: int) -> Seconds:
+def run_once(model: Model, n: int, device: Any, threads: int) -> Seconds:
     """Statistics at 100 times."""
     result = ts.run(
         model.network(),
@@ -125,7 +126,7 @@ def run_once(model: Model, n: int, device: str, threads: int) -> Seconds:
     return Seconds(profile["compute"], profile["wall"], name)
 
 
-def measure(model: Model, n: int, device: str, repeat: int) -> Seconds:
+def measure(model: Model, n: int, device: Any, repeat: int) -> Seconds:
     """Medians of `repeat` runs after one that warms up; long ones are timed once."""
     runs = [run_once(model, n, device, 0)]
     if runs[0].wall < CORE_SECONDS:
@@ -148,7 +149,7 @@ def core_seconds_each(model: Model) -> tuple[float, str]:
         n = max(2 * n, min(int(n * CORE_SECONDS / 2 / max(timed.compute, 1e-4)), 16 * n, 2**18))
 
 
-def compare(model: Model, device: str, repeat: int, sizes: list[int]) -> list[dict[str, object]]:
+def compare(model: Model, device: Any, repeat: int, sizes: list[int]) -> list[dict[str, object]]:
     """Rows of the table, and the break-even in each."""
     each, core = core_seconds_each(model)
     rows: list[dict[str, object]] = []

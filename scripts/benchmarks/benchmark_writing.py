@@ -33,6 +33,7 @@ from tauslab.runner.api.api import ranks
 from tauslab.runner.output.format.layout import Chunk, Layout
 from tauslab.runner.output.writers.parts import PartsOptions
 from tauslab.runner.output.writers.writer import Storage, open_writer
+from tauslab.runner.results.open import open_result
 
 HEADER = ("what", "ranks", "bytes", "seconds", "megabytes_per_second", "of_dd")
 FULL_BYTES = 4e9
@@ -177,8 +178,6 @@ def start(arguments: list[str], n: int, *, parallel: bool = False) -> str:
 
 def ensembles(folder: Path, n: int) -> list[tuple[Any, ...]]:
     """A Schlögl ensemble that keeps all samples, and one that keeps only sums."""
-    import tauslab as ts
-
     model = Path(__file__).resolve().parents[2] / "examples" / "schlogl.xml"
     rows = []
     for record in ("trajectories", "statistics"):
@@ -186,7 +185,7 @@ def ensembles(folder: Path, n: int) -> list[tuple[Any, ...]]:
         arguments = ["-m", "tauslab", "run", str(model), "-n", "60000", "--t-end", "4"]
         arguments += ["--points", "101", "--seed", "1", "--method", "ssa", "--device", "cpu"]
         start([*arguments, "--record", record, "--quiet", "-o", str(path)], n)
-        with ts.open(path) as result:
+        with open_result(path) as result:
             profile = {k: result.data[f"profile/{k}"][()] for k in ("write", "wait", "wall")}
             size = path.stat().st_size
         wall = float(profile["wall"].max())

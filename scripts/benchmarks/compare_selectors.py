@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from large_cases import ENDLESS, network_of
@@ -53,7 +54,7 @@ def scaled(network: ts.Network, factor: float) -> dict[str, float]:
 
 
 def nanoseconds(
-    network: ts.Network, selector: str, given: argparse.Namespace, initial: dict[str, float]
+    network: ts.Network, selector: Any, given: argparse.Namespace, initial: dict[str, float]
 ) -> float:
     """Per update, of the device, after a run that compiles."""
     result = ts.run(

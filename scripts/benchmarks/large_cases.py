@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tauslab as ts
 
@@ -30,7 +31,7 @@ class Work:
     trajectories: int
     updates: int = 0
     t_end: float = ENDLESS
-    selector: str | None = None
+    selector: Any = None  # a word of `tauslab.SSA`
     team: int = 0
     presimulation: int | None = None
     core: int = 0

@@ -215,7 +215,7 @@ def in_turn(law: Linear, groups: FloatArray, t_end: float, step: float) -> Float
 
 
 def lattice_runs(
-    case: Case, step: float, t_end: float, replicas: int, seed: int, device: str
+    case: Case, step: float, t_end: float, replicas: int, seed: int, device: Any
 ) -> tuple[FloatArray, FloatArray]:
     """Particles ``[replica, sample, type, species]``; how often reactions fired, with no types."""
     every = round(t_end / step) // SAMPLES
@@ -230,7 +230,7 @@ def lattice_runs(
 
 def compare(
     case: Case, order: int, replicas: int, seed: int, *, step: float = 0.005, t_end: float = 1.0,
-    device: str = "cpu", tested: Case | None = None,
+    device: Any = "cpu", tested: Case | None = None,
 ) -> list[Compared]:  # fmt: skip
     """Run a case, or `tested` in its place, and hold it against the law of the case."""
     by_type, fired = lattice_runs(tested or case, step, t_end, replicas, seed, device)
@@ -290,7 +290,7 @@ def _lost(case: Case, counts: FloatArray, fired: FloatArray, step: float) -> Flo
     return np.concatenate([moved.reshape(len(fired), -1), share], axis=1)
 
 
-def _by_ssa(case: Case, t_end: float, runs: int, seed: int, device: str) -> FloatArray:
+def _by_ssa(case: Case, t_end: float, runs: int, seed: int, device: Any) -> FloatArray:
     """Particles ``[run, sample, type and species]`` of the network of the case."""
     times = [t_end * (k + 1) / SAMPLES for k in range(SAMPLES)]
     with ts.run(as_network(case), n=runs, times=times, seed=seed, device=device) as result:

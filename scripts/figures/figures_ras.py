@@ -38,7 +38,7 @@ def seconds(result: ts.Result) -> dict[str, float]:
     return {name: float(result.data[f"profile/{name}"][()].max()) for name in SECONDS}
 
 
-def figure_12(side: int, t_end: float, device: str, folder: Path) -> dict[str, Any]:
+def figure_12(side: int, t_end: float, device: Any, folder: Path) -> dict[str, Any]:
     """Amplitudes over two initial amounts."""
     sweep = {
         "Cdc25": np.rint(np.linspace(0, 600, side)),
@@ -62,7 +62,7 @@ def figure_12(side: int, t_end: float, device: str, folder: Path) -> dict[str, A
     }
 
 
-def figure_13(rates: int, runs: int, t_end: float, device: str, folder: Path) -> dict[str, Any]:
+def figure_13(rates: int, runs: int, t_end: float, device: Any, folder: Path) -> dict[str, Any]:
     """Run time over one rate, a run for each value."""
     values = np.geomspace(1.5e-3, 15, rates)
     rows = []

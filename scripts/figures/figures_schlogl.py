@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -29,7 +30,7 @@ DIP = 300  # between the two peaks of X
 BISTABLE = 0.1
 
 
-def figure_9(n: int, device: str, folder: Path) -> None:
+def figure_9(n: int, device: Any, folder: Path) -> None:
     """Heat maps of the distribution over time."""
     for t_end in (3.0, 150.0):
         result = ts.run(
@@ -39,7 +40,7 @@ def figure_9(n: int, device: str, folder: Path) -> None:
         plt.close("all")
 
 
-def figure_10(n: int, device: str, folder: Path) -> None:
+def figure_10(n: int, device: Any, folder: Path) -> None:
     """Histograms over one rate."""
     values = np.linspace(6.9e-4, 1.4e-3, 10)
     result = ts.run(MODEL, method="ssa", n=n, times=[10.0], species="X", seed=10, device=device,
@@ -57,7 +58,7 @@ def figure_10(n: int, device: str, folder: Path) -> None:
     plt.close(figure)
 
 
-def figure_11(n: int, steps: int, device: str, folder: Path) -> None:
+def figure_11(n: int, steps: int, device: Any, folder: Path) -> None:
     """Which rates give two peaks."""
     sweep = {
         "c1": np.linspace(2.9e-7, 3.1e-7, steps),

@@ -191,7 +191,7 @@ def digest(path: Path) -> str:
 
 def means(path: Path) -> str:
     """What a program reads of a result."""
-    found = tauslab.open(path)
+    found: Any = tauslab.open(path)
     if hasattr(found, "tables"):
         return repr(sorted((n, int(t.counts.sum())) for n, t in found.tables.items()))
     with found:

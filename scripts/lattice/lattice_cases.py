@@ -55,7 +55,7 @@ class Outcome:
     steps: int = 0
     lattice_seconds: float = 0.0
     seconds: float = 0.0
-    device: str = ""
+    device: Any = ""
 
     def add(self, name: str, value: float, expected: float, error: float) -> None:
         """Note a number."""
@@ -66,7 +66,7 @@ class Outcome:
 class Settings:
     """How long: seconds of model time, replicas, well-stirred trajectories."""
 
-    device: str = "auto"
+    device: Any = "auto"
     seconds: float | None = None
     replicas: int | None = None
     samples: int = 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from rdme_laws import STEP, Boxes, Row, begin, engine_of, filled, lowered, model_of
@@ -163,12 +164,15 @@ def t6_t7(backend: Backend, scale: float) -> Iterator[Row]:
         p = -np.expm1(-0.02 * n * (n - 1) / 2)
         yield Row("T6", f"2 A, {n} in a site", fired, p, np.sqrt(p * (1 - p) / side**3))
     runs = max(1000, round(1e5 * scale))
+    method: Any
+    device: Any = backend.name
     for method in ("ssa", "tau"):
         network = ts.Network("pairs")
         network.add_species("A", 8)
         network.add_species("B", 0)
         network.add_reaction("2 A -> B", rate=0.02)
-        ended = ts.run(network, n=runs, times=[1.0], method=method, seed=6, device=backend.name)
+        ended = ts.run(network, n=runs, times=[1.0], method=method, seed=6,
+                       device=device)  # fmt: skip
         value = (ended.counts("B") > 0).mean()
         yield Row("T6", f"2 A, 8 of them, {method}", value, p, np.sqrt(p * (1 - p) / runs))
     model = model_of((side,) * 3, dict.fromkeys("ABCD", 0.1))
@@ -223,8 +227,8 @@ def t12(backend: Backend, scale: float) -> Iterator[Row]:
     where = np.stack(np.unravel_index(places, INNER), axis=1).reshape(2, 60, 3)
     runs, times = max(2, round(10_000 * scale / boxes.number)), [1, 2, 3, 4]
     n = runs * boxes.number
-    exact = ts.run(one_box(where).to_network(seed=1), n=n, times=times, seed=9,
-                   device=backend.name)  # fmt: skip
+    device: Any = backend.name
+    exact = ts.run(one_box(where).to_network(seed=1), n=n, times=times, seed=9, device=device)
     expected = np.asarray(sum(exact.counts(name) for name in exact.species if name[:2] == "C_"))
     model = boxes.model(dict.fromkeys("ABC", SECONDS))
     model.add_reaction("A + B -> C", rate=SECONDS / STEP, volume="site", site_types="part0")

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tauslab as ts
+from tauslab.model.readers.sbml.reader import read_sbml
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "tests" / "data" / "sbml" / "MODEL2310250001.xml"
@@ -42,7 +44,7 @@ def van_der_pol(mu: float) -> ts.Network:
     return network
 
 
-def integrated(network: ts.Network, times: list[float], solver: str, **options: float) -> ts.Result:
+def integrated(network: ts.Network, times: list[float], solver: Any, **options: Any) -> ts.Result:
     """One trajectory."""
     return ts.run(
         network, n=1, times=times, method=ts.ODE(solver=solver, **options), device="cpu",
@@ -69,7 +71,7 @@ def main() -> int:
         ]
         chosen = integrated(network, [0, end], "auto", **options).attributes["ode_solver"]
         print(f'"{network.name}",{end:g},{",".join(found)},{chosen}')
-    network = ts.read(MODEL)
+    network = read_sbml(MODEL)
     print("solver,rtol,PYR_1 at 8,8.3,9,10.137")
     for solver in ("dopri5", "rosenbrock"):
         for rtol in (1e-4, 1e-6, 1e-8, 1e-10, 1e-12):

@@ -122,7 +122,7 @@ def solution(network: ts.Network, times: Sequence[float]) -> dict[str, FloatArra
 
 
 def solved(
-    network: ts.Network, times: Sequence[float], solver: str, atol: float
+    network: ts.Network, times: Sequence[float], solver: Any, atol: float
 ) -> dict[str, FloatArray]:
     """Every recorded quantity at each time, by one of the solvers."""
     result = ts.run(

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -160,9 +161,9 @@ def validate(
     *,
     n: int,
     seed: int,
-    device: str,
+    device: Any,
     threads: int = 0,
-    selector: str | None = None,
+    selector: Any = None,
     team: int = 0,
 ) -> tuple[list[Test], str]:
     """Run a model and test every distribution; also the name of the device it ran on."""
@@ -236,7 +237,7 @@ def _line(test: Test, level: float) -> list[str]:
 
 def _summary(
     options: argparse.Namespace,
-    device: str,
+    device: Any,
     seconds: float,
     lines: Iterable[Sequence[str]],
     level: float,

@@ -35,7 +35,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class Validation(NamedTuple):
     """A case compared; `by_leaps` is the part of its events that leaps fired."""
 
     comparisons: list[Comparison]
-    device: str
+    device: Any
     by_leaps: float
 
 
@@ -208,11 +208,11 @@ def validate(
     *,
     n: int,
     seed: int,
-    device: str,
+    device: Any,
     threads: int = 0,
-    method: str = "ssa",
+    method: Any = "ssa",
     epsilon: float = 0.03,
-    selector: str | None = None,
+    selector: Any = None,
 ) -> Validation:
     """Run a case and compare it."""
     result = ts.run(
@@ -288,7 +288,7 @@ def _write_csv(path: Path, lines: Iterable[Sequence[str]]) -> None:
 
 def _summary(
     options: argparse.Namespace,
-    device: str,
+    device: Any,
     seconds: float,
     lines: Sequence[Sequence[str]],
     verdicts: Mapping[str, bool],

@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,7 +28,7 @@ from tauslab.kernels.leaping import choice as leaping
 FloatArray = npt.NDArray[np.float64]
 
 
-def moments(model: ts.Network, method: str, n: int, seed: int, args: argparse.Namespace,
+def moments(model: ts.Network, method: Any, n: int, seed: int, args: argparse.Namespace,
             largest: int) -> tuple[FloatArray, FloatArray, dict[str, object]]:  # fmt: skip
     """Means and standard deviations of the species at the end, and what the run was."""
     began = time.perf_counter()

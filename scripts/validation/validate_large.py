@@ -54,7 +54,7 @@ FloatArray = npt.NDArray[np.float64]
 
 NETS = Path(__file__).resolve().parents[2] / "tests" / "data" / "net"
 WORKER = Path(__file__).resolve().parents[1] / "peers" / "moments.py"
-TABLED = SELECTORS[1:]
+TABLED: tuple[Any, ...] = SELECTORS[1:]
 FALSE_ALARMS = 1e-3  # of all tests of a kind together
 MEAN_FIELD = 0.005  # part of a course that means may be off by
 FEWEST_MOLECULES = 25.0  # of a course that means are compared with

@@ -29,6 +29,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ class Row:
 
     label: str
     model: str
-    method: str
+    method: Any
     samples: int
     epsilon: float
     n: int
@@ -82,7 +83,7 @@ class Sample:
 
 
 def simulate(
-    case: Case, method: str, epsilon: float, samples: int, n: int,
+    case: Case, method: Any, epsilon: float, samples: int, n: int,
     args: argparse.Namespace, seed: int,
 ) -> Sample:  # fmt: skip
     """Run a model; a short run before it compiles."""
@@ -134,7 +135,7 @@ def distance(values: FloatArray, law: Law) -> float:
     return float(np.abs(np.cumsum(counted) / len(values) - np.cumsum(expected)).max())
 
 
-def row_of(label: str, case: Case, method: str, samples: int, epsilon: float, found: Sample,
+def row_of(label: str, case: Case, method: Any, samples: int, epsilon: float, found: Sample,
            law: Law, law_se: tuple[float, float]) -> Row:  # fmt: skip
     """Compare a sample with the law, whose own standard errors are `law_se`."""
     mean_se, deviation_se = errors_of_moments(found.values)
@@ -282,7 +283,7 @@ def summary(rows: list[Row]) -> list[str]:
     ]
 
 
-def write_page(path: Path, rows: list[Row], before: list[Row], device: str) -> None:
+def write_page(path: Path, rows: list[Row], before: list[Row], device: Any) -> None:
     """Write the Markdown page."""
     past = {(r.model, r.samples, r.epsilon): r for r in before if r.method == "tau"}
     n = min(row.n for row in rows if row.method == "tau")

@@ -32,6 +32,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +109,7 @@ def read_case(folder: Path) -> Case:
     )
 
 
-def validate(folder: Path, device: str = "cpu") -> Verdict:
+def validate(folder: Path, device: Any = "cpu") -> Verdict:
     """Run a case and compare it."""
     case = read_case(folder)
     try:
@@ -142,7 +143,7 @@ def difference(case: Case, found: FloatArray, expected: FloatArray) -> float:
     return float(units.max(initial=0.0))
 
 
-def simulated(case: Case, device: str) -> dict[str, FloatArray]:
+def simulated(case: Case, device: Any) -> dict[str, FloatArray]:
     """Course of every quantity that can be had, f64 ``[time]``."""
     network = read_network(case.model)
     asked = dict(ask_for(network, case))

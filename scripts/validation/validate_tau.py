@@ -48,7 +48,7 @@ def verdict(*, good: bool) -> str:
     return "pass" if good else "FAIL"
 
 
-def schlogl(epsilon: float, n: int, device: str, seed: int) -> list[Row]:
+def schlogl(epsilon: float, n: int, device: Any, seed: int) -> list[Row]:
     """Distances of distributions at the times of the exact solution."""
     network = next(p for p in PROBLEMS if p.name == "schlogl").model()
     times, exact = exact_distribution("schlogl", "X")
@@ -69,7 +69,7 @@ def schlogl(epsilon: float, n: int, device: str, seed: int) -> list[Row]:
     return rows
 
 
-def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> list[Row]:
+def against_ssa(name: str, epsilon: float, n: int, device: Any, seed: int) -> list[Row]:
     """Largest differences of means and standard deviations over species and samples."""
     make, values, t_end = MODELS[name]
     options: dict[str, Any] = {"n": n, "times": np.linspace(t_end / 50, t_end, 50), "set": values,
@@ -97,7 +97,7 @@ def against_ssa(name: str, epsilon: float, n: int, device: str, seed: int) -> li
     ]
 
 
-def below_zero(name: str, epsilon: float, n: int, device: str, seed: int) -> Row:
+def below_zero(name: str, epsilon: float, n: int, device: Any, seed: int) -> Row:
     """How many samples of all species have a negative count; every one must have been looked at."""
     make, values, t_end = COUNTED[name]
     network = make()

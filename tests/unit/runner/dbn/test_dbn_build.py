@@ -251,7 +251,8 @@ def test_a_file_is_built_told_drawn_and_exported(model, capsys, monkeypatch):
     assert main(["dbn", "chain.dbn.h5", "-o", "again.h5", "--threads", "1", "--quiet"]) == 0
     again = network_digest_lines(model.with_name("again.h5"))
     assert again == network_digest_lines(model.with_name("chain.dbn.h5"))
-    assert ts.open("again.h5").structure.parameters == ("a", "b")
+    with ts.open("again.h5") as found:
+        assert found.structure.parameters == ("a", "b")
     assert main(["export", "chain.dbn.h5", "--steps", "0:2"]) == 0
     assert model.with_name("chain.dbn.bif").read_text().count("probability") == 2 + 3 * 2
     capsys.readouterr()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +141,13 @@ class DynamicNetwork:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, str] = field(default_factory=dict)
     _rows: dict[tuple[str, int], Rows] = field(default_factory=dict, init=False, repr=False)
+
+    def __enter__(self) -> Self:
+        """As a result of another kind; there is nothing to close."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is open: the tables are in memory."""
 
     def __repr__(self) -> str:
         """One line."""
