@@ -2,7 +2,7 @@
 
 A `Halo` numbers its messages 1, 2, ...; for each, `send` packs the slab's edge planes and gives
 them to the neighbours, and `wait` puts theirs into the planes that are kept beside the slab. How a
-message gets to a neighbour is a `Link`: see `halo_links.py` for how one is chosen. Both ends send
+message gets to a neighbour is a `Link`: see `links` for how one is chosen. Both ends send
 in turn, so a message has room for the next but one when its answer came: two are under way at most.
 """
 

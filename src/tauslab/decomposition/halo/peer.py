@@ -3,7 +3,7 @@
 Each rank has one piece of such memory, its `Window`: for each side two places for messages and a
 cell that holds the number of the last one that is complete. The neighbours' kernels write there; a
 kernel here waits for the cell. The host takes no part after the start. The memory is the device's,
-or the host's where devices do not reach each other: see `halo_shared.py`.
+or the host's where devices do not reach each other: see `shared`.
 """
 
 from __future__ import annotations

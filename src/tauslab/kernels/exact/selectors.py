@@ -1,4 +1,17 @@
-"""How the next reaction of an exact trajectory is found: selectors, and which a network gets."""
+"""How the next reaction of an exact trajectory is found: selectors, and which a network gets.
+
+========== ======================================================== ==============================
+selector   paper                                                    kernel, below csrc
+========== ======================================================== ==============================
+`linear`   direct method, Gillespie 1977                            ensemble/ssa.cc
+`tree`     direct method with a tree of sums                        tables/ssa_table.cc, forest.h
+`pdm`      partial propensities, Ramaswamy and others 2009          tables/ssa_table.cc, forest.h
+`cr`       composition and rejection, Slepoy and others 2008        tables/composition.h
+`rssa`     rejection with bounds, Thanh, Priami and Zunino 2014     tables/rejection/
+========== ======================================================== ==============================
+
+`selector_of` chooses by the network alone, `selector_after` by what a pilot counted.
+"""
 
 from __future__ import annotations
 

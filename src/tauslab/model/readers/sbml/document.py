@@ -187,7 +187,7 @@ def package_features(document: Any) -> Iterator[Feature]:
     if document.getLevel() != 3:
         return
     plugins = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
-    # libsbml counts the functions new in Version 2 as a package; `sbml_math` reads them.
+    # libsbml counts the functions new in Version 2 as a package; `mathml` reads them.
     names = [n for n in plugins if n != "l3v2extendedmath" and document.getPackageRequired(n)]
     for i in range(document.getNumUnknownPackages()):
         prefix = document.getUnknownPackagePrefix(i)
