@@ -190,8 +190,8 @@ def parallel_h5py() -> dict[str, str]:
     folder = Path(os.environ.get("TAUSLAB_PARALLEL_H5PY", beside))
     if not (folder / "h5py").is_dir():
         pytest.skip("no h5py with MPI (scripts/build_parallel_h5py)")
-    package = Path(tauslab.__file__).parents[1]
-    return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package)))}
+    package, support = Path(tauslab.__file__).parents[1], Path(__file__).parent / "support"
+    return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package, support)))}
 
 
 def _launcher() -> str | None:

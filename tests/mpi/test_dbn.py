@@ -41,11 +41,11 @@ def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
 def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
     (tmp_path / "chain.toml").write_text(CHAIN)
     found = []
-    for ranks in (1, 2, 4):
+    for ranks in (1, 3):
         words = ["--device", "cuda", "--block", str(50 * ranks), "--quiet", "-o", f"{ranks}.h5"]
         mpirun(ranks, [*COMMAND, *words])
         found.append(network_digest_lines(tmp_path / f"{ranks}.h5"))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):

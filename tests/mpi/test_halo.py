@@ -44,7 +44,9 @@ def results(row):
     return {key: row[key] for key in ("digest", "counts", "spills")}
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.validate)])
+@pytest.mark.parametrize(
+    "ranks", [1, 3, *(pytest.param(n, marks=pytest.mark.validate) for n in (2, 4))]
+)
 def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks):
     cases = [case(name, bounds=UNEVEN[ranks]) for name in NAMES]
     cases += [case(name, bounds=THICK[ranks], options={"depth": 3}) for name in DEEP]

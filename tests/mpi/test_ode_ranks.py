@@ -25,13 +25,13 @@ def test_ranks_do_not_change_the_bits(mpirun, tmp_path, device, layout):
     """Ranks may share a GPU."""
     more = ["--sample", "c1=uniform(9,11)", "--device", device, "--ode-layout", layout]
     found = []
-    for ranks in (1, 2, 4):
+    for ranks in (1, 3):
         path = tmp_path / f"{ranks}.h5"
         mpirun(ranks, [*RUN, *more, "--block", str(ranks), "-o", path])
         with open_result(path) as result:
             assert (result.status == 0).all()
             found.append(digest_lines(result, None))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert "summary/sampled:c1" in [name for name, _ in found[0]]
 
 

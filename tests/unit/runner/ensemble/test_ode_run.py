@@ -199,7 +199,7 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"ode": {"memory_warps": "on", "layout": "global"}}, 'needs layout="thread" or warps'),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
         ({"record": "sampled"}, "needs sample="),
-        ({"species": ["Q"]}, "species= Q: not a species"),
+        ({"species": ["Q"]}, 'species="Q": not a species'),
     ],
 )
 def test_what_is_not_allowed_is_said(options, message):
