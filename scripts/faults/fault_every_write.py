@@ -40,7 +40,6 @@ from tauslab.runner.cli.main import main as command_line
 from tauslab.runner.results.digest import digest_lines, digest_total
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.result import is_lattice_result
-from tauslab.runner.results.open import open_result
 
 HEADER = ("job", "ranks", "killed_rank", "change", "kind", "moment", "seconds_to_end",
           "on_disk", "wrong_on_disk", "resumed_on", "digest_after_resume", "verdict")  # fmt: skip
@@ -60,6 +59,11 @@ BOX = (
     *("rdme", "box.toml", "--t-end", "0.01", "--frame-every", "50", "--seed", "7"),
     *("--device", "cpu", "--threads", "1", "--quiet"),
 )
+
+
+def opened(path: str | Path) -> Any:
+    """The result in a file, of whatever kind."""
+    return ts.open(path)
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ def unbroken(job: Job) -> tuple[str, Any]:
     whole = digest()
     rows: dict[str, Any] = {}
     if job.case.job == "ensemble":
-        with open_result(RESULT) as result:
+        with opened(RESULT) as result:
             names = ("counts", "final", "status")
             rows = {k: result.data[k][()] for k in names if k in result.data}
     clean()
@@ -221,7 +225,7 @@ def kill(job: Job, wanted: str, rows: Any, number: int, kind: str, moment: str) 
 
 def joined(n: int) -> bool:
     """Whether the result holds what was appended: the same command would add once more."""
-    with open_result(RESULT) as result:
+    with opened(RESULT) as result:
         return bool(result.n == n)
 
 
@@ -230,7 +234,7 @@ def digest() -> str:
     try:
         if is_lattice_result(RESULT):
             return digest_total(lattice_digest_lines(RESULT, None))
-        with open_result(RESULT) as result:
+        with opened(RESULT) as result:
             return digest_total(digest_lines(result))
     except (ts.TauslabError, OSError) as error:
         return str(error)

@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 from fault_models import LATTICE, MODEL
 
+import tauslab as ts
 from tauslab.model.errors import InputFileError
 from tauslab.runner.results.digest import digest_lines, digest_total
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
-from tauslab.runner.results.open import open_result
 
 HEADER = ("fault", "moment", "job", "writer", "ranks", "resumed_on", "seconds_to_end",
           "on_disk", "wrong_on_disk", "digest_after_resume", "verdict")  # fmt: skip
@@ -67,6 +67,11 @@ BOX = [
     *("rdme", "box.toml", "--t-end", "0.2", "--frame-every", "50", "--seed", "7"),
     *("--device", "cpu", "--threads", "1", "--quiet"),
 ]
+
+
+def opened(path: str | Path) -> Any:
+    """The result in a file, of whatever kind."""
+    return ts.open(path)
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,7 @@ def references() -> dict[str, tuple[str, Any]]:
     tauslab = [sys.executable, "-m", "tauslab"]
     for record in RECORDS:
         subprocess.run([*tauslab, *ENSEMBLE, "--record", record, "-o", "whole.h5"], check=True)
-        with open_result("whole.h5") as result:
+        with opened("whole.h5") as result:
             rows = {
                 k: result.data[k][()]
                 for k in ("counts", "final", "status", "summary/mean:X")
@@ -215,7 +220,7 @@ def run_case(case: Case, wanted: dict[str, tuple[str, Any]], rng: random.Random)
             else error
         )
     elif process.returncode == 0:
-        with open_result("a.h5") as result:
+        with opened("a.h5") as result:
             digest = digest_total(digest_lines(result))
     else:
         digest = error.strip().splitlines()[-1] if error.strip() else f"exit {process.returncode}"
@@ -332,7 +337,7 @@ def left_on_disk(case: Case, rows: dict[str, Any]) -> tuple[str, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            result = open_result(path)
+            result = opened(path)
         except InputFileError as error:
             return str(error), 1
     with result:
