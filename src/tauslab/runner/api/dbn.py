@@ -205,8 +205,10 @@ def _equations(method: ODE | None) -> OdeSettings:
 
 
 def _texts(sample: Sequence[str]) -> tuple[str, ...]:
-    """Distributions; `DbnOptions` refuses one text in place of several."""
-    return tuple(sample) if not isinstance(sample, str) else sample  # type: ignore[return-value]
+    """Distributions; `DbnOptions` refuses one text in place of several, and what is no text."""
+    if isinstance(sample, str) or not isinstance(sample, Iterable):
+        return sample  # type: ignore[return-value]
+    return tuple(sample)
 
 
 def _edges(edges: Any) -> Any:
