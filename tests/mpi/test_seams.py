@@ -1,7 +1,7 @@
 """Features together: the digest of a plain run, or one sentence; never a traceback, nothing left.
 
-A combination meets one method on one rank, and another on two.  With ``-m validate`` every method
-meets all combinations: half of them on one rank, the others on two.
+A combination meets one method on two ranks.  With ``-m validate`` every method meets all
+combinations: half of them on one rank, the others on two.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def as_wanted(case: str, codes: list[int], told: str, *, in_time: bool) -> bool:
     return codes == expected and told.strip() == text
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("n_ranks", [pytest.param(1, marks=pytest.mark.validate), 2])
 @pytest.mark.parametrize("stride", [4, pytest.param(2, marks=pytest.mark.validate)])
 def test_features_together(mpirun, n_ranks, stride):
     cases = [

@@ -12,6 +12,7 @@ from places import script
 SCRIPT = script("figures_ras.py")
 
 
+@pytest.mark.validate  # leaps and sweeps have tests of their own
 def test_small_figures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     options = "--device cpu --points 2 --rates 3 --runs 2 --t-end 15 -o"
