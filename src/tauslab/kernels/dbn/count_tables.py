@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,7 +229,7 @@ class _Where:
     rows: int
     variables: int
     bins: Sequence[int]
-    shares: Mapping[str, int]  # `Shares` of csrc/dbn/count.cc
+    shares: dict[str, int]  # `Shares` of csrc/dbn/count.cc
 
     def digits(self, family: Family) -> list[tuple[int, int, int]]:
         """For each digit its plane at even times, how much further at odd ones, and its bins."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -95,6 +96,7 @@ class LatticeEngine:
         self.program: Program = backend.compile(
             KernelSource("lattice/rdme.cc", kernels, self.header)
         )
+        self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
             KernelSource("lattice/count.cc", ("rdme_count",), self.header)
         )
@@ -312,7 +314,7 @@ class LatticeEngine:
         tiles = (end - begin - hole[1] + hole[0]) * self.tiles
         grid = LaunchGrid(-(-tiles // self._warps), self.tile.threads)
         planes = _range(begin, end, hole)
-        arguments = self.program.arguments(
+        arguments = self._arguments.of(
             "rdme_xy", lattice=self.arguments(), planes=planes, opens=opens
         )
         self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
@@ -326,7 +328,7 @@ class LatticeEngine:
         pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
         grid = LaunchGrid(self.columns * pieces, self.tile.threads)
         planes = _range(begin, end, hole)
-        arguments = self.program.arguments(
+        arguments = self._arguments.of(
             "rdme_z", lattice=self.arguments(), planes=planes, segment=segment
         )
         self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
@@ -355,7 +357,7 @@ class LatticeEngine:
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
-        arguments = self.program.arguments(
+        arguments = self._arguments.of(
             "rdme_steps",
             lattice=self.arguments(),
             z_moves=self._z_moves,

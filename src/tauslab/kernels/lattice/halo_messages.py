@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.arguments import Arguments
+from tauslab.kernels.backends.arguments import Arguments, KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.waiting import WAITING
@@ -37,6 +37,7 @@ class HaloKernels:
         self._program: Program = backend.compile(
             KernelSource("lattice/halo.cc", entries, engine.header)
         )
+        self._arguments = KeptArguments(self._program)
         self._counters = backend.upload(np.zeros(_COUNTERS, np.uint64))
         _, ny, nx = engine.lattice.shape
         resident = self._program.resident_blocks("halo_pack", engine.tile.threads)
@@ -61,7 +62,7 @@ class HaloKernels:
         """Put message `number` into `targets`; then the number into the cells `signals`."""
         below, above = targets
         below_signal, above_signal = signals
-        arguments = self._program.arguments(
+        arguments = self._arguments.of(
             "halo_pack",
             lattice=self._engine.arguments(),
             depth=self.depth,
@@ -78,7 +79,7 @@ class HaloKernels:
     def wait(self, number: int, signals: Sides, stream: Stream) -> None:
         """Let later work on the stream start when all `signals` hold `number`."""
         below, above = signals
-        arguments = self._program.arguments(
+        arguments = self._arguments.of(
             "halo_wait",
             below_signal=below,
             above_signal=above,
@@ -90,7 +91,7 @@ class HaloKernels:
     def unpack(self, sources: Sides, stream: Stream) -> None:
         """Put messages into the planes that are kept beside the slab."""
         below, above = sources
-        arguments = self._program.arguments(
+        arguments = self._arguments.of(
             "halo_unpack",
             lattice=self._engine.arguments(),
             depth=self.depth,
@@ -102,7 +103,7 @@ class HaloKernels:
 
     def advance(self, steps: int, messages: int, stream: Stream) -> None:
         """Add to the numbers that launches, which were recorded once, begin from."""
-        arguments = self._program.arguments(
+        arguments = self._arguments.of(
             "halo_advance",
             work=self._engine.work,
             steps=steps % 2**64,

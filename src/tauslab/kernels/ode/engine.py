@@ -51,7 +51,7 @@ DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
 # `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
 _NO_INTERVALS = {"edges": None, "first": None, "cells": None}
-NOTHING_COUNTED: Mapping[str, Any] = {
+NOTHING_COUNTED: dict[str, Any] = {
     "variables": _NO_INTERVALS,
     "n_parameters": 0,
     "parameters": _NO_INTERVALS,
