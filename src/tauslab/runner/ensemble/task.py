@@ -147,7 +147,7 @@ def prepare(network: Network, options: Options) -> Task:
     network.validate()
     values = network.parameter_values()
     check_rates(network, values)
-    counts = round_counts(network.initial_amounts(values))
+    counts = round_counts(network.initial_amounts(values), _compartments(network, values))
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
@@ -187,6 +187,15 @@ def prepare(network: Network, options: Options) -> Task:
         network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
     )
     return replace(task, record=checked_record(task))
+
+
+def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tuple[str, float]]:
+    """Name and size of the compartment of each species that has one."""
+    return {
+        name: (one.compartment, values[one.compartment])
+        for name, one in network.species.items()
+        if one.compartment in values
+    }
 
 
 def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
