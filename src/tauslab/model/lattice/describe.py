@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import ANY, FACES, UNITS, Diffusion, Placement, SiteReaction
@@ -45,7 +45,7 @@ def lattice_html(lattice: LatticeData) -> str:
     )
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
     return table(header, rows[:_MOST], more=len(rows) - _MOST)
 
 

@@ -89,10 +89,11 @@ def _plane(lattice: LatticeData, across: int, at: int) -> npt.NDArray[np.uint8]:
         return lattice.sites.planes(at, at + 1)[0]
     z = lattice.shape[0]
     step = max(1, (1 << 26) // (lattice.shape[1] * lattice.shape[2]))
-    return np.concatenate([
+    plane: npt.NDArray[np.uint8] = np.concatenate([
         lattice.sites.planes(first, min(z, first + step)).take(at, axis=across)
         for first in range(0, z, step)
     ])  # fmt: skip
+    return plane
 
 
 def view_geometry(lattice: LatticeData) -> View3d:

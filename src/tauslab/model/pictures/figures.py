@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.extras import installing
 from tauslab.model.pictures.picture import picture_class
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def plot_style() -> AbstractContextManager[None]:
     try:
         from matplotlib import rc_context
     except ImportError:
-        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
+        raise ConfigError(f"plots need matplotlib: {installing('plot')}") from None
     return rc_context(_STYLE)
 
 
@@ -164,7 +165,8 @@ def whole_ticks(axis: Axis) -> None:
     from matplotlib.ticker import MaxNLocator
 
     low, high = axis.get_view_interval()
-    bins = 4 if max(abs(low), abs(high)) >= _LONG_NUMBERS and axis.axis_name == "x" else "auto"
+    flat = getattr(axis, "axis_name", "") == "x"  # where long numbers would run together
+    bins: Any = 4 if flat and max(abs(low), abs(high)) >= _LONG_NUMBERS else "auto"
     axis.set_major_locator(
         MaxNLocator(nbins=bins, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1)
     )

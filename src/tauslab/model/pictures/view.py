@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.extras import installing
 from tauslab.model.pictures.figures import COLOURS
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def draw_scene(
     try:
         from plotly import graph_objects as go
     except ImportError:
-        raise ConfigError("a view needs plotly: pip install tauslab[view]") from None
+        raise ConfigError(f"a view needs plotly: {installing('view')}") from None
     figure = go.Figure()
     remarks = []
     unit = spacing * 1e6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def _sums_of_switch(result: EnsembleData, name: str, group: str) -> bool:
 
 def draw_share(axes: Axes, at: FloatArray, share: FloatArray, n: int, name: str) -> None:
     """The share of `n` trajectories with 1, with its confidence interval (Wilson 1927)."""
-    dot = {"marker": "o", "markersize": 4} if len(at) == 1 else {}
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(at) == 1 else {}
     if n > 0:
         middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
         half = _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)

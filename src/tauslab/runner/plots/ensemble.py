@@ -220,7 +220,7 @@ def _time_axes(axes: Axes, result: EnsembleData, name: str) -> None:
 def _courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
     """The only trajectory of differential equations: a line per quantity, in one panel."""
     times = result.times
-    dot = {"marker": "o", "markersize": 4} if len(times) == 1 else {}
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(times) == 1 else {}
     for number, name in enumerate(names):
         values = result.mean(name)  # of one trajectory
         axes.plot(times, values, label=shown_name(name), linewidth=1.6, **line_style(number), **dot)
@@ -241,7 +241,7 @@ def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
         shown[shown < 0] = np.nan
     alone = result.n == 1
     style: dict[str, Any] = {"drawstyle": "default" if result.continuous else "steps-post"}
-    dot = {"marker": "o", "markersize": 4} if len(result.times) == 1 else {}
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(result.times) == 1 else {}
     for index, line in enumerate(shown):
         label = f"{len(shown)} of {result.n:,} trajectories" if index == 0 and not alone else None
         axes.plot(
@@ -264,7 +264,7 @@ def _mean(axes: Axes, result: EnsembleData, name: str) -> None:
     """Mean and the band between the 5 and 95 % quantiles, or what the sums tell of it."""
     times, mean = result.times, result.mean(name)
     band, label = band_of(result, name)
-    dot = {"marker": "o", "markersize": 4} if len(times) == 1 else {}
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(times) == 1 else {}
     if result.n > 1:
         if len(times) == 1:
             axes.vlines(times, band[0], band[1], color=BLUE, alpha=0.35, linewidth=5, label=label)

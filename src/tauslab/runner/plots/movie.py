@@ -52,7 +52,7 @@ def write_movie(
     count = len(result.frame_times)
     every = -(-count // _MOST_FRAMES)
     frames = range(0, count, every)
-    speed = min(_FASTEST, max(_SLOWEST, len(frames) / seconds))
+    speed = round(min(_FASTEST, max(_SLOWEST, len(frames) / seconds)))
     with plot_style():
         writer = _writer(path, speed)
         figure, update = _scene(result, chosen, axis, frames)
@@ -64,7 +64,7 @@ def write_movie(
     return path
 
 
-def _writer(path: Path, speed: float) -> Any:
+def _writer(path: Path, speed: int) -> Any:
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
     if path.suffix.lower() == ".gif":

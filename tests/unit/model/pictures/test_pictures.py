@@ -255,5 +255,5 @@ def test_a_view_is_one_page_that_says_what_was_left_out(tmp_path):
 
 def test_plotly_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ConfigError, match=r"pip install tauslab\[view\]"):
+    with pytest.raises(ConfigError, match=r"a view needs plotly: pip install"):
         spotted().view()

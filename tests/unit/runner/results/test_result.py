@@ -453,7 +453,8 @@ def test_a_result_in_memory_is_saved_as_its_run_would_have(tmp_path, options):
     ts.run(net, output=tmp_path / "direct.h5", **options).close()
     with ts.open(path) as saved, ts.open(tmp_path / "direct.h5") as direct:
         assert digest_lines(saved) == digest_lines(direct)
-        assert sorted(saved.data) == sorted(direct.data)
+        slots = {"progress/checkpoint_0", "progress/checkpoint_1"}  # of a run that may be killed
+        assert set(direct.data) - set(saved.data) <= slots
         run = ("run", "created")
         same = [{k: v for k, v in r.attributes.items() if k not in run} for r in (saved, direct)]
         assert same[0] == same[1]
@@ -478,7 +479,7 @@ def test_samples_by_name():
     assert (result["X"] == arrays["counts"][:, :, 0]).all()
     assert np.array_equal(result["half"], arrays["observables"][:, :, 1], equal_nan=True)
     assert (result["time"] == arrays["time"]).all()
-    with pytest.raises(ConfigError, match="'Q' is not recorded in .*; it has time, X, Y, total"):
+    with pytest.raises(ConfigError, match=r"'Q' is not recorded in .*; it has time, X, Y, total"):
         result["Q"]
 
 

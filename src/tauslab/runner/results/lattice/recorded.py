@@ -277,9 +277,11 @@ class RecordedLattice:
     def plane(self, species: str, frame: int, axis: int, at: int) -> npt.NDArray[np.uint8]:
         """Particles of a species in the sites of one plane across an axis (number 0, 1, 2)."""
         if axis == 0:
-            return next(slab for _, slab in self.slabs(species, frame, (at, at + 1)))[0]
+            one: npt.NDArray[np.uint8] = next(self.slabs(species, frame, (at, at + 1)))[1][0]
+            return one
         slabs = [slab.take(at, axis=axis) for _, slab in self.slabs(species, frame)]
-        return np.concatenate(slabs)
+        joined: npt.NDArray[np.uint8] = np.concatenate(slabs)
+        return joined
 
     def sites(self, frame: int) -> npt.NDArray[np.uint8] | None:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""

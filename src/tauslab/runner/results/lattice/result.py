@@ -11,7 +11,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.pictures.html import escape
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import kind_of, open_hdf5
-from tauslab.runner.results.lattice.recorded import IntArray, RecordedLattice
+from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
 from tauslab.runner.results.lattice.tables import (
     lattice_result_html,
     lattice_table,
@@ -90,7 +90,7 @@ class LatticeResult(RecordedLattice):
     def _repr_html_(self) -> str:
         return lattice_result_html(self) if self._opened else f"<code>{escape(repr(self))}</code>"
 
-    def __getitem__(self, species: str) -> IntArray:
+    def __getitem__(self, species: str) -> IntArray | FloatArray:
         """`counts` of a species on the whole lattice ``[sample]``; ``"time"`` gives `times`."""
         return self.times if species == "time" else self.counts(species)
 
