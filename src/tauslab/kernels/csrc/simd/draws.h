@@ -49,10 +49,10 @@ DEVICE void draw_together(const SeriesOnLanes &series, const KeysOnLanes &keys, 
             x3[i] = p0;
         }
     }
-    const Words low = on_lanes(0xffffffffull), one = on_lanes(0x3ff0000000000000ull);
+    const Words one = on_lanes(0x3ff0000000000000ull);
     UNROLL for (int i = 0; i < COUNT; ++i) {
-        const Words first = (x0[i] << 32 | (x1[i] & low)) >> 12 | one;
-        const Words second = (x2[i] << 32 | (x3[i] & low)) >> 12 | one;
+        const Words first = joined_halves(x0[i], x1[i]) >> 12 | one;
+        const Words second = joined_halves(x2[i], x3[i]) >> 12 | one;
         __builtin_memcpy(&draws[i].waiting, &first, sizeof first);
         __builtin_memcpy(&draws[i].unit, &second, sizeof second);
     }
@@ -74,22 +74,23 @@ DEVICE LogColumns log_columns() {
 
 // tl_exponential(2 - v) of each lane, for v in [1, 2).
 DEVICE Real exponential_on_lanes(const LogColumns &table, Real v) {
+    // The steps of `log_parts`, with all 64 bits at once.
     const Real u = 2.0 - v;
     Words x;
     __builtin_memcpy(&x, &u, sizeof x);
-    const Words above = (x >> 32) + (u64)(0x40000000u - 0x3fe64000u);
-    const Words exponent = ((above >> 20) + 0x41300000ull) << 32;
-    const Words fraction = (((above & 0xfffffull) + 0x3fe64000ull) << 32) | (x & 0xffffffffull);
+    const Words above = x + ((0x40000000ull - 0x3fe64000ull) << 32);
+    const Words exponent = above >> 52 | 0x4330000000000000ull;
+    const Words fraction = (above & 0x000fffffffffffffull) + (0x3fe64000ull << 32);
     Real k, m;
     __builtin_memcpy(&k, &exponent, sizeof k);
     __builtin_memcpy(&m, &fraction, sizeof m);
-    k = k - (0x1p20 + 1024.0);
-    const Words index = above >> 15;
+    const Real minus_k = (0x1p52 + 1024.0) - k;
+    const Words index = above >> 47;
     const Real y = fused(-m, table_of_32(table.reciprocal, index), on_lanes(1.0));
-    const Real base = fused(-k, on_lanes(LOG_SERIES[6]), table_of_32(table.log_reciprocal, index));
+    const Real base = fused(minus_k, on_lanes(LOG_SERIES[6]), table_of_32(table.log_reciprocal, index));
     Real series = fused(y, on_lanes(LOG_SERIES[0]), on_lanes(LOG_SERIES[1]));
     UNROLL for (int i = 2; i < 6; ++i) series = fused(y, series, on_lanes(LOG_SERIES[i]));
     series = fused(y, series, on_lanes(0.5));
     const Real high = base + y, low = y - (high - base);  // fast_two_sum
-    return high + fused(y * y, series, fused(-k, on_lanes(LOG_SERIES[7]), low));
+    return high + fused(y * y, series, fused(minus_k, on_lanes(LOG_SERIES[7]), low));
 }

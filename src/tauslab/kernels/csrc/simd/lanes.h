@@ -126,6 +126,18 @@ DEVICE Words exclusive_or(Words a, Words b, Words c) {
 #endif
 }
 
+// Lower halves of two words as one word.
+DEVICE Words joined_halves(Words high, Words low) {
+#if defined(ON_AVX512)
+    return (Words)_mm512_mask_shuffle_epi32((__m512i)low, 0xaaaa, (__m512i)high,
+                                            (_MM_PERM_ENUM)_MM_SHUFFLE(2, 2, 0, 0));
+#elif defined(ON_AVX2)
+    return (Words)_mm256_blend_epi32((__m256i)low, (__m256i)(high << 32), 0xaa);
+#else
+    return high << 32 | (low & 0xffffffffull);
+#endif
+}
+
 // Entries of a table of 32 numbers; bits of `index` above its lowest five are ignored.
 DEVICE Real table_of_32(const double *table, Words index) {
 #if defined(ON_AVX512)
