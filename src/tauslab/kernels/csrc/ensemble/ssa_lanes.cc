@@ -9,6 +9,7 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"
+#include "ensemble/arguments.h"
 #include "ensemble/sampling.h"
 #include "simd/draws.h"
 
@@ -65,14 +66,7 @@ struct ConstantsOfLane {
 
 // The launch, and what all vectors of a thread share.
 struct Thread {
-    const PhiloxKeys &keys;
-    i64 per_point, before, first, rows;
-    const double *times;
-    const i32 *initial;
-    i64 initial_stride;
-    const double *constants;
-    i64 constants_stride;
-    u64 max_steps, *control;
+    const EnsembleArguments &launch;
     Recorder out;
     LogColumns log_table;
     u64 fired = 0, look = LOOK_EVERY, pause = LOOK_EVERY;
@@ -82,7 +76,7 @@ struct Thread {
 
 // Draws of the next STORE events of all lanes.
 DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
-    const KeysOnLanes keys(thread.keys);
+    const KeysOnLanes keys(*thread.launch.keys);
     UNROLL for (int v = 0; v < VECTORS; ++v) {
         const SeriesOnLanes series = lanes[v].series;
         const Words number = clock - lanes[v].begun;
@@ -103,7 +97,7 @@ DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
 // Draws from number 0 on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
 DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d) {
     constexpr int COUNT = STORE / SIMD_LANES;
-    const KeysOnLanes keys(thread.keys);
+    const KeysOnLanes keys(*thread.launch.keys);
     const SeriesOnLanes series = {on_lanes((u64)one.x2), on_lanes((u64)one.x0),
                                   on_lanes((u64)one.x2_next), on_lanes((u64)one.x3_next)};
     Words number = {};
@@ -125,12 +119,12 @@ DEVICE void set_pause(Thread &thread, Lanes &lanes, int lane, u64 clock) {
     const u64 number = clock - at<u64>(lanes.begun, lane);
     const i64 room = events_before_overflow(LargeCountsOfLane{lanes, lane});
     lanes.pause[lane] = NEVER;
-    if (room < 0 || number >= thread.max_steps) {
+    if (room < 0 || number >= thread.launch.max_steps) {
         lanes.t_next[lane] = -infinity();  // the next event is a rare case
         return;
     }
     u64 events = 0x100000000ull - (u32)number;
-    if (thread.max_steps - number < events) events = thread.max_steps - number;
+    if (thread.launch.max_steps - number < events) events = thread.launch.max_steps - number;
     if ((u64)room + 1 < events) events = (u64)room + 1;
     lanes.pause[lane] = clock + events;
     if (lanes.pause[lane] < thread.pause) thread.pause = lanes.pause[lane];
@@ -138,12 +132,12 @@ DEVICE void set_pause(Thread &thread, Lanes &lanes, int lane, u64 clock) {
 
 // The lane takes a state: that of the launch's trajectory `row`.
 DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
-    const Place place = place_of(thread.first, row, thread.per_point, thread.before);
+    const Place place = place_in(thread.launch, row);
     for (int i = 0; i < N_SPECIES; ++i)
-        lanes.x[i][lane] = thread.initial[place.input * thread.initial_stride + i];
+        lanes.x[i][lane] = thread.launch.initial[place.input * thread.launch.initial_stride + i];
     double c[N_CONSTANTS + 1] = {};
     for (int i = 0; i < N_CONSTANTS; ++i)
-        c[i] = thread.constants[place.input * thread.constants_stride + i];
+        c[i] = thread.launch.constants[place.input * thread.launch.constants_stride + i];
     check_constants(c);
     for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = c[i];
     lanes.t[lane] = 0;
@@ -152,10 +146,10 @@ DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
 
 // The lane takes the next trajectory of the launch, or runs the first one's state for ever.
 DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock, int d) {
-    const i64 row = take_row(thread.control, thread.rows);
+    const i64 row = take_row(thread.launch.control, thread.launch.rows);
     at<u64>(lanes.begun, lane) = clock;
     lanes.k[lane] = 0, lanes.told[lane] = 0, lanes.pause[lane] = NEVER;
-    if (row >= thread.rows) {
+    if (row >= thread.launch.rows) {
         lanes.row[lane] = IDLE;
         lanes.t_next[lane] = infinity();
         load_lane(thread, lanes, lane, 0);
@@ -163,10 +157,10 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     }
     ++thread.busy;
     lanes.row[lane] = row;
-    lanes.t_next[lane] = thread.times[0];
+    lanes.t_next[lane] = thread.launch.times[0];
     const Place place = load_lane(thread, lanes, lane, row);
     const PhiloxSeries series =
-        draw_series(thread.keys, STREAM_SSA, place.trajectory, place.point, 0);
+        draw_series(*thread.launch.keys, STREAM_SSA, place.trajectory, place.point, 0);
     at<u64>(lanes.series.x2, lane) = series.x2;
     at<u64>(lanes.series.x0, lane) = series.x0;
     at<u64>(lanes.series.x2_next, lane) = series.x2_next;
@@ -198,12 +192,12 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
     bool valid = ended <= ABSORBED;
     const i64 n_times = thread.out.n_times;
     if (valid)
-        for (; k < n_times && thread.times[k] < t_event; ++k)
+        for (; k < n_times && thread.launch.times[k] < t_event; ++k)
             record_sample(thread.out, row, k, state, c);
     const u64 number = clock - at<u64>(lanes.begun, lane);
-    if (valid && k < n_times && number >= thread.max_steps) ended = STEP_LIMIT, valid = false;
+    if (valid && k < n_times && number >= thread.launch.max_steps) ended = STEP_LIMIT, valid = false;
     if (valid && k < n_times) {
-        lanes.t_next[lane] = thread.times[k];
+        lanes.t_next[lane] = thread.launch.times[k];
         return false;
     }
     if (!valid) record_missing(thread.out, row, k);
@@ -233,15 +227,15 @@ DEVICE_SELDOM bool pause_all(Thread &thread, Lanes *vectors, u64 clock) {
             if (lanes.row[lane] == IDLE) continue;
             const u64 number = clock - at<u64>(lanes.begun, lane);
             if (looks) {
-                leave |= must_leave(thread.control, number - lanes.told[lane], lanes.t[lane]);
+                leave |= must_leave(thread.launch.control, number - lanes.told[lane], lanes.t[lane]);
                 lanes.told[lane] = number;
             }
             if (lanes.pause[lane] == clock) {
                 if (number > 0 && (u32)number == 0) {
                     const Place place =
-                        place_of(thread.first, lanes.row[lane], thread.per_point, thread.before);
+                        place_in(thread.launch, lanes.row[lane]);
                     const PhiloxSeries series = draw_series(
-                        thread.keys, STREAM_SSA, place.trajectory, place.point, number);
+                        *thread.launch.keys, STREAM_SSA, place.trajectory, place.point, number);
                     at<u64>(lanes.series.x2, lane) = series.x2;
                     at<u64>(lanes.series.x0, lane) = series.x0;
                     at<u64>(lanes.series.x2_next, lane) = series.x2_next;
@@ -286,29 +280,24 @@ DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const 
         const CountsOfLane state = {lanes, lane};
         const ConstantsOfLane c = {lanes, lane};
         do record_sample(thread.out, lanes.row[lane], k, state, c);
-        while (++k < n_times && thread.times[k] < t);
+        while (++k < n_times && thread.launch.times[k] < t);
         lanes.k[lane] = k;
         if (k == n_times)
             others |= 1u << lane;
         else
-            put(run.t_next, lane, thread.times[k]);
+            put(run.t_next, lane, thread.launch.times[k]);
     }
     return others;
 }
 
-KERNEL(ssa_lanes, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, i64 rows,
-       const double *times, i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
-       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
-       i32 *final_counts, u8 *status, u64 *events) {
-    Thread thread = {*round_keys, per_point, before, first, rows, times, initial, initial_stride,
-                     constants, constants_stride, max_steps, next_row,
-                     {counts, observables, final_counts, status, n_times}, log_columns()};
+KERNEL(ssa_lanes, EnsembleArguments launch) {
+    Thread thread = {launch, recorder_of(launch), log_columns()};
     Lanes lanes[VECTORS] = {};
     Running run[VECTORS];
     u64 clock = 0;
 
     // A thread takes no more trajectories at once than its share of the launch.
-    const i64 share = (rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
+    const i64 share = (launch.rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
     for (int i = 0; i < LANES_HERE; ++i) {
         Lanes &some = lanes[i / SIMD_LANES];
         some.row[i % SIMD_LANES] = IDLE;
@@ -369,5 +358,5 @@ KERNEL(ssa_lanes, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 f
             ++d, ++clock;
         }
     }
-    atomic_add(events, thread.fired);
+    atomic_add(launch.work, thread.fired);
 }
