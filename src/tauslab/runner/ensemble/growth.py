@@ -80,8 +80,9 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     portion = Portion(before=base.n, run=base.run)
     on_root(comm, lambda: _look_at_portion(beside, base.n, added))
     chosen = replace(
-        options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
-    )
+        options, **base.chosen, given=None, n=added, append=None, output=beside, resume=True,
+        portion=portion,
+    )  # fmt: skip
     with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm)
         layout = _whole(layout, base.n + added, base.block)
@@ -169,9 +170,6 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
     limited = replace(options, until=None, output=path if done else first)
-    if done and (options.method_left_open or options.method == "auto"):
-        checked = options.post_leap_check and done.method == "tau"
-        limited = replace(limited, method=done.method, post_leap_check=checked)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm))
@@ -207,7 +205,6 @@ class _Finished:
     """A result that there is, and what its last test was: see `Convergence`."""
 
     n: int
-    method: str
     met: bool
     sums: tuple[int, int, int]
 
@@ -233,7 +230,7 @@ def _finished(path: Path, options: Options) -> _Finished | None:
         words = str(result.attributes.get("until_sums", "")).split()
         met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
         a, b, c = map(int, words or "000")
-        return _Finished(result.n, result.method, met, (a, b, c))
+        return _Finished(result.n, met, (a, b, c))
 
 
 def _portion_path(path: Path, before: int) -> Path:
@@ -262,7 +259,9 @@ def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
     histograms = record.histograms if extra is None else (*record.histograms, extra)
     more = replace(record, statistics=True, histograms=histograms)
     portion = Portion(group=GROUP)
-    chosen = replace(task.options, record=more, portion=portion, presimulation=task.presimulation)
+    chosen = replace(
+        task.options, given=None, method=task.settled_method, record=more, portion=portion
+    )
     return replace(wanted, task=replace(task, options=chosen))
 
 
