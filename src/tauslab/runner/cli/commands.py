@@ -8,6 +8,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
 from tauslab.runner.cli.rerun import own_output, taken_from_result
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.cli.tools import (
@@ -50,13 +52,14 @@ from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.digest import digest_total
+from tauslab.runner.results.info import facts
 from tauslab.runner.results.lattice.info import lattice_summary
 from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result
 from tauslab.runner.results.validity import warning_of
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
-_PLACE = ("device", "threads", "overwrite", "writer", "compress")
+_PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
@@ -69,6 +72,7 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
+    arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
     stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
@@ -76,14 +80,53 @@ def process_run(arguments: argparse.Namespace) -> None:
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: _job(arguments))
         result = run_job(network, options, comm, stop)
-    if comm.rank == 0 and not arguments.quiet:
-        print("\n".join(summary(result)))
+    if comm.rank == 0:
+        _answer(arguments, result)
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
 
 
+def _answer(arguments: argparse.Namespace, result: Result) -> None:
+    """What a run prints in the end."""
+    if arguments.json:
+        print(json.dumps(facts_of_run(result), indent=2))
+    elif not arguments.quiet:
+        print("\n".join(summary(result, verbose=arguments.verbose)))
+
+
+def facts_of_run(result: Result) -> dict[str, Any]:
+    """What ``tauslab info --json`` tells, and what only a run knows: speed, ends, last means."""
+    profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
+    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
+    return facts(result) | {
+        "events": int(profile["events"].sum()),
+        "seconds": float(profile["wall"].max()),
+        "compile_seconds": float(profile["compile"].max()),
+        "devices": [name.decode() for name in profile["device"]],
+        "status": {name: int(n) for name, n in zip(_STATUS, ends, strict=False)},
+        "last": {name: _last(result, name) for name in _cheap_names(result)},
+    }
+
+
+def _last(result: Result, name: str) -> dict[str, Any]:
+    """Mean and standard deviation at the last sample time; of a sweep, a list of them."""
+    means, sds = (v[..., -1] for v in (result.mean(name), result.std(name)))
+    return {"mean": _plain(means), "sd": _plain(sds)}
+
+
+def _plain(values: FloatArray) -> Any:
+    """Numbers as JSON has them: what is not one is null."""
+    found = np.asarray(values)
+    return np.where(np.isfinite(found), found.astype(object), np.array(None)).tolist()
+
+
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    with model_given(arguments):
+        return _read_job(arguments)
+
+
+def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
     network = in_molecules(network) if arguments.molecules else network
     return network, _options(arguments, network)
@@ -144,7 +187,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     return ensemble_options(network, {**stored, **asked}, place, sweep)
 
 
-def summary(result: Result) -> list[str]:
+def summary(result: Result, *, verbose: bool = False) -> list[str]:
     """Lines for the user after a run: what was done, how fast, what came out."""
     profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
     events, wall = int(profile["events"].sum()), float(profile["wall"].max())
@@ -154,12 +197,14 @@ def summary(result: Result) -> list[str]:
     rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
     where = f" at each of {result.n_points} points" if result.swept else ""
-    what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
+    many = "trajectory" if result.n == 1 else "trajectories"
+    what = f"{result.path}: {result.n} {many}{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.continuous:
         lines = [lines[0].replace("events", "steps")]
         # A file of an earlier version, which --resume finds complete, has none.
-        told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
+        known = verbose and "profile/layout" in result.data
+        told = result.data["profile/layout"][()] if known else ()
         lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
         lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
@@ -204,12 +249,17 @@ def _leaps(result: Result) -> str:
     return f"{leaps:.4g} leaps ({again:.3g} {names[2]}), {exactly}"
 
 
-def _last_values(result: Result, most: int = 8) -> list[str]:
-    """Means at the end, where they cost nothing: a large file is not read again for them."""
+def _cheap_names(result: Result) -> tuple[str, ...]:
+    """Species whose means cost nothing: a large file is not read again for them."""
     samples = "amounts" if result.continuous else "counts"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
-    if "statistics/sum" not in result.data and not small:
+    return result.foremost if small or "statistics/sum" in result.data else ()
+
+
+def _last_values(result: Result, most: int = 8) -> list[str]:
+    """Means at the end."""
+    if not _cheap_names(result):
         return []
     lines = []
     for name in result.foremost[:most]:
@@ -264,6 +314,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
 def process_export(arguments: argparse.Namespace) -> None:
     """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
     kind = kind_at(arguments.file)
+    if arguments.output == STANDARD:
+        with printed_table(kind.suffix) as path:
+            kind.export(arguments.file, path, _view(arguments))
+        return
     path = arguments.output or arguments.file.with_suffix(kind.suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind.export(arguments.file, path, _view(arguments))
@@ -278,7 +332,7 @@ def _view(arguments: argparse.Namespace) -> View:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), model_given(arguments):
         warnings.showwarning = warn_on_rank_0
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):

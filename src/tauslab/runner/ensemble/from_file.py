@@ -53,18 +53,15 @@ def with_stored_choices(options: Options, comm: Communicator) -> Options:
     """The options with a seed, and with the choices of the run to resume. Collective."""
     output = options.output if options.resume else None
     stored = {} if output is None else on_root(comm, lambda: existing_attributes(output))
-    found = agree(comm, lambda: replace(options, **as_stored(options, stored)))
+    n = int(stored["n"]) if "n" in stored and "n" not in options.asked else options.n
+    found = agree(comm, lambda: replace(options, **as_stored(options, stored), n=n))
     return replace(found, seed=agreed_seed(found.seed, lambda: None, comm))
 
 
 def as_stored(options: Options, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a file with these attributes for what nobody gave: the method, and plain options.
-
-    How many trajectories there are is the run's own.
-    """
+    """Values of a file with these attributes for what nobody gave: method, and plain options."""
     given = options.asked
     chosen = taken(attributes, given, CommonChoices, EnsembleChoices)
-    chosen.pop("n", None)
     return chosen | {"method": method_in(attributes, given)}
 
 

@@ -169,7 +169,8 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     until = agree(comm, lambda: UntilSpec.parse(text))
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
-    limited = replace(options, until=None, output=path if done else first)
+    asked = {**options.asked, "n": options.n}
+    limited = replace(options, given=asked, until=None, output=path if done else first)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm))

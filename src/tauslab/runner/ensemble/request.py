@@ -8,7 +8,7 @@ from typing import Any
 
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.from_file import times_to_append
-from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.ensemble import Options, default_n
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.runner.options.methods import Method, given_in, method_of, method_with
 from tauslab.runner.options.record import Record
@@ -18,7 +18,7 @@ from tauslab.runner.options.values.python_values import names_of, numbers, point
 from tauslab.runner.options.values.sample_times import sample_times
 
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
-_WHOLE = ("n", "max_steps", "block", "append")  # which may be written as 1e4
+_WHOLE = ("max_steps", "block", "append")  # which may be written as 1e4
 
 
 def ensemble_options(
@@ -59,8 +59,10 @@ def ensemble_options(
         place.get("output"), keywords.append, keywords.times, keywords.t_end, keywords.points
     )
     plain = {name: getattr(keywords, name) for name in _PLAIN}
-    values = dict(keywords.set or {})
+    values = {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
     drawn = keywords.sample
+    sample = Sampling.parse([drawn] if isinstance(drawn, str) else drawn)
+    n = default_n(method, values, sample) if keywords.n is None else whole(keywords.n)
     return Options(
         times=sample_times(
             keywords.times if at is None else at,
@@ -68,13 +70,14 @@ def ensemble_options(
             whole(keywords.points),
             model_t_end=network.t_end,
         ),
+        n=n,
         method=method,
         given={**given, **own},
         **{name: whole(value) if name in _WHOLE else value for name, value in plain.items()},
-        set={name: numbers(name, value) for name, value in values.items()},
+        set=values,
         sweep=sweep or points_of(keywords.sweep, keywords.table, keywords.design),
         species=names_of(keywords.species),
         record=None if keywords.record is None else Record.parse(names_of(keywords.record) or ()),
-        sample=Sampling.parse([drawn] if isinstance(drawn, str) else drawn),
+        sample=sample,
         **place,
     )

@@ -28,6 +28,17 @@ FloatArray = npt.NDArray[np.float64]
 PYTHON_COMMAND = "tauslab.run"  # in place of a command line
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
+_DEFAULT_N = 1000
+
+
+def default_n(method: Method, settings: Mapping[str, float | FloatArray], sample: Sampling) -> int:
+    """Trajectories at each point where nobody said how many: one where all would be the same.
+
+    >>> default_n(ODE(), {"k": 0.5}, Sampling()), default_n(SSA(), {}, Sampling())
+    (1, 1000)
+    """
+    drawn = bool(sample.names) or any(map(np.ndim, settings.values()))
+    return 1 if isinstance(method, ODE) and not drawn else _DEFAULT_N
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,8 @@ class Options(CommonChoices, EnsembleChoices):
         Result file; None keeps the result in memory.
     writer
         ``parts`` or ``mpio``, how several ranks write; ``auto`` takes mpio where h5py has it.
+    verbose
+        Say why each choice was made.
     hints
         Of ``mpio``: hints to MPI-IO by name.
     compress
@@ -94,6 +107,7 @@ class Options(CommonChoices, EnsembleChoices):
     """
 
     times: FloatArray
+    n: int = _DEFAULT_N
     method: Method = field(default_factory=SSA)
     given: Mapping[str, Any] | None = None
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
@@ -106,6 +120,7 @@ class Options(CommonChoices, EnsembleChoices):
     dask: DaskOptions | None = None
     output: Path | None = None
     overwrite: bool = False
+    verbose: bool = False
     command: str = ""
     writer: str = "auto"
     hints: Mapping[str, str] = field(default_factory=dict)
@@ -148,9 +163,10 @@ class Options(CommonChoices, EnsembleChoices):
         """`given`, also where nobody said what that is."""
         if self.given is not None:
             return self.given
-        own = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
-        plain = {name: value for name, (value, default) in own.items() if value is not default}
-        return {**plain, **given_in(self.method), "method": self.method.word}
+        plain = [*fields(CommonChoices), *fields(EnsembleChoices)]
+        own = {one.name: (getattr(self, one.name), one.default) for one in plain}
+        found = {name: value for name, (value, default) in own.items() if value != default}
+        return {**found, **given_in(self.method), "n": self.n, "method": self.method.word}
 
     @property
     def total(self) -> int:

@@ -34,6 +34,17 @@ _RECORD = (
 
 @declared
 @dataclass(frozen=True, kw_only=True)
+class _Count:
+    n: int | None = option(
+        None, "trajectories at each point (1000; 1 of ode where nothing is drawn)", flag="-n",
+        group="sampling", type=count, stored=Stored(apart=True),
+        doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
+        "``ode`` where all would be the same: nothing is drawn or given for each.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
 class _Times:
     """Sample times, said in one of two ways."""
 
@@ -79,11 +90,6 @@ class CommonChoices:
 class EnsembleChoices:
     """Options that a job of an ensemble takes as they are."""
 
-    n: int = option(
-        1000, "trajectories at each point (1000)", flag="-n", group="sampling", type=count,
-        stored=Stored(apart=True),
-        doc="Number of trajectories; with a sweep, at each of its points.",
-    )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True),
@@ -156,7 +162,7 @@ class _CommonKeywords:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times):
+class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count):
     """What `tauslab.run` takes for a network."""
 
     set: Mapping[str, Values] | None = option(
@@ -237,6 +243,21 @@ class MoleculesFlag:
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
         group="model", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class AnswerFlags:
+    """What the command line says at the end of a run, and how much."""
+
+    json: bool = option(
+        False, "for programs: the summary as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+    verbose: bool = option(
+        False, "say why each choice was made", flag="--verbose", group="output",
+        action="store_true", python=False,
     )  # fmt: skip
 
 

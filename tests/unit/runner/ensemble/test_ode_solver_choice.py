@@ -55,6 +55,7 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
     lines = []
     for name in ("a.h5", "b.h5"):
         command = ["run", str(model), "--method", "ode", "--t-end", "1", "-n", "1", "--seed", "1"]
+        command.append("--verbose")
         assert main([*command, "--device", "cpu", "-o", str(tmp_path / name)]) == 0
         told = capsys.readouterr().out.splitlines()
         lines += [line for line in told if line.startswith("solver: ")]
@@ -67,5 +68,5 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
 def test_networks_of_dbn_name_their_solver():
     assert ts.ODE().settings("dopri5").solver == "dopri5"
     assert ts.ODE().settings().solver == "auto"
-    with pytest.raises(ConfigError, match='auto"? is a choice of runs'):
+    with pytest.raises(ConfigError, match=r'auto"? is a choice of runs'):
         ts.ODE(solver="auto").settings("dopri5")
