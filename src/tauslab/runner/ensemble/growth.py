@@ -77,15 +77,13 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     assert added is not None
     base = on_root(comm, lambda: _base(path, options))
     beside = path.with_name(f"{path.name}.append")
-    portion = Portion(before=base.n, run=base.run)
-    on_root(comm, lambda: _look_at_portion(beside, base.n, added))
-    chosen = replace(
-        options, **base.chosen, given=None, n=added, append=None, output=beside, resume=True,
-        portion=portion,
-    )  # fmt: skip
+    whole = replace(options, **base.chosen, given=None, n=added, append=None)
+    first = whole.first + base.n
+    on_root(comm, lambda: _look_at_portion(beside, first, added))
+    chosen = replace(whole, first=first, output=beside, resume=True, portion=Portion(run=base.run))
     with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm)
-        layout = _whole(layout, base.n + added, base.block)
+        layout = _whole(layout, base.n + added, base.block, whole.first)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
         with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
@@ -129,11 +127,11 @@ def _base(path: Path, options: Options) -> _Base:
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
 
 
-def _look_at_portion(beside: Path, n: int, added: int) -> None:
+def _look_at_portion(beside: Path, first: int, added: int) -> None:
     """Remove a portion that was joined already, by a run that was killed right after that."""
     if not beside.exists():
         return
-    if int(existing_text(beside, "before") or 0) < n:
+    if int(existing_text(beside, "before") or 0) < first:
         _remove(beside)
         return
     begun = existing_text(beside, "n")
@@ -144,9 +142,10 @@ def _look_at_portion(beside: Path, n: int, added: int) -> None:
         )
 
 
-def _whole(layout: Layout, n: int, block: int) -> Layout:
+def _whole(layout: Layout, n: int, block: int, first: int) -> Layout:
     """The layout of a portion as that of the whole result."""
     own = {k: v for k, v in layout.attributes.items() if k not in ("before", "group")}
+    own |= {"before": first} if first else {}
     return replace(layout, n=n, attributes=own, group=0, block=block)
 
 
@@ -284,14 +283,16 @@ def _next_task(
 ) -> Task:
     """The next trajectories to run. Collective."""
     before, n = tests.done, tests.next_end() - tests.done
-    portion = replace(task.options.portion, before=before, run=run)
+    portion = replace(task.options.portion, run=run)
+    first = task.options.first + before
     output: Path | None = None
     if path is not None:
         output = beside = _portion_path(path, before)
         begun = on_root(comm, lambda: existing_attribute(beside, "n"))
         if begun is not None and begun <= tests.limit - before:
             n = begun  # where another limit may have cut it
-    return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
+    options = replace(task.options, n=n, first=first, output=output, portion=portion)
+    return replace(task, options=options)
 
 
 def _tested(result: Result, until: UntilSpec, index: int) -> npt.NDArray[np.object_]:

@@ -196,7 +196,6 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
     portion = options.portion
-    attributes |= {"before": portion.before} if portion.before else {}
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
         n=options.n,

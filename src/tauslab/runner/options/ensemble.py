@@ -47,15 +47,12 @@ class Portion:
 
     Parameters
     ----------
-    before
-        Trajectories that each point has from earlier runs: numbers go on from there.
     group
         Trajectories whose sums are kept apart; 0 for one sum over all.
     run
         Identity of the run that it belongs to.
     """
 
-    before: int = 0
     group: int = 0
     run: str | None = None
 
@@ -144,8 +141,11 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError("--resume needs the output file of the run to go on with")
         one_of("--writer", self.writer, WRITERS)
         check_compress(self.compress)
-        if self.method.word == ODE.word and (self.append is not None or self.until is not None):
+        within("--first", self.first, 0, MOST_TRAJECTORIES - self.n)
+        if isinstance(self.method, ODE) and (self.append is not None or self.until is not None):
             raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
+        if isinstance(self.method, ODE) and self.first:
+            raise ConfigError("--first needs --method ssa, tau or auto, not ode")
         if self.append is not None:
             self._check_append(self.append)
         for name, values in self.set.items():

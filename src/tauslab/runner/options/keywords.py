@@ -90,6 +90,12 @@ class CommonChoices:
 class EnsembleChoices:
     """Options that a job of an ensemble takes as they are."""
 
+    first: int = option(
+        0, "number of the first trajectory (0)", flag="--first", group="sampling", type=count,
+        metavar="N", stored=Stored(name="before", absent=0),
+        doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
+        "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
+    )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
         metavar="S", stored=Stored(always=True),

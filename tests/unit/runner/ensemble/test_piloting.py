@@ -200,7 +200,7 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     )
     command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),
-               "--overwrite"]  # fmt: skip
+               "--overwrite", "--verbose"]  # fmt: skip
     assert main(command) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
     assert told == ["selector: cr (1.04 candidates and 0.2 bounds an event in the pilot)"]

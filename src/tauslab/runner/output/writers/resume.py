@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Root attributes that decide the numbers of a run: options, and what else a file says.
 _IDENTITY = (
     "model_sha256", "method", *attribute_names(EnsembleChoices, CommonChoices, *METHOD_CLASSES),
-    "leaper", "sample", "before", "group",
+    "leaper", "sample", "group",
 )  # fmt: skip
 
 _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
