@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.dask import DaskOptions
@@ -21,7 +20,8 @@ from tauslab.runner.options.places import WRITERS, check_compress, check_threads
 from tauslab.runner.options.record import Record
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import Design, Sweep
-from tauslab.runner.options.values.checks import seed_of, within
+from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.definition import check_values
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,12 +127,8 @@ class Options(CommonChoices, EnsembleChoices):
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
         within("-n", self.n, 1, MOST_TRAJECTORIES)
-        within("--max-steps", self.max_steps, 1, MAX_STEPS)
+        check_values(self)
         check_threads(self.threads)
-        if self.seed is not None:
-            seed_of(self.seed)
-        if self.block is not None:
-            within("--block", self.block, 1, 2**31 - 1)
         self._check_sample()
         one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:

@@ -16,6 +16,7 @@ from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
+from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
 
@@ -71,12 +72,13 @@ class CommonChoices:
 
     max_steps: int = option(
         MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
-        stored=Stored(always=True),
+        stored=Stored(always=True), check=whole(1, MAX_STEPS),
         doc="Steps (events, and leaps) after which a trajectory is given up (status "
         "``step_limit``).",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories in a storage block", flag="--block", type=int, metavar="N",
+        check=whole(1, 2**31 - 1),
         doc="Trajectories in a storage block, the unit of writing and resuming.",
     )  # fmt: skip
     quiet: bool = option(
@@ -98,7 +100,7 @@ class EnsembleChoices:
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=Stored(always=True),
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits: the same seed gives the same bits on any device and any number of ranks. "
         "Drawn and stored in the result by default.",
     )  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from tauslab.model.errors import ConfigError
@@ -13,6 +16,23 @@ def within(option: str, value: object, low: int, high: int) -> None:
     if not allowed or not low <= value <= high:  # type: ignore[operator]
         shown = repr(value) if isinstance(value, str) else value
         raise ConfigError(f"{option} {shown} is not allowed: a whole number from {low} to {high}")
+
+
+def whole(low: int, high: int) -> Callable[[str, Any], None]:
+    """A check of a whole number from `low` to `high`."""
+    return lambda option, value: within(option, value, low, high)
+
+
+def line(most: int) -> Callable[[str, Any], None]:
+    """A check of a text in one line, of at most so many characters."""
+
+    def check(option: str, value: Any) -> None:
+        if not isinstance(value, str) or not value.isprintable() or len(value) > most:
+            raise ConfigError(
+                f"{option}: a line of at most {most} characters is expected, not {value!r:.60}"
+            )
+
+    return check
 
 
 def seed_of(value: int) -> int:

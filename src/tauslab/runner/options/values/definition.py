@@ -42,6 +42,8 @@ class Stored:
         as in the file.
     apart
         Whether the file's layout holds it and compares it, not `attributes_of`.
+    decides
+        Whether a run with another value is another run, which ``--resume`` refuses.
     """
 
     name: str = ""
@@ -50,6 +52,7 @@ class Stored:
     read: Callable[[Any], Any] | None = None
     follows: str = ""
     apart: bool = False
+    decides: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,8 @@ class Definition:
         file, adds to it or has it as its model takes the value from there, where nobody gives one.
     read
         Makes of the parser's value the one that Python takes.
+    check
+        Refuses, by its flag, a value that is not allowed: a `ConfigError`.
     elsewhere
         Of an option of a method: why other methods refuse it; empty where they pass over it.
     command_default
@@ -94,6 +99,7 @@ class Definition:
     action: str | None = None
     stored: Stored | None = None
     read: Callable[[Any], Any] | None = None
+    check: Callable[[str, Any], None] | None = None
     elsewhere: str = ""
     command_default: Any = None
     python: bool = True
@@ -113,6 +119,7 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
     action: str | None = None,
     stored: Stored | None = None,
     read: Callable[[Any], Any] | None = None,
+    check: Callable[[str, Any], None] | None = None,
     elsewhere: str = "",
     command_default: Any = ...,
     python: bool = True,
@@ -123,7 +130,7 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
     defined = Definition(
         help=help, doc=doc, flags=(flag,) if isinstance(flag, str) else tuple(flag), group=group,
         unit=unit, metavar=metavar, choices=tuple(choices), type=type, action=action,
-        stored=stored, read=read, elsewhere=elsewhere, command_default=command_default,
+        stored=stored, read=read, check=check, elsewhere=elsewhere, command_default=command_default,
         python=python,
     )  # fmt: skip
     made: T = field(default=default, metadata={_KEY: defined})
@@ -142,6 +149,14 @@ def on_command_line(*classes: type) -> list[Definition]:
     """Options with a flag, each once, in the order of their groups."""
     found = {one.flags: one for _, one in definitions(*classes) if one.flags}
     return sorted(found.values(), key=lambda one: GROUPS.index(one.group))
+
+
+def check_values(settings: object) -> None:
+    """Refuse a value that the definition of its option does not allow; None is always allowed."""
+    for found, one in definitions(type(settings)):
+        value = getattr(settings, found.name)
+        if one.check is not None and value is not None:
+            one.check(one.flags[0], value)
 
 
 def destination(defined: Definition) -> str:

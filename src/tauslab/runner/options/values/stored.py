@@ -32,11 +32,12 @@ def attributes_of(settings: object) -> dict[str, Attribute]:
 
 def attribute_names(*classes: type) -> tuple[str, ...]:
     """Attributes that hold the options of `classes`, each once: with others, it is another run."""
-    return tuple(
-        dict.fromkeys(
-            _name(one, stored) for _, one, stored in _stored(*classes) if not stored.apart
-        )
+    deciding = (
+        _name(one, stored)
+        for _, one, stored in _stored(*classes)
+        if stored.decides and not stored.apart
     )
+    return tuple(dict.fromkeys(deciding))
 
 
 def values_in(attributes: Mapping[str, Any], *classes: type) -> dict[str, Any]:
