@@ -16,7 +16,7 @@ from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
-from tauslab.runner.options.values.checks import whole
+from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
 
@@ -97,6 +97,11 @@ class EnsembleChoices:
         metavar="N", stored=Stored(name="before", absent=0),
         doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
         "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
+    )  # fmt: skip
+    note: str = option(
+        "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
+        stored=Stored(decides=False), check=line(1000),
+        doc="A remark, of one line, that the file keeps and ``tauslab info`` tells.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
