@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+
+_TABLES = (".csv", ".tsv", ".txt", ".xls", ".xlsx", ".parquet", ".json", ".npy", ".npz")
+_PICTURES = (".png", ".pdf", ".svg", ".jpg", ".gif")
 
 
 def within(option: str, value: object, low: int, high: int) -> None:
@@ -39,3 +43,25 @@ def seed_of(value: int) -> int:
     """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
     within("--seed", value, 0, 2**64 - 1)
     return int(value)
+
+
+def require_result_name(path: Path, *, python: bool = False) -> None:
+    """Refuse the name of a table or a picture as that of a result, and say how to get one.
+
+    Raises
+    ------
+    ConfigError
+        Names the two commands, or with `python` the two calls.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _TABLES + _PICTURES:
+        return
+    result, table = path.with_suffix(".h5"), path.with_suffix(".csv")
+    picture = suffix in _PICTURES
+    if python:
+        then = f'plot(path="{path}")' if picture else f'to_pandas().to_csv("{table}")'
+        raise ConfigError(
+            f'output="{path}": a result is an HDF5 file: take output="{result}", then result.{then}'
+        )
+    then = f"plot {result} -o {path}" if picture else f"export {result} -o {table}"
+    raise ConfigError(f"-o {path}: a result is an HDF5 file: give -o {result}, then tauslab {then}")
