@@ -92,7 +92,8 @@ class Runner:
         network, document = self._model(inner.model, where)
         wanted = self._ask(network, document, variables, where)
         method, seed = method_of(simulation.algorithm, simulation.parameters, where)
-        count, values = 1, {}
+        count = 1
+        values: dict[str, FloatArray] = {}
         if isinstance(task, RepeatedTask):
             count, values = _repeats(task, network, document, where)
         # Equations without draws and without values of their own give every repeat the same course.

@@ -75,8 +75,7 @@ def method_of(
     if algorithm in LEAPS:
         return (TauLeaping(epsilon=told[_EPSILON]) if _EPSILON in told else TauLeaping()), seed
     if algorithm in EQUATIONS:
-        given = {"rtol": told.get(_RELATIVE, 1e-6), "atol": told.get(_ABSOLUTE, 1e-9)}
-        return ODE(**given), seed
+        return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
     raise ConfigError(
         f"{where}: the algorithm {algorithm or 'is not given'} is none of ours; exact: "
         f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
