@@ -35,6 +35,7 @@ from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
+from tauslab.model.files.extras import installing
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
@@ -457,7 +458,7 @@ def _what_is_there(available: int) -> str:
     if available:
         return f"this process sees {available} ({', '.join(map(str, range(available)))})"
     if importlib.util.find_spec("cupy") is None:
-        return "CuPy is not installed (pip install tauslab[cuda13] or tauslab[cuda12])"
+        return f"CuPy is not installed ({installing('cuda13')}, of CUDA 12 cupy-cuda12x)"
     return "no CUDA device or driver was found"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.kernels.ode.lowering import lower_ode
-from tauslab.model.errors import ConfigError
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Feature, Network
@@ -23,7 +24,8 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.record import Record
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 
@@ -44,11 +46,12 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network.validate()
     values = network.parameter_values()
     check_rates(network, values, negative=True)
-    _warn_of_small(network.initial_amounts(values), network, options)
+    _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
     system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
+    _refuse_infinite(system)
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical.encode())
     if options.sweep is not None:
@@ -75,6 +78,14 @@ def prepare_ode(network: Network, options: Options) -> Task:
         system=system,
     )
     return replace(task, record=checked_record(task))
+
+
+def _refuse_infinite(system: OdeSystem) -> None:
+    """Refuse constants that are infinite: a result marks what is not finite as no number."""
+    for name, node in system.quantities:
+        value = system.graph.value_of(node)
+        if value is not None and math.isinf(value):
+            raise ModelError(f"{name} is {value:g} at all times, which a result cannot hold")
 
 
 def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Options) -> None:
@@ -106,19 +117,3 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
-
-
-def ode_attributes(options: Options) -> dict[str, str | int | float]:
-    """Attributes of a file that say how equations were integrated."""
-    chosen = options.integration
-    attributes: dict[str, str | int | float] = {
-        "precision": chosen.precision,
-        "ode_solver": chosen.solver,
-    }
-    if chosen.solver == "rk4":
-        attributes["substeps"] = chosen.substeps
-    else:
-        attributes |= {"rtol": chosen.rtol, "atol": chosen.atol}
-    if options.sample.names:
-        attributes["sample"] = "; ".join(options.sample.texts)
-    return attributes

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
-from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.checks import require_result_name, within
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.spelling import python_spelling
 
@@ -187,6 +187,7 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     if output is None:
         return {"output": None}
     chosen = output if isinstance(output, Output) else Output(output)
+    require_result_name(Path(chosen.path), python=True)
     return {
         "output": Path(chosen.path),
         "overwrite": chosen.overwrite,
