@@ -50,6 +50,7 @@ from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.texts import assignments, names, read_times
+from tauslab.runner.plots.report import write_page
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
@@ -350,6 +351,16 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
+    print(path)
+
+
+def process_report(arguments: argparse.Namespace) -> None:
+    """``tauslab report``: a page of HTML about a result file."""
+    path = arguments.output or arguments.file.with_suffix(".html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"{path}: a report is written as .html")
+    require_new(path, overwrite=arguments.overwrite)
+    write_page(path, kind_at(arguments.file).report(arguments.file))
     print(path)
 
 
