@@ -36,6 +36,8 @@ from tauslab.model.network.equations import (
 from tauslab.model.network.parts import Feature, Reaction, Rule, Species, TimedEvent
 from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
+from tauslab.model.writers.antimony import antimony_text, write_text
+from tauslab.model.writers.sbml import sbml_text
 
 __all__ = ["Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
@@ -296,6 +298,41 @@ class Network(NetworkData):
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
         return write_network(self, Path(path))
+
+    def to_sbml(self, path: str | Path | None = None) -> str:
+        """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
+
+        Species are amounts, laws are propensities as they stand. What SBML has no word for (the
+        limit of a law for ``ode``, rules that are not recorded) stands in annotations that other
+        programs ignore: of ``2 X ->`` with ``rate=k`` they integrate k x (x - 1) / 2.
+
+        Parameters
+        ----------
+        path
+            File to write as well, ``.xml`` or ``.sbml``.
+
+        Returns
+        -------
+        str
+            The text, which libsbml has found valid.
+
+        Raises
+        ------
+        ModelError
+            The network does not hold all that its source says, such as an event of the state.
+        ConfigError
+            python-libsbml is not installed, or the path ends otherwise.
+        OutputError
+            The file cannot be written.
+        """
+        return write_text(sbml_text(self), path, (".xml", ".sbml"))
+
+    def to_antimony(self, path: str | Path | None = None) -> str:
+        """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
+
+        Annotations are lost, and with them what `to_sbml` says in them.
+        """
+        return write_text(antimony_text(self), path, (".ant",))
 
     def validate(self) -> None:
         """Check that every name is defined, rules run in no circle and no law is too deep.

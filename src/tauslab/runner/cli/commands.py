@@ -294,6 +294,7 @@ def _leaps(result: Result) -> str:
 def _cheap_names(result: Result) -> tuple[str, ...]:
     """Species whose means cost nothing: a large file is not read again for them."""
     samples = "amounts" if result.continuous else "counts"
+    samples = samples if result.species else "observables"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
     return result.foremost if small or "statistics/sum" in result.data else ()

@@ -175,7 +175,7 @@ def test_bad_paths(result, tmp_path):
 
 def test_matplotlib_is_named_where_it_is_missing(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match="pip install .matplotlib"):
+    with pytest.raises(ConfigError, match=r"pip install .matplotlib"):
         plot_result(result, "mean")
 
 
