@@ -199,6 +199,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         attributes["selector"] = task.selector
         if task.presimulation:
             attributes["presimulation"] = task.presimulation
+    if task.system is not None and task.network.amount_unit != "molecules":
+        attributes["amount_unit"] = task.network.amount_unit
+    if task.network.time_unit:
+        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
     attributes |= {"before": portion.before} if portion.before else {}
     attributes |= {"group": portion.group} if portion.group else {}

@@ -198,8 +198,10 @@ def _numbers(result: Result) -> str:
     shown = table(header, rows, more=len(result.foremost) - _MOST_ROWS)
     summaries = []
     for name in result.summaries[:_MOST_ROWS]:
-        n, mean, sd = (np.atleast_1d(value) for value in result.summary_moments(name))
-        summaries.append((name, f"{int(n.sum()):,}", span_text(mean), span_text(sd)))
+        found = result.summary_moments(name)
+        means, deviations = (np.atleast_1d(value) for value in (found.mean, found.std))
+        numbers = f"{int(np.sum(found.n)):,}"
+        summaries.append((name, numbers, span_text(means), span_text(deviations)))
     return shown + table(("summary", "numbers", "mean", "standard deviation"), summaries)
 
 
