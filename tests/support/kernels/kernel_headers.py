@@ -32,6 +32,7 @@ def lowered(model):
 
 
 def headers():
+    yield "ensemble/gather.cc", ""
     yield "ensemble/statistics.cc", ""
     yield "ensemble/summaries.cc", ""
     yield "dbn/count.cc", ""

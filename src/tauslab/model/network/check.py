@@ -11,6 +11,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -22,6 +23,8 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
          "concentration", "stoichiometry", "conversion factor", "rate of change")
     ),
 }  # fmt: skip
+
+_MOST_REACTIONS = 12  # that are listed
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
@@ -145,6 +148,7 @@ def report(network: Network) -> list[str]:
         )
     ]
     lines += _report_laws(network)
+    lines += ["reactions:", *reaction_lines(network, _MOST_REACTIONS)] if network.reactions else []
     lines += _report_species(network)
     lines += _report_names(network)
     if network.t_end is not None:

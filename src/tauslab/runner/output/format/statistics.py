@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.runner.options.record import HistogramSpec
 from tauslab.runner.output.format import windows
-from tauslab.runner.output.format.layout import Accumulators, HistogramSpec, Layout, RealGroup
+from tauslab.runner.output.format.layout import Accumulators, Layout, RealGroup
 from tauslab.runner.output.format.windows import add_reals, sum_rows
 
 if TYPE_CHECKING:
@@ -228,7 +229,9 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     -------
     Those of the layout; in a sweep of the points only that the rows belong to.
     """
-    rows = len(arrays["amounts" if layout.amounts else "counts"])
+    rows = len(
+        next(arrays[name] for name in ("counts", "amounts", "observables") if name in arrays)
+    )
     cuts = _point_cuts(layout, start, rows)
     counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}
