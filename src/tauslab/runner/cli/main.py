@@ -35,6 +35,7 @@ from tauslab.runner.options.keywords import (
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
 from tauslab.runner.options.values.definition import on_command_line
+from tauslab.runner.options.values.spelling import command_spelling
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out:
+    with safe_streams() as out, command_spelling():
         return _main(argv, out)
 
 
