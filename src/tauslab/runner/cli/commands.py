@@ -28,6 +28,7 @@ from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
+from tauslab.runner.cli.experiments import run_experiments
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
@@ -72,6 +73,9 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
+    if arguments.model.suffix.lower() == ".omex":
+        run_experiments(arguments)
+        return
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
     stop = stop_in_order(arguments.max_time, comm)

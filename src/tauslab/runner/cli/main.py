@@ -115,7 +115,9 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    add_options(run, ".xml, .net, .bngl, .toml, a result (.h5), - for standard input", *RUN)
+    add_options(
+        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *RUN
+    )
 
 
 def _rdme(subparsers: Commands) -> None:

@@ -85,7 +85,10 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
 
     def lanes(layout: Layout, blocks: int) -> Lanes:
-        return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
+        each = outlook.events / task.options.total
+        return DeviceLanes(
+            task, layout, setup.engine, setup.reductions, comm, blocks, events_each=each
+        )
 
     outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
     return run_task(task, comm, lanes, lambda: setup.row, stop, outlook.events)

@@ -330,7 +330,9 @@ class Ensemble:
         index = np.asarray(ancestors)
         whole_numbers = index.ndim == 1 and index.dtype.kind in "iu" and len(index)
         if not whole_numbers or index.min() < 0 or index.max() >= self.n:
-            raise ConfigError(f"ancestors must be whole numbers from 0 to {self.n - 1}, one or more")
+            raise ConfigError(
+                f"ancestors must be whole numbers from 0 to {self.n - 1}, one or more"
+            )
         index = index.astype(np.int64)
         if not self.alive[index].all():
             ended = index[~self.alive[index]][0]
@@ -472,9 +474,7 @@ class Ensemble:
         for number, name in enumerate(self.species):
             if name not in laws:
                 continue
-            draws = particle_weights.uniform(
-                self.seed, particle_weights.START, number, self.n
-            )
+            draws = particle_weights.uniform(self.seed, particle_weights.START, number, self.n)
             ladder = np.add.accumulate(laws[name])
             found = np.searchsorted(ladder, draws * ladder[-1], side="right")
             counts[:, number] = np.minimum(found, np.flatnonzero(laws[name])[-1])
