@@ -198,6 +198,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if isinstance(method, TauLeaping):
         attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
+    if task.system is not None and task.network.amount_unit != "molecules":
+        attributes["amount_unit"] = task.network.amount_unit
+    if task.network.time_unit:
+        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(

@@ -480,6 +480,10 @@ def test_samples_by_name():
     assert (result["X"] == arrays["counts"][:, :, 0]).all()
     assert np.array_equal(result["half"], arrays["observables"][:, :, 1], equal_nan=True)
     assert (result["time"] == arrays["time"]).all()
+    assert list(result) == ["time", "X", "Y", "total", "half"]
+    assert "X" in result
+    assert "Q" not in result
+    assert dict(result).keys() == set(result)
     with pytest.raises(ConfigError, match=r"'Q' is not recorded in .*; it has time, X, Y, total"):
         result["Q"]
 
