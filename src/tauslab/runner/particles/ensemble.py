@@ -135,6 +135,10 @@ class Ensemble:
         self.species = self._motion.task.species
         self._observables = self._motion.task.observables
         self._laws = laws
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._rows: dict[str, float | FloatArray] = {}
+        self._logs = np.zeros(options.n)
+        self.status: Array = np.zeros(options.n, np.uint8)
         self._begin(rows, options.n)
 
     # ---------------------------------------------------------------- looking

@@ -77,8 +77,8 @@ def _binomial(y: float, x: FloatArray, p: FloatArray) -> FloatArray:
         - _log_factorial(y)
     )
     seen = y * portable_log(p) if y else np.zeros(x.shape)
-    unseen = np.where(left > 0, left * portable_log(1.0 - p), 0.0)
-    return np.where(possible, combinations + seen + unseen, -np.inf)
+    seen = seen + left * portable_log(np.where(left > 0, 1.0 - p, 1.0))
+    return np.where(possible, combinations + seen, -np.inf)
 
 
 def _is_count(y: float) -> bool:

@@ -129,4 +129,4 @@ def ancestors_of(shares: FloatArray, n: int, scheme: str, uniforms: FloatArray) 
     places = np.sort(uniforms) if scheme == "multinomial" else spread
     found = np.searchsorted(ladder, places * ladder[-1], side="right")
     last = int(np.flatnonzero(shares > 0)[-1])  # where a place is rounded to the end
-    return np.minimum(found, last).astype(np.int64)
+    return np.asarray(np.minimum(found, last), np.int64)
