@@ -136,7 +136,7 @@ class Ensemble:
         self._observables = self._motion.task.observables
         self._laws = laws
         self.time, self.round, self._resampled = 0.0, 0, 0
-        self._rows: dict[str, float | FloatArray] = {}
+        self._rows: dict[str, Any] = {}
         self._logs = np.zeros(options.n)
         self.status: Array = np.zeros(options.n, np.uint8)
         self._begin(rows, options.n)
@@ -460,7 +460,7 @@ class Ensemble:
 
     # ---------------------------------------------------------------- inside
 
-    def _begin(self, rows: Mapping[str, float | FloatArray], n: int) -> None:
+    def _begin(self, rows: Mapping[str, Any], n: int) -> None:
         """All that an ensemble has at t = 0."""
         self._rows = {k: v for k, v in rows.items() if not self._moves(k)}
         self.time, self.round, self._resampled = 0.0, 0, 0
