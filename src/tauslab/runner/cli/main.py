@@ -36,6 +36,7 @@ from tauslab.runner.options.keywords import (
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
 from tauslab.runner.options.values.definition import on_command_line
+from tauslab.runner.options.values.spelling import command_spelling
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out:
+    with safe_streams() as out, command_spelling():
         return _main(argv, out)
 
 
@@ -115,7 +116,9 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    add_options(run, ".xml, .net, .bngl, .toml, a result (.h5), - for standard input", *RUN)
+    add_options(
+        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *RUN
+    )
 
 
 def _rdme(subparsers: Commands) -> None:

@@ -285,8 +285,10 @@ class _SbmlReader:
     def _is_empty(self, name: str) -> bool:
         """Whether a quantity has no value in the file."""
         element = self._model.getElementBySId(name)
-        tests = ("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration")
-        tests = (*tests, "isSetStoichiometry")
+        tests = (
+            *("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration"),
+            "isSetStoichiometry",
+        )
         return name not in self._assignments and not any(
             getattr(element, test)() for test in tests if hasattr(element, test)
         )
