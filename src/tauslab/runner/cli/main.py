@@ -27,6 +27,7 @@ from tauslab.runner.cli.tools import (
 from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.keywords import (
     AnswerFlags,
+    CrossCheckFlag,
     LatticeKeywords,
     MoleculesFlag,
     NetworkKeywords,
@@ -45,7 +46,7 @@ BAD_INPUT = 2
 # Of whose options the arguments of a command are made.
 RUN = (
     NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
-    AnswerFlags, TimeLimitFlag,
+    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
 )  # fmt: skip
 RDME = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
 DBN = (DbnKeywords, ODE, CPU, OverwriteFlag)
