@@ -48,6 +48,7 @@ from tauslab.runner.options.keywords import NetworkKeywords
 from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions, set_parameters
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.values.texts import assignments, names
+from tauslab.runner.plots.report import write_page
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
@@ -318,6 +319,16 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
+    print(path)
+
+
+def process_report(arguments: argparse.Namespace) -> None:
+    """``tauslab report``: a page of HTML about a result file."""
+    path = arguments.output or arguments.file.with_suffix(".html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"{path}: a report is written as .html")
+    require_new(path, overwrite=arguments.overwrite)
+    write_page(path, kind_at(arguments.file).report(arguments.file))
     print(path)
 
 

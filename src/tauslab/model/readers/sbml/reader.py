@@ -44,6 +44,7 @@ from tauslab.model.readers.sbml.text import (
     read_text,
     shorten,
 )
+from tauslab.model.readers.sbml.unit_names import unit_of_species, unit_of_time
 
 
 def read_sbml(path: str | Path) -> Network:
@@ -215,6 +216,8 @@ class _SbmlReader:
             network.notes.append(f"without math, and so ignored: {shorten(empty)}")
         network.features += substance_features(self._libsbml, model)
         network.molecules_per_unit = unit_of_amount(self._libsbml, model)
+        network.amount_unit = unit_of_species(self._libsbml, model)
+        network.time_unit = unit_of_time(self._libsbml, model)
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
