@@ -29,7 +29,6 @@ from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
-from tauslab.runner.cli.experiments import run_experiments
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
@@ -60,6 +59,7 @@ from tauslab.runner.results.lattice.info import lattice_summary
 from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result
 from tauslab.runner.results.validity import warning_of
+from tauslab.runner.sedml.command import run_experiments
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
@@ -76,7 +76,11 @@ def version_line() -> str:
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     if arguments.model.suffix.lower() == ".omex":
-        run_experiments(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = warn_on_rank_0
+            lines = run_experiments(arguments)
+        if not arguments.quiet:
+            print("\n".join(lines))
         return
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
