@@ -210,6 +210,10 @@ def test_summaries_stay_in_registers(architecture):
     check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
 
 
+def test_rows_of_particles_stay_in_registers(architecture):
+    check(compile_usage("ensemble/gather.cc", csrc_texts(), architecture), {"gather_rows"})
+
+
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
     kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
@@ -224,6 +228,7 @@ def test_the_oldest_device_takes_every_file():
     lattice = lattice_texts(16, 3, small=True)["model.h"]
     headers = {
         "dbn/count.cc": "",
+        "ensemble/gather.cc": "",
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from places import TESTS
 
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import file_of
+from tauslab.kernels.exact.ssa import file_of, lanes_header
 from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
@@ -32,6 +32,7 @@ def lowered(model):
 
 
 def headers():
+    yield "ensemble/gather.cc", ""
     yield "ensemble/statistics.cc", ""
     yield "ensemble/summaries.cc", ""
     yield "dbn/count.cc", ""
@@ -45,6 +46,8 @@ def headers():
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for vectors in (1, 2):
+            yield "ensemble/ssa_lanes.cc", lanes_header(network, vectors)
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
             yield file_of(selector), table_header(network, constants, 1)

@@ -11,6 +11,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -19,16 +20,19 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "tau": frozenset(),
     "ode": frozenset(
         ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
-         "concentration", "stoichiometry", "conversion factor")
+         "concentration", "stoichiometry", "conversion factor", "rate of change")
     ),
 }  # fmt: skip
+
+_MOST_REACTIONS = 12  # that are listed
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
     "event": "events",
     "timed event": "events",
     "rate rule": "rate rules",
-    "algebraic rule": "algebraic rules",
+    "algebraic rule": "algebraic rules that do not solve",
+    "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
@@ -144,6 +148,7 @@ def report(network: Network) -> list[str]:
         )
     ]
     lines += _report_laws(network)
+    lines += ["reactions:", *reaction_lines(network, _MOST_REACTIONS)] if network.reactions else []
     lines += _report_species(network)
     lines += _report_names(network)
     if network.t_end is not None:
@@ -155,10 +160,7 @@ def report(network: Network) -> list[str]:
         if refusing(f)
     ]
     lines += [f"note: {note}" for note in network.notes]
-    accepted = [
-        name for name in SUPPORTED if all(name not in refusing(f) for f in network.features)
-    ]
-    lines.append(f"methods that can run it: {', '.join(accepted) or 'none'}")
+    lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
     return lines
 
 
@@ -182,15 +184,30 @@ def check_facts(network: Network) -> dict[str, object]:
             for f in network.features
         ],
         "notes": list(network.notes),
-        "methods": [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)],
+        "methods": _methods(network),
     }
+
+
+def _methods(network: Network) -> list[str]:
+    """Methods that can run a network as it stands."""
+    known = [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)]
+    if network.species and not _negative(network):
+        return known
+    return [m for m in known if m == "ode" and (network.species or network.rules)]
+
+
+def _negative(network: Network) -> list[str]:
+    """Species that start with less than nothing."""
+    amounts = _known_values(network).get("initial_amounts", {})
+    moved = set(network.rates).union(*(event.assignments for event in network.events))
+    return [name for name, amount in amounts.items() if amount < 0 and name not in moved]
 
 
 def _known_values(network: Network) -> dict[str, dict[str, float]]:
     """Initial amounts and values of parameters, where they can be computed."""
     try:
         values = network.parameter_values()
-        amounts = network.initial_amounts(values)
+        amounts = network.initial_amounts(values, negative=True)
     except ModelError:
         return {}
     return {"initial_amounts": dict(amounts), "values": dict(values)}
@@ -217,11 +234,13 @@ def _report_species(network: Network) -> list[str]:
     used = {species.compartment for species in network.species.values()}
     try:
         values = network.parameter_values()
-        amounts = network.initial_amounts(values)
+        amounts = network.initial_amounts(values, negative=True)
     except ModelError as error:
         return [*lines, f"values cannot be computed: {error}"]
     lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
+    if negative := _negative(network):
+        lines.append(f"negative amounts, for ode alone: {_shortened(negative)}")
     if volumes:
         lines.append(f"volumes: {_shortened(volumes)}")
     rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]

@@ -217,7 +217,7 @@ def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
     method = "ssa" if options.method == "auto" else options.method
     require_support(without_missing(network, options.set.keys()), method)
-    if not network.species:
+    if not network.species and (method != "ode" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
         if name not in network.species and name not in network.rules:

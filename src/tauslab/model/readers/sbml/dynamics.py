@@ -11,9 +11,9 @@ from typing import Any
 
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
 from tauslab.model.network.network import Feature, Network
-from tauslab.model.readers.sbml.document import each
 from tauslab.model.readers.sbml.event_order import TimedAssignments, add_timed_events
 from tauslab.model.readers.sbml.mathml import MathReader
+from tauslab.model.readers.sbml.text import each
 from tauslab.model.readers.sbml.triggers import folded, holds_at_start, switch_times
 
 Size = Callable[[str], Expression | None]
@@ -21,7 +21,7 @@ Size = Callable[[str], Expression | None]
 
 def moved_values(model: Any) -> set[str]:
     """Names of all that rate rules and events change."""
-    rules = (rule for rule in each(model.getListOfRules()) if rule.isRate())
+    rules = (rule for rule in each(model.getListOfRules()) if rule.isRate() and rule.isSetMath())
     names = {rule.getVariable() for rule in rules}
     for event in each(model.getListOfEvents()):
         names |= {a.getVariable() for a in each(event.getListOfEventAssignments())}
@@ -36,7 +36,11 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
     size
         Size of the compartment where the name of a species means a concentration, else None.
     """
-    rules = {rule.getVariable(): rule for rule in each(model.getListOfRules()) if rule.isRate()}
+    rules = {
+        rule.getVariable(): rule
+        for rule in each(model.getListOfRules())
+        if rule.isRate() and rule.isSetMath()
+    }
     rates = {
         name: maths.read(rule.getMath(), f"rate rule for {name}")
         for name, rule in rules.items()
@@ -119,7 +123,7 @@ def _is_called_time(network: Network) -> bool:
 
 
 def _priority(event: Any, maths: MathReader, where: str) -> Expression | None:
-    if not event.isSetPriority():
+    if not event.isSetPriority() or not event.getPriority().isSetMath():
         return None
     return folded(maths.read(event.getPriority().getMath(), where))
 
