@@ -76,6 +76,8 @@ class Network(NetworkData):
     source_digest
         Stands for what the source says beyond `features`, in a network that was read from a normal
         form.
+    time_unit
+        Unit of time that the model states, such as ``s``; empty where it states none.
 
     Examples
     --------

@@ -126,12 +126,14 @@ def read_result_model(path: str | Path) -> Network:
             canonical = _decoded(file["model/canonical"][()])
             source = _decoded(file["model/source"][()])
             name = plain(file["model/source"].attrs.get("name", ""))
+            time_unit = str(plain(file.attrs.get("time_unit", "")))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
     original = Path(Path(name or path.name).name)
     network = read_toml_text(canonical, path)
     network.name = original.stem
     network.source_path, network.source_text = original, source
+    network.time_unit = time_unit
     return network
 
 

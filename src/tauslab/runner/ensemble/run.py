@@ -21,6 +21,7 @@ from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import StoppedEarly
 from tauslab.model.network.network import Network
+from tauslab.model.network.units import amount_unit
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
@@ -213,6 +214,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
+        amount_unit=amount_unit(task.network),
+        time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,

@@ -24,6 +24,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
 from tauslab.model.network.network import Feature, Network, Rule, Species
+from tauslab.model.network.units import sbml_time_unit
 from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
     default_unit,
@@ -212,6 +213,7 @@ class _SbmlReader:
             network.notes.append(f"without math, and so ignored: {shorten(empty)}")
         network.features += substance_features(self._libsbml, model)
         network.molecules_per_unit = unit_of_amount(self._libsbml, model)
+        network.time_unit = sbml_time_unit(self._libsbml, model)
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
