@@ -12,8 +12,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner.api.api import ranks
 from tauslab.runner.api.kinds import MOVIE
 from tauslab.runner.cli import commands
-from tauslab.runner.cli.completion import SHELLS, completion_script
-from tauslab.runner.cli.help import EPILOG, Parser, examples, speaks
+from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.options import add_option, add_options
 from tauslab.runner.cli.slurm import process_slurm
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
@@ -35,6 +34,7 @@ from tauslab.runner.options.keywords import (
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
 from tauslab.runner.options.values.definition import on_command_line
+from tauslab.runner.options.values.spelling import command_spelling
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out:
+    with safe_streams() as out, command_spelling():
         return _main(argv, out)
 
 
@@ -114,7 +114,9 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    add_options(run, ".xml, .net, .bngl, .toml, a result (.h5), - for standard input", *RUN)
+    add_options(
+        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *RUN
+    )
 
 
 def _rdme(subparsers: Commands) -> None:

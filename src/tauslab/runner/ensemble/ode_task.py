@@ -24,7 +24,8 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.record import Record
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 
@@ -116,19 +117,3 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
-
-
-def ode_attributes(options: Options) -> dict[str, str | int | float]:
-    """Attributes of a file that say how equations were integrated."""
-    chosen = options.integration
-    attributes: dict[str, str | int | float] = {
-        "precision": chosen.precision,
-        "ode_solver": chosen.solver,
-    }
-    if chosen.solver == "rk4":
-        attributes["substeps"] = chosen.substeps
-    else:
-        attributes |= {"rtol": chosen.rtol, "atol": chosen.atol}
-    if options.sample.names:
-        attributes["sample"] = "; ".join(options.sample.texts)
-    return attributes

@@ -22,10 +22,19 @@ from tauslab.model.network.check import check_rates, require_support, without_mi
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.portable.host_math import evaluate
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.methods import (
+    ODE,
+    SSA,
+    Auto,
+    Method,
+    TauLeaping,
+    turned_into,
+    with_choices,
+)
+from tauslab.runner.options.record import SAMPLED, Record
 from tauslab.runner.options.sweep import Design, Sweep
 from tauslab.runner.options.values.texts import some
-from tauslab.runner.output.format.layout import SAMPLED
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -91,12 +100,36 @@ class Task:
     @cached_property
     def selector(self) -> str:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
-        return selector_of(self.lowered, self.options.selector)
+        method = self.options.method
+        return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
+
+    @property
+    def leaps(self) -> TauLeaping:
+        """How leaps are made, or would be."""
+        method = self.options.method
+        found = turned_into("tau", method)
+        assert isinstance(found, TauLeaping)
+        return found
+
+    @property
+    def team(self) -> int:
+        """Threads that run one trajectory of a large network; 0 leaves it to the engine."""
+        method = self.options.method
+        return method.team if isinstance(method, SSA | Auto) else 0
+
+    @property
+    def settled_method(self) -> Method:
+        """The method with all that was chosen for it: what the file says of it."""
+        method = self.options.method
+        if isinstance(method, SSA):
+            return with_choices(method, selector=self.selector, presimulation=self.presimulation)
+        return method.settled() if isinstance(method, ODE) else method
 
     @property
     def presimulation(self) -> int:
         """Events of a pilot trajectory that orders the network; 0 for none."""
-        given = self.options.presimulation
+        method = self.options.method
+        given = method.presimulation if isinstance(method, SSA | Auto) else None
         if given is not None:
             return given if self.selector != "linear" else 0
         return pilot_events(self.lowered, self.selector, self.options.total)
@@ -194,7 +227,7 @@ def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tu
     return {
         name: (one.compartment, values[one.compartment])
         for name, one in network.species.items()
-        if one.compartment in values
+        if one.compartment is not None and one.compartment in values
     }
 
 
@@ -215,7 +248,7 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
 
 def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
-    method = "ssa" if options.method == "auto" else options.method
+    method = "ssa" if isinstance(options.method, Auto) else options.method.word
     require_support(without_missing(network, options.set.keys()), method)
     if not network.species and (method != "ode" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")

@@ -21,7 +21,6 @@ from tauslab.runner.options.methods import (
     Method,
     MethodWord,
     TauLeaping,
-    ensemble_settings,
     method_of,
 )
 from tauslab.runner.options.places import Device, device_settings
@@ -121,7 +120,7 @@ class Ensemble:
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         options = Options(
             times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
-            **ensemble_settings(method_of(method)), **device_settings(device), **steps,
+            method=method_of(method), **device_settings(device), **steps,
         )  # fmt: skip
         require_method(options)
         self._options = options
@@ -331,7 +330,9 @@ class Ensemble:
         index = np.asarray(ancestors)
         whole_numbers = index.ndim == 1 and index.dtype.kind in "iu" and len(index)
         if not whole_numbers or index.min() < 0 or index.max() >= self.n:
-            raise ConfigError(f"ancestors must be whole numbers from 0 to {self.n - 1}, one or more")
+            raise ConfigError(
+                f"ancestors must be whole numbers from 0 to {self.n - 1}, one or more"
+            )
         index = index.astype(np.int64)
         if not self.alive[index].all():
             ended = index[~self.alive[index]][0]
@@ -394,8 +395,8 @@ class Ensemble:
             stored = Stored(
                 counts=self._motion.host_counts(), status=self.status,
                 log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
-                resamplings=self._resampled, seed=self.seed, method=self._options.method,
-                epsilon=self._options.epsilon, max_steps=self._options.max_steps,
+                resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
+                epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
             )  # fmt: skip
             write_stored(Path(path), self._model, stored)
         self._comm.barrier()
@@ -473,9 +474,7 @@ class Ensemble:
         for number, name in enumerate(self.species):
             if name not in laws:
                 continue
-            draws = particle_weights.uniform(
-                self.seed, particle_weights.START, number, self.n
-            )
+            draws = particle_weights.uniform(self.seed, particle_weights.START, number, self.n)
             ladder = np.add.accumulate(laws[name])
             found = np.searchsorted(ladder, draws * ladder[-1], side="right")
             counts[:, number] = np.minimum(found, np.flatnonzero(laws[name])[-1])

@@ -90,7 +90,9 @@ def checked_weights(weights: npt.ArrayLike, n: int) -> FloatArray:
     except (TypeError, ValueError):
         raise ConfigError("weights must be numbers") from None
     if given.shape != (n,):
-        raise ConfigError(f"weights must have one value per particle ({n}), not shape {given.shape}")
+        raise ConfigError(
+            f"weights must have one value per particle ({n}), not shape {given.shape}"
+        )
     bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
     if len(bad):
         raise ConfigError(

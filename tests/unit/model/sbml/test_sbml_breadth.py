@@ -243,6 +243,42 @@ def test_submodels_come_from_files_beside_the_model(tmp_path: Path) -> None:
         read_sbml(write(tmp_path, text))
 
 
+_COMP = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<sbml xmlns="http://www.sbml.org/sbml/level3/version2/core" level="3" version="2" '
+    'xmlns:comp="http://www.sbml.org/sbml/level3/version1/comp/version1" comp:required="true">'
+    '<model id="m"><comp:listOfSubmodels>{}</comp:listOfSubmodels></model>{}</sbml>'
+)
+
+
+def _submodel(name: str, of: str) -> str:
+    return f'<comp:submodel comp:id="{name}" comp:modelRef="{of}"/>'
+
+
+def test_submodels_that_double_are_counted_before_they_are_made(tmp_path: Path) -> None:
+    """20 definitions, each of two of the next: 2^21 submodels in 5 kB."""
+    definitions = "".join(
+        f'<comp:modelDefinition id="x{i}"><comp:listOfSubmodels>{_submodel("A", f"x{i + 1}")}'
+        f"{_submodel('B', f'x{i + 1}')}</comp:listOfSubmodels></comp:modelDefinition>"
+        for i in range(20)
+    )
+    last = '<comp:modelDefinition id="x20"/>'
+    listed = f"<comp:listOfModelDefinitions>{definitions}{last}</comp:listOfModelDefinitions>"
+    with pytest.raises(ModelError, match="has 2097151 submodels; 10000 is the limit"):
+        read_sbml(write(tmp_path, _COMP.format(_submodel("A", "x0"), listed)))
+
+
+def test_a_file_that_is_its_own_submodel_is_refused(tmp_path: Path) -> None:
+    source = (
+        "<comp:listOfExternalModelDefinitions>"
+        '<comp:externalModelDefinition comp:id="x" comp:source="model.xml" comp:modelRef="m"/>'
+        "</comp:listOfExternalModelDefinitions>"
+    )
+    with pytest.raises(ModelError) as caught:
+        read_sbml(write(tmp_path, _COMP.format(_submodel("A", "x"), source)))
+    assert "subsequent errors" not in str(caught.value)
+
+
 def test_a_constant_that_is_infinite_is_refused(tmp_path: Path) -> None:
     network = read_text(tmp_path, model(species=species("X")))
     network.add_rule("far", "1/0")

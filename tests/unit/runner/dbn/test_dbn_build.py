@@ -154,8 +154,8 @@ def test_quantiles_and_given_edges():
 
 
 def test_words_of_the_command_line():
-    assert parse_intervals(["4", "X=7"]) == (4, {"X": 7})
     assert parse_samples("3e6") == 3_000_000
+    assert parse_intervals(["4", "X=7"]) == (4, {"X": 7})
     assert parse_edges(["X=0,1,2.5"])["X"].tolist() == [0, 1, 2.5]
 
 

@@ -8,8 +8,8 @@ import xarray as xr
 from places import TESTS
 
 import tauslab as ts
+from tauslab.model.network.molecules import amount_unit
 from tauslab.model.network.network import Feature
-from tauslab.model.network.units import amount_unit
 from tauslab.runner.cli.main import main
 
 SBML = TESTS / "data" / "sbml"

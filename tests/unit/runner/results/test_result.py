@@ -16,7 +16,8 @@ import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes
-from tauslab.runner.output.format.layout import HistogramSpec, Layout
+from tauslab.runner.options.record import HistogramSpec
+from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.output.format.schema import file_specs, root_attributes
 from tauslab.runner.results import columns
 from tauslab.runner.results.digest import digest_lines

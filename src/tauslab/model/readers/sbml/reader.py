@@ -22,9 +22,8 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
+from tauslab.model.network.molecules import NO_UNIT, sbml_time_unit, unit_of_amount
 from tauslab.model.network.network import Feature, Network, Rule, Species
-from tauslab.model.network.units import sbml_time_unit
 from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
     default_unit,
@@ -287,8 +286,10 @@ class _SbmlReader:
     def _is_empty(self, name: str) -> bool:
         """Whether a quantity has no value in the file."""
         element = self._model.getElementBySId(name)
-        tests = ("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration")
-        tests = (*tests, "isSetStoichiometry")
+        tests = (
+            *("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration"),
+            "isSetStoichiometry",
+        )
         return name not in self._assignments and not any(
             getattr(element, test)() for test in tests if hasattr(element, test)
         )

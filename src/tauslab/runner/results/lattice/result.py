@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.pictures.html import escape
+from tauslab.runner.options.lattice import LatticeChoices
+from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import kind_of, open_hdf5
 from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
@@ -41,12 +43,8 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open_hdf5(path) as file:
         found = CheckedLattice(path, file).attributes
         return {
-            "seed": int(found["seed"]),
+            **values_in(found, LatticeChoices),
             "t_end": float(found["steps"]) * float(found["step"]),
-            "count_every": int(found["count_every"]),
-            "frame_every": int(found["frame_every"]),
-            "replicas": int(found["replicas"]),
-            "max_hop": float(found["max_hop"]),
             "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
         }
 
