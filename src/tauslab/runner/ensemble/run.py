@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
@@ -198,6 +198,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if isinstance(method, TauLeaping):
         attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
+    if task.system is not None and task.network.amount_unit != "molecules":
+        attributes["amount_unit"] = task.network.amount_unit
+    if task.network.time_unit:
+        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
@@ -292,14 +296,14 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
     for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
-            warnings.warn(
+            warn(
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
                 f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
                 "trajectories to see them",
                 stacklevel=2,
             )
     for name in cancelled(layout, totals):
-        warnings.warn(
+        warn(
             f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
             "cancel, and lacks digits of the small ones: record trajectories to have them all",
             stacklevel=2,

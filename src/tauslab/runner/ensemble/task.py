@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +33,7 @@ from tauslab.runner.options.methods import (
 )
 from tauslab.runner.options.record import SAMPLED, Record
 from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.texts import some
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
@@ -363,7 +363,7 @@ def _rounded(name: str, amounts: FloatArray) -> CountArray:
         raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
     whole = np.rint(amounts)
     if (whole != amounts).any():
-        warnings.warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
+        warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
     return whole.astype(np.int32)
 
 
