@@ -22,7 +22,6 @@ from tauslab.model.network.molecules import in_molecules
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import ranks, ranks_for
-from tauslab.runner.api.cross_check import cross_check
 from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.kinds import MOVIE, View, kind_at
 from tauslab.runner.api.model_reading import read_telling
@@ -96,6 +95,8 @@ def process_run(arguments: argparse.Namespace) -> None:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
         if arguments.cross_check:
+            from tauslab.runner.api.cross_check import cross_check  # what it needs is seldom needed
+
             told = on_root(comm, lambda: cross_check(network, options, result))
             if comm.rank == 0:
                 print(told, file=sys.stderr)
