@@ -10,16 +10,17 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
-from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.expressions.time_relations import is_stepwise
+from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(),
+    "ssa": frozenset(("timed event", "state event")),
     "tau": frozenset(),
     "ode": frozenset(
-        ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
-         "concentration", "stoichiometry", "conversion factor")
+        ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
+         "scaled unit", "concentration", "stoichiometry", "conversion factor")
     ),
 }  # fmt: skip
 
@@ -27,6 +28,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 _PLURAL = {
     "event": "events",
     "timed event": "events",
+    "state event": "events",
     "rate rule": "rate rules",
     "algebraic rule": "algebraic rules",
     "delay": "delays",
@@ -58,7 +60,7 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    refused = [feature for feature in network.features if method in refusing(feature, [method])]
+    refused = [f for f in network.features if method in refusing(f, [method], network)]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
@@ -66,8 +68,9 @@ def require_support(network: Network, method: str) -> None:
         hints = "; --molecules converts them" if first.kind == "mole" else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
-        if not any(refusing(feature, ["ode"]) for feature in network.features):
-            hints += "; --method ode can run it"
+        able = [other for other in ("ssa", "ode") if _can_run(network, other)]
+        if able:
+            hints += f"; --method {' or '.join(able)} can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
             f"by {method}; {first.message}{more}{hints}"
@@ -81,12 +84,46 @@ def without_missing(network: Network, names: Collection[str]) -> Network:
     return network if features == network.features else replace(network, features=features)
 
 
-def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
-    """Methods, of all or of those given, that cannot honour a feature."""
+def refusing(
+    feature: Feature, methods: list[str] | None = None, network: Network | None = None
+) -> list[str]:
+    """Methods, of all or of those given, that cannot honour a feature of a network.
+
+    The time is honoured by ``ssa`` where it enters laws and triggers by comparisons alone.
+    """
     for method in methods or ():
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
-    return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+    refused = [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+    if feature.kind not in ("time", "state event") or "ssa" not in (methods or SUPPORTED):
+        return refused
+    exact = network is not None and is_stepwise(
+        steps_of(network) if feature.kind == "time" else _triggers(network, feature)
+    )
+    with_ssa = {*refused, "ssa"} - ({"ssa"} if exact else set())
+    return [name for name in methods or SUPPORTED if name in with_ssa]
+
+
+def _can_run(network: Network, method: str) -> bool:
+    return not any(refusing(feature, [method], network) for feature in network.features)
+
+
+def steps_of(network: Network) -> list[Expression]:
+    """Expressions that ``ssa`` needs to be constant between events, rules written out."""
+    rules = network.rule_expressions()
+    triggers = [event.trigger for event in network.events if isinstance(event, Event)]
+    laws = [reaction.law for reaction in network.reactions]
+    return [substitute(tree, rules) for tree in (*laws, *triggers)]
+
+
+def _triggers(network: Network, feature: Feature) -> list[Expression]:
+    """The trigger of the event that a feature tells of."""
+    rules = network.rule_expressions()
+    return [
+        substitute(event.trigger, rules)
+        for event in network.events
+        if isinstance(event, Event) and feature.element == f"event {event.name}"
+    ]
 
 
 def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
@@ -150,14 +187,12 @@ def report(network: Network) -> list[str]:
         lines.append(f"end time in the file: {network.t_end:g}")
     lines += [
         f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
-        f"refused by {', '.join(refusing(f))}"
+        f"refused by {', '.join(refusing(f, network=network))}"
         for f in network.features
-        if refusing(f)
+        if refusing(f, network=network)
     ]
     lines += [f"note: {note}" for note in network.notes]
-    accepted = [
-        name for name in SUPPORTED if all(name not in refusing(f) for f in network.features)
-    ]
+    accepted = [name for name in SUPPORTED if _can_run(network, name)]
     lines.append(f"methods that can run it: {', '.join(accepted) or 'none'}")
     return lines
 
@@ -178,11 +213,16 @@ def check_facts(network: Network) -> dict[str, object]:
         "labels": dict(network.labels),
         "t_end": network.t_end,
         "features": [
-            {"kind": f.kind, "element": f.element, "message": f.message, "refused_by": refusing(f)}
+            {
+                "kind": f.kind,
+                "element": f.element,
+                "message": f.message,
+                "refused_by": refusing(f, network=network),
+            }
             for f in network.features
         ],
         "notes": list(network.notes),
-        "methods": [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)],
+        "methods": [m for m in SUPPORTED if _can_run(network, m)],
     }
 
 

@@ -68,7 +68,7 @@ _OF_THE_MACHINE = (
     "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
     "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
 )  # fmt: skip
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 
 def version_line() -> str:

@@ -36,11 +36,6 @@ def _one(**parts: str) -> str:
     )
 
 
-_EVENT = (
-    '<event id="E1" useValuesFromTriggerTime="true">'
-    '<trigger initialValue="true" persistent="true">'
-    f"{mathml('X > 3')}</trigger></event>"
-)
 _TIME = mathml("time").partition(">")[2].removesuffix("</math>")
 _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" scale="-9" multiplier="1"/></listOfUnits></unitDefinition>'  # noqa: E501
 
@@ -48,7 +43,6 @@ _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" s
 @pytest.mark.parametrize(
     ("text", "kind", "element"),
     [
-        (_one(listOfEvents=_EVENT), "event", "event E1"),
         (
             _one(listOfRules=f'<rateRule variable="v">{mathml("2*X")}</rateRule>'),
             "rate rule",
