@@ -209,6 +209,8 @@ def write_sources(folder: Path, header: str, replacement: tuple[str, str] | None
 def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], float]]]:
     """The model's header, and a function that times the kernel of a shared library."""
     from tauslab.kernels.backends import BackendOptions, get_backend
+    from tauslab.kernels.backends.arguments import layouts_of
+    from tauslab.kernels.backends.cache import csrc_texts
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
     from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
     from tauslab.kernels.exact.ssa import ExactSsa
@@ -231,9 +233,10 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     initial = np.array([[counts[name] for name in lowered.species]], np.int32)
     launch = Launch(0, n, initial, np.zeros((1, 1)))
     stream = backend.stream()
+    layouts = layouts_of("ensemble/ssa.cc", csrc_texts())
 
     def start(library: Path) -> float:
-        engine.program = CpuProgram(library, (engine.entry,), backend)
+        engine.program = CpuProgram(library, (engine.entry,), layouts, backend)
         begin = time.perf_counter()
         engine.start(launch, buffers, stream, seed=1)
         stream.record().wait()

@@ -34,6 +34,8 @@ _PAGES = {
     "doctor": ("clusters",),
     "slurm": ("slurm",),
     "bench": ("benchmarks/README",),
+    "completion": ("tutorial",),
+    "help": ("index",),
 }  # fmt: skip
 
 

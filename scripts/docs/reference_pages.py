@@ -96,6 +96,18 @@ PAGES = (
         ),
     ),
     Page(
+        "laws",
+        "Laws",
+        "The chemical master equation of a small network; [master-equation.md](../master-equation.md) tells how it "
+        "is solved.",
+        (
+            _entry(ts.cme),
+            Entry(
+                ts.CmeResult, "tauslab.CmeResult, a class", "tauslab.CmeResult", made_by_user=False
+            ),
+        ),
+    ),
+    Page(
         "networks",
         "Networks",
         "Models without space. `tauslab.read` makes one of a file ([SBML](../sbml.md), "

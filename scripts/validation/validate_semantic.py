@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib
 import sys
 import time
 import warnings
@@ -39,6 +38,7 @@ import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.model.readers.read import read_network
+from tauslab.model.readers.sbml.document import import_libsbml, open_document
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -197,8 +197,9 @@ def add_rate_of(network: ts.Network, name: str, recorded: str) -> bool:
 
 
 def compartments_of(model: Path) -> dict[str, str]:
-    """Compartment of every species of a model."""
-    document = importlib.import_module("libsbml").readSBML(str(model))  # holds what follows
+    """Compartment of every species of a model, those of submodels included."""
+    text = model.read_text(encoding="utf-8")
+    document, _ = open_document(import_libsbml(), text, model)
     species = document.getModel().getListOfSpecies()
     return {s.getId(): s.getCompartment() for s in (species.get(i) for i in range(species.size()))}
 

@@ -34,8 +34,10 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
+    from tauslab.runner.api.cme import cme as cme
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
+    from tauslab.runner.cme.law import CmeResult as CmeResult
     from tauslab.runner.options.hook_view import LatticeView as LatticeView
     from tauslab.runner.options.methods import ODE as ODE
     from tauslab.runner.options.methods import SSA as SSA
@@ -68,7 +70,9 @@ _HOMES = {
     "tauslab.model.network.network": ("Network",),
     "tauslab.model.network.synthetic": ("synthetic_equations",),
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
+    "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),

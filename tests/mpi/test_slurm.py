@@ -50,7 +50,6 @@ def submit(slurm, tmp_path):
     package, python = Path(ts.__file__).parents[1], shlex.quote(sys.executable)
     (bin_folder / "activate").write_text(
         f"export PATH={bin_folder}:{Path(sys.executable).parent}:$PATH PYTHONPATH={package}\n"
-        "export TAUSLAB_SRUN_MPI=pmi2\n"
     )
     tauslab = bin_folder / "tauslab"
     tauslab.write_text(f'#!/bin/sh\nexec {python} -m tauslab "$@"\n')

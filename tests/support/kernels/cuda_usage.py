@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tauslab.kernels.backends.arguments import with_layout_checks
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
 
@@ -35,6 +36,7 @@ def require_nvrtc(architecture: str = NEWEST) -> None:
 
 def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
     """Compile as the device does; what ptxas says of each kernel."""
+    texts = with_layout_checks(file, texts)
     cubin, log = compile_cubin(file, texts, nvrtc_flags(architecture, THREADS_PER_BLOCK))
     assert cubin.startswith(b"\x7fELF")
     found = re.findall(

@@ -11,10 +11,16 @@ from typing import Any
 
 from places import TESTS
 
+from tauslab.kernels.backends.arguments import (
+    ArgumentLayout,
+    Arguments,
+    layouts_of,
+    with_layout_checks,
+)
 from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import csrc_texts, write_texts
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
-from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, _as_ctypes
+from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, as_ctypes
 
 PRELUDE = TESTS / "support" / "kernels" / "emulated_prelude.h"
 BYTES = TESTS / "support" / "kernels" / "csrc_bytes.h"
@@ -30,22 +36,31 @@ FLAGS = (
 # A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
 FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
 
+Layouts = dict[str, ArgumentLayout]
+
 
 class EmulatedProgram:
     """A kernel that runs on blocks of fibers, which are the library's: one launch at a time."""
 
-    def __init__(self, path: Path, threads: int, blocks: int) -> None:
+    def __init__(self, path: Path, layouts: Layouts, threads: int, blocks: int) -> None:
+        self._layouts = layouts
         self._library = ctypes.CDLL(str(path))
         self._one_at_a_time = threading.Lock()
         self._threads, self._blocks = threads, blocks
 
-    def launch(self, entry: str, items: int, arguments: Sequence[Any], stream: CpuStream) -> None:
+    def arguments(self, entry: str, **values: Any) -> Arguments:
+        """Arguments of kernel `entry` by name."""
+        return Arguments(self._layouts[entry], values)
+
+    def launch(
+        self, entry: str, items: int, arguments: Arguments | Sequence[Any], stream: CpuStream
+    ) -> None:
         """Run all blocks, whatever `items` says: their teams take all trajectories in turn."""
         assert items % self._threads == 0 or items > self._threads
         self._run(entry, arguments, stream)
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Arguments | Sequence[Any], stream: CpuStream
     ) -> None:
         """Run all blocks, which must be those of the grid."""
         assert (grid.blocks, grid.threads) == (self._blocks, self._threads)
@@ -56,13 +71,15 @@ class EmulatedProgram:
         del entry, threads
         return self._blocks
 
-    def _run(self, entry: str, arguments: Sequence[Any], stream: CpuStream) -> None:
+    def _run(self, entry: str, arguments: Arguments | Sequence[Any], stream: CpuStream) -> None:
+        values, keep = as_ctypes(arguments)
         address = ctypes.c_void_p.in_dll(self._library, entry).value
         function = ctypes.CFUNCTYPE(None)(address)
 
         def work() -> None:
             with self._one_at_a_time:  # streams run beside each other
-                function(*[_as_ctypes(argument) for argument in arguments])
+                function(*values)
+            keep.clear()
 
         stream.submit(work)
 
@@ -76,7 +93,7 @@ class AnyGrid(EmulatedProgram):
     """One block does the work of any number."""
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Arguments | Sequence[Any], stream: CpuStream
     ) -> None:
         """Run it, whatever the grid says of blocks."""
         assert grid.threads == self._threads
@@ -97,7 +114,8 @@ class EmulatedBackend(CpuBackend):
         """Compile with the prelude of the emulation in place of the device's."""
         texts = csrc_texts() | dict(source.generated)
         texts |= {"device/prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
-        write_texts(self._folder, texts)
+        layouts = layouts_of(source.file, texts)
+        write_texts(self._folder, with_layout_checks(source.file, texts))
         out = self._folder / f"kernel{self._block}{self._order}.so"
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
         sizes = (
@@ -110,7 +128,7 @@ class EmulatedBackend(CpuBackend):
             chosen += FIBER_FLAGS[compiler.name]
         command = [*compiler.command, *FLAGS, *chosen, *sizes, f"-I{self._folder}", "-o", str(out)]
         subprocess.run([*command, str(self._folder / source.file)], check=True)
-        return EmulatedProgram(out, self._block, self._blocks)
+        return EmulatedProgram(out, layouts, self._block, self._blocks)
 
     def launched_items(self, items: int) -> int:
         """Whole blocks."""

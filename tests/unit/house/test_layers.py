@@ -17,8 +17,8 @@ from places import ROOT
 PACKAGE = ROOT / "src" / "tauslab"
 LAYERS = ("model", "kernels", "decomposition", "runner")  # an arrow points to the left only
 # Rooms of the runner, the lowest first: one may import those before it.
-ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "lattice", "dask",
-         "api", "cli")  # fmt: skip
+ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "lattice", "cme",
+         "dask", "api", "cli")  # fmt: skip
 MOST_FILES = 13  # of a folder, beside its `__init__`
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {

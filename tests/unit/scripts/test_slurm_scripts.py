@@ -221,3 +221,37 @@ def test_seeds_of_an_array_have_all_64_bits(tmp_path):
         assert (done.returncode, calls) == (2, [])
     assert run_script(tmp_path, text)[0].returncode != 0
     assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "environment", "found"),
+    [
+        ("MPICH Version:      5.0.2", {}, "pmi2"),
+        ("Intel(R) MPI Library 2021.13", {}, "pmi2"),
+        ("Open MPI v5.0.7, package: ...", {}, "pmix"),
+        (None, {}, "pmix"),
+        ("MPICH Version:      5.0.2", {"TAUSLAB_SRUN_MPI": "cray_shasta"}, "cray_shasta"),
+    ],
+)
+def test_a_job_asks_mpi4py_which_mpi_it_loads(tmp_path, told, environment, found):
+    """The lines of the script, run by bash with a stand-in for Python."""
+    python = tmp_path / "python"
+    body = "exit 1" if told is None else f"echo '{told}'"
+    asked = '[ "$*" = "-m mpi4py --mpi-lib-version" ] || exit 3'
+    python.write_text(f"#!/bin/sh\n{asked}\n{body}\n")
+    python.chmod(0o755)
+    script = (ROOT / "slurm" / "multi_node.sbatch").read_text()
+    lines = re.search(r"(?ms)^mpi=.*?^fi$", script)
+    assert lines is not None
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", lines[0] + '\necho "$mpi"'],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **environment},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{found}\n"
+
+
+def test_a_type_that_is_given_is_kept():
+    text = batch_script(BatchJob(mpi="pmi2"), ["run", "m.xml"])
+    assert "mpi=${TAUSLAB_SRUN_MPI:-pmi2}\n" in text
+    assert 'srun --mpi="$mpi"' in text

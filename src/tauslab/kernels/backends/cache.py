@@ -13,7 +13,7 @@ import os
 import shlex
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,9 @@ from tauslab.model.errors import OutputError, TauslabError
 
 # Raise when the format of entries or what they are compiled from changes in a way the key misses.
 CACHE_VERSION = 1
+
+# Called with True when a compiler starts and with False when it has ended, on whatever thread.
+listeners: list[Callable[[bool], object]] = []
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 CSRC = Path(__file__).parents[1] / "csrc"
@@ -140,7 +143,8 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
         # A build that fails leaves nothing: the entry's folder is made when there is one.
         with tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch:
             fresh = Path(scratch) / path.name
-            build(fresh)
+            with _heard():
+                build(fresh)
             digest = Path(scratch) / check.name
             text = hashlib.sha256(fresh.read_bytes()).hexdigest()
             digest.write_text(text, encoding="ascii")
@@ -152,6 +156,18 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     except OSError as error:
         raise _unusable(folder, error.strerror or str(error)) from None
     return path, False
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[None]:
+    told = tuple(listeners)
+    for listener in told:
+        listener(True)
+    try:
+        yield
+    finally:
+        for listener in told:
+            listener(False)
 
 
 def _intact(path: Path, check: Path) -> bool:

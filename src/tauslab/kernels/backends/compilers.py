@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tauslab.kernels.backends.cache import cache_directory, has_home
 from tauslab.model.errors import ConfigError, DeviceError
+from tauslab.model.files.extras import installing
 
 
 def native_flag(machine: str) -> str:
@@ -100,7 +101,7 @@ def host_compiler() -> Compiler:
     if best is None:
         raise DeviceError(
             "the cpu device needs a C++ compiler: install g++ or clang++, "
-            "or `pip install tauslab[zig]`, which brings one"
+            f"or `{installing('zig')}`, which brings one"
         )
     return best
 

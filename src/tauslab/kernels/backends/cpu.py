@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends.arguments import (
+    ArgumentLayout,
+    Arguments,
+    layouts_of,
+    with_layout_checks,
+)
 from tauslab.kernels.backends.base import (
     Argument,
     BackendOptions,
@@ -152,18 +158,33 @@ class _Start:
 class CpuProgram:
     """A loaded shared library."""
 
-    def __init__(self, path: Path, entries: Sequence[str], backend: CpuBackend) -> None:
+    def __init__(
+        self,
+        path: Path,
+        entries: Sequence[str],
+        layouts: Mapping[str, ArgumentLayout],
+        backend: CpuBackend,
+    ) -> None:
         library = ctypes.CDLL(str(path))
         self._entries = {name: getattr(library, name) for name in entries}
+        self._layouts = layouts
         self._backend = backend
 
+    def arguments(self, entry: str, **values: Any) -> Arguments:
+        """Arguments of kernel `entry` by name."""
+        return Arguments(self._layouts[entry], values)
+
     def launch(
-        self, entry: str, items: int, arguments: Sequence[Argument], stream: CpuStream
+        self,
+        entry: str,
+        items: int,
+        arguments: Arguments | Sequence[Argument],
+        stream: CpuStream,
     ) -> None:
         """Call `entry` once per thread of the pool, all at the same time."""
         function = self._entries[entry]
         threads = self._backend.launched_items(items)
-        values = [_as_ctypes(argument) for argument in arguments]
+        values, keep = as_ctypes(arguments)
 
         start = _Start(self._backend)
 
@@ -181,8 +202,6 @@ class CpuProgram:
             if not start.made:
                 raise DeviceError("the device was closed before the launch began")
 
-        # ctypes holds bare addresses: the arrays must live until the kernel has run.
-        keep = list(arguments)
         stream.submit(work)
 
     def resident(self, entry: str) -> int:
@@ -191,7 +210,11 @@ class CpuProgram:
         return self._backend.threads
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: CpuStream
+        self,
+        entry: str,
+        grid: LaunchGrid,
+        arguments: Arguments | Sequence[Argument],
+        stream: CpuStream,
     ) -> None:
         """A thread is a block, and all threads of the pool run at the same time."""
         self.launch(entry, grid.blocks, arguments, stream)
@@ -235,10 +258,12 @@ class CpuBackend:
         """Compile with the host compiler, or take the library from the cache."""
         compiler = host_compiler()
         texts = csrc_texts() | dict(source.generated)
+        layouts = layouts_of(source.file, texts)
+        texts = with_layout_checks(source.file, texts)
         parts = [compiler.version, *compiler.flags(), cpu_features(), source.file]
         key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
-        return CpuProgram(path, source.entries, self)
+        return CpuProgram(path, source.entries, layouts, self)
 
     def assembly(self, source: KernelSource) -> None:
         """None: nothing is placed by what instructions cost here."""
@@ -359,6 +384,13 @@ def make(options: BackendOptions) -> CpuBackend:
 def count() -> int:
     """There is always one CPU device."""
     return 1
+
+
+def as_ctypes(arguments: Arguments | Sequence[Argument]) -> tuple[list[Any], list[Any]]:
+    """Arguments of a call, and the arrays that must live until it has run."""
+    if isinstance(arguments, Arguments):
+        return [arguments.structure()], arguments.buffers()
+    return [_as_ctypes(argument) for argument in arguments], list(arguments)
 
 
 def _as_ctypes(argument: Argument) -> Any:

@@ -12,6 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends.arguments import (
+    ArgumentLayout,
+    Arguments,
+    layouts_of,
+    with_layout_checks,
+)
 from tauslab.kernels.backends.base import (
     Argument,
     BackendOptions,
@@ -30,6 +36,7 @@ from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
+from tauslab.model.files.extras import installing
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
@@ -85,8 +92,16 @@ class CudaStream:
 class CudaProgram:
     """A loaded cubin."""
 
-    def __init__(self, path: Path, source: KernelSource, processors: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        source: KernelSource,
+        layouts: Mapping[str, ArgumentLayout],
+        processors: int,
+    ) -> None:
         import cupy
+
+        self._layouts = layouts
 
         module = cupy.RawModule(path=str(path))
         self._entries = {name: module.get_function(name) for name in source.entries}
@@ -97,13 +112,21 @@ class CudaProgram:
             for function in self._entries.values():
                 function.max_dynamic_shared_size_bytes = max(self._shared, self._of_blocks)
 
+    def arguments(self, entry: str, **values: Any) -> Arguments:
+        """Arguments of kernel `entry` by name."""
+        return Arguments(self._layouts[entry], values)
+
     def launch(
-        self, entry: str, items: int, arguments: Sequence[Argument], stream: CudaStream
+        self,
+        entry: str,
+        items: int,
+        arguments: Arguments | Sequence[Argument],
+        stream: CudaStream,
     ) -> None:
         """Launch enough blocks for `items`, at most as many as run at the same time."""
         threads = min(items, self.resident(entry))
         blocks = max(1, -(-threads // THREADS_PER_BLOCK))
-        values = tuple(_as_kernel_argument(argument) for argument in arguments)
+        values = _as_kernel_arguments(arguments)
         with stream.stream:
             self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values, shared_mem=self._shared)
 
@@ -118,13 +141,17 @@ class CudaProgram:
         return int(blocks) * self._processors * THREADS_PER_BLOCK
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Sequence[Argument], stream: CudaStream
+        self,
+        entry: str,
+        grid: LaunchGrid,
+        arguments: Arguments | Sequence[Argument],
+        stream: CudaStream,
     ) -> None:
         """Launch the grid; together, as a cooperative launch of no more blocks than fit."""
         blocks = grid.blocks
         if grid.together:
             blocks = min(blocks, self.resident_blocks(entry, grid.threads))
-        values = tuple(_as_kernel_argument(argument) for argument in arguments)
+        values = _as_kernel_arguments(arguments)
         # The function below the RawKernel: the kernels of a program are not all cooperative.
         function = self._entries[entry].kernel
         with stream.stream:
@@ -237,7 +264,8 @@ class CudaBackend:
             out.write_bytes(cubin)
 
         path, _ = compiled(key, ".cubin", build)
-        return CudaProgram(path, source, self.processors)
+        layouts = layouts_of(source.file, texts)
+        return CudaProgram(path, source, layouts, self.processors)
 
     def assembly(self, source: KernelSource) -> tuple[str, str]:
         """PTX by NVRTC, or from the cache."""
@@ -255,7 +283,8 @@ class CudaBackend:
         """Texts and flags for an architecture of this device, real (sm) or virtual (compute)."""
         name = f"{architecture}_{self.capability[0]}{self.capability[1]}"
         flags = nvrtc_flags(name, THREADS_PER_BLOCK)
-        return csrc_texts() | dict(source.generated), flags
+        texts = csrc_texts() | dict(source.generated)
+        return with_layout_checks(source.file, texts), flags
 
     def stream(self, *, urgent: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
@@ -440,13 +469,21 @@ def _what_is_there(available: int) -> str:
     if available:
         return f"this process sees {available} ({', '.join(map(str, range(available)))})"
     if importlib.util.find_spec("cupy") is None:
-        return "CuPy is not installed (pip install tauslab[cuda13] or tauslab[cuda12])"
+        return f"CuPy is not installed ({installing('cuda13')}, of CUDA 12 cupy-cuda12x)"
     return "no CUDA device or driver was found"
 
 
 def _key_of(source: KernelSource, texts: Mapping[str, str], flags: tuple[str, ...]) -> str:
     parts = ["nvrtc", nvrtc_version(), *flags, source.file]
     return content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+
+
+def _as_kernel_arguments(arguments: Arguments | Sequence[Argument]) -> tuple[Any, ...]:
+    if isinstance(arguments, Arguments):
+        # CuPy passes an array of one element by value.
+        packed = arguments.packed()
+        return (np.frombuffer(packed, np.dtype((np.void, len(packed)))),)
+    return tuple(_as_kernel_argument(argument) for argument in arguments)
 
 
 def _as_kernel_argument(argument: Argument) -> Any:

@@ -82,9 +82,10 @@ class SeedKeys:
 
 
 class Launcher:
-    """Starts launches of a network: clears their counters and lists the arguments.
+    """Starts launches of a network: clears their counters and gives the arguments.
 
-    Every kernel that samples counts of a network takes these arguments first, and then its own.
+    They are those of every kernel that samples counts of a network, `EnsembleArguments` of
+    csrc/ensemble/arguments.h.
     """
 
     def __init__(self, backend: Backend, times: Sequence[float]) -> None:
@@ -95,17 +96,29 @@ class Launcher:
 
     def begin(
         self, launch: Launch, buffers: SampleBuffers, stream: Stream, *, seed: int, max_steps: int
-    ) -> list[Any]:
-        """Clear the counters in stream order; the arguments that all kernels have."""
+    ) -> dict[str, Any]:
+        """Clear the counters in stream order; the arguments by name."""
         buffers.clear_counters(self._backend, stream)
-        return [
-            self._keys.of(seed), launch.per_point, launch.before, launch.first, launch.rows,
-            self._times, self._n_times,
-            launch.initial, stride_of(launch.initial),
-            launch.constants, stride_of(launch.constants),
-            np.uint64(max_steps), buffers.row_counter, buffers.counts, buffers.observables,
-            buffers.final, buffers.status, buffers.work,
-        ]  # fmt: skip
+        return {
+            "keys": self._keys.of(seed),
+            "per_point": launch.per_point,
+            "before": launch.before,
+            "first": launch.first,
+            "rows": launch.rows,
+            "times": self._times,
+            "n_times": self._n_times,
+            "initial": launch.initial,
+            "initial_stride": stride_of(launch.initial),
+            "constants": launch.constants,
+            "constants_stride": stride_of(launch.constants),
+            "max_steps": max_steps,
+            "control": buffers.row_counter,
+            "counts": buffers.counts,
+            "observables": buffers.observables,
+            "final_counts": buffers.final,
+            "status": buffers.status,
+            "work": buffers.work,
+        }
 
 
 def philox_keys(seed: int) -> Uint32Array:

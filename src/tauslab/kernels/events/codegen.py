@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
 from tauslab.kernels.network.codegen import (
@@ -20,16 +20,19 @@ _HEADER = (
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
+_LONGEST_INLINE = 500  # characters of a law
 
 
 def events_header(network: LoweredNetwork) -> str:
     """`model.h` for `ssa_events`: straight-line code on an array of doubles."""
-    writer = LawWriter("x")
+    names: dict[int, str] = {}
+    writer = LawWriter("x", names)
     return "\n".join(
         [
             _HEADER,
             _sizes(network),
             check_constants(network),
+            *_shared(network, writer, names),
             _propensities(network, writer),
             _set_reals(network),
             _fire(network),
@@ -53,11 +56,23 @@ def _sizes(network: LoweredNetwork) -> str:
     )
 
 
+def _shared(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> Iterator[str]:
+    """Functions of long rules, so that laws that use them do not repeat their text."""
+    for k, law in enumerate(network.shared):
+        statements, value = writer.read(law)
+        yield (
+            f"DEVICE_SHARED double shared_{k}([[maybe_unused]] const double *x,\n"
+            f"    [[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
+        )
+        names[id(law)] = f"shared_{k}(x, c)"
+
+
 def _propensities(network: LoweredNetwork, writer: LawWriter) -> str:
-    kind = "DEVICE" if len(network.reactions) <= _MOST_INLINE else "DEVICE_SHARED"
     functions = []
     for j, reaction in enumerate(network.reactions):
         statements, value = guarded_propensity(reaction, writer)
+        long = len(network.reactions) > _MOST_INLINE or len(statements + value) > _LONGEST_INLINE
+        kind = "DEVICE_SHARED" if long else "DEVICE"
         functions.append(
             f"{kind} double propensity_{j}([[maybe_unused]] const double *x, "
             f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"

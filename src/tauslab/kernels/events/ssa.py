@@ -55,6 +55,7 @@ class EventSsa:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
+        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
+        arguments = self.program.arguments(self.entry, **values)
         items = self.backend.taking_turns(launch.rows, self.program.resident(self.entry))
         self.program.launch(self.entry, items, arguments, stream)

@@ -113,12 +113,13 @@ class ExactSsa:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
+        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
             items = self.backend.taking_turns(launch.rows, self.program.resident(self.entry))
         else:
-            arguments += self._large.arguments(buffers.scratch)
+            values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
+        arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
 

@@ -198,9 +198,18 @@ class LargeNetwork:
             for size, kind in self._arrays_of_state()
         )
 
-    def arguments(self, scratch: tuple[Any, ...]) -> list[Any]:
-        """Kernel arguments after the common ones."""
-        return [*self._arrays, *scratch, self.firings]
+    def arguments(self, scratch: tuple[Any, ...]) -> dict[str, Any]:
+        """Arguments beside those of the launch: `TableArguments` of csrc/tables/arguments.h."""
+        whole_tables, real_tables = self._arrays
+        values, counts, whole = scratch
+        return {
+            "whole_tables": whole_tables,
+            "real_tables": real_tables,
+            "values": values,
+            "team_counts": counts,
+            "whole": whole,
+            "firings": self.firings,
+        }
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
         return list(zip(self._sizes, self._types, strict=True))

@@ -149,7 +149,7 @@ class FineTau:
         for buffer in buffers.scratch[3:]:
             self.backend.clear(buffer, stream)
         arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
             *(self._epsilon, *self._arrays, *buffers.scratch, blocks),
         ]
         grid = LaunchGrid(crews * blocks, self._block_threads, together=True)

@@ -70,7 +70,7 @@ class TauLeap:
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
             *(self._epsilon, buffers.scratch, self._per_lane(launch.rows)),
         ]
         self.program.launch(_LEAP, self._lanes(launch.rows), arguments, stream)
@@ -127,7 +127,7 @@ class CheckedTauLeap:
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
             *(self._epsilon, buffers.scratch),
         ]
         self.program.launch(_CHECKED_LEAP, self._lanes(launch.rows), arguments, stream)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.files.extras import installing
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
@@ -161,7 +162,7 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ConfigError(
-            f"reading this kind of label volume needs {name}: pip install tauslab[labels]"
+            f"reading this kind of label volume needs {name}: {installing('labels')}"
         ) from None
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import Array, BoolArray
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.files.extras import installing
 from tauslab.model.host_memory import require_memory
 
 Mask = BoolArray
@@ -132,7 +133,7 @@ def difference(mask: Mask, *others: Mask) -> Mask:
 def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
     """Mask and all sites within some steps of it, each to one of 6, 18 or 26 neighbours.
 
-    This, `erode`, `shell` and `membrane` need SciPy (``pip install tauslab[geometry]``).
+    This, `erode`, `shell` and `membrane` need SciPy (the extra ``geometry``).
     """
     return _morphology("binary_dilation", mask, steps, neighbours)
 
@@ -157,7 +158,7 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
         from scipy import ndimage
     except ImportError:
         raise ConfigError(
-            "growing and shrinking masks needs scipy: pip install tauslab[geometry]"
+            f"growing and shrinking masks needs scipy: {installing('geometry')}"
         ) from None
     if neighbours not in (6, 18, 26):
         raise ModelError(f"neighbours = {neighbours}: a site has 6, 18 or 26")

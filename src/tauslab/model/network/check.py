@@ -20,7 +20,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "tau": frozenset(),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
-         "scaled unit", "concentration", "stoichiometry", "conversion factor")
+         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
     ),
 }  # fmt: skip
 
@@ -30,7 +30,8 @@ _PLURAL = {
     "timed event": "events",
     "state event": "events",
     "rate rule": "rate rules",
-    "algebraic rule": "algebraic rules",
+    "algebraic rule": "algebraic rules that do not solve",
+    "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
@@ -192,8 +193,7 @@ def report(network: Network) -> list[str]:
         if refusing(f, network=network)
     ]
     lines += [f"note: {note}" for note in network.notes]
-    accepted = [name for name in SUPPORTED if _can_run(network, name)]
-    lines.append(f"methods that can run it: {', '.join(accepted) or 'none'}")
+    lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
     return lines
 
 
@@ -222,15 +222,30 @@ def check_facts(network: Network) -> dict[str, object]:
             for f in network.features
         ],
         "notes": list(network.notes),
-        "methods": [m for m in SUPPORTED if _can_run(network, m)],
+        "methods": _methods(network),
     }
+
+
+def _methods(network: Network) -> list[str]:
+    """Methods that can run a network as it stands."""
+    known = [method for method in SUPPORTED if _can_run(network, method)]
+    if network.species and not _negative(network):
+        return known
+    return [m for m in known if m == "ode" and (network.species or network.rules)]
+
+
+def _negative(network: Network) -> list[str]:
+    """Species that start with less than nothing."""
+    amounts = _known_values(network).get("initial_amounts", {})
+    moved = set(network.rates).union(*(event.assignments for event in network.events))
+    return [name for name, amount in amounts.items() if amount < 0 and name not in moved]
 
 
 def _known_values(network: Network) -> dict[str, dict[str, float]]:
     """Initial amounts and values of parameters, where they can be computed."""
     try:
         values = network.parameter_values()
-        amounts = network.initial_amounts(values)
+        amounts = network.initial_amounts(values, negative=True)
     except ModelError:
         return {}
     return {"initial_amounts": dict(amounts), "values": dict(values)}
@@ -257,11 +272,13 @@ def _report_species(network: Network) -> list[str]:
     used = {species.compartment for species in network.species.values()}
     try:
         values = network.parameter_values()
-        amounts = network.initial_amounts(values)
+        amounts = network.initial_amounts(values, negative=True)
     except ModelError as error:
         return [*lines, f"values cannot be computed: {error}"]
     lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
+    if negative := _negative(network):
+        lines.append(f"negative amounts, for ode alone: {_shortened(negative)}")
     if volumes:
         lines.append(f"volumes: {_shortened(volumes)}")
     rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]

@@ -7,9 +7,21 @@ from collections.abc import Mapping
 
 from tauslab.model.errors import ModelError
 
+MOST = 2**31 - 1
+_ROOM = 1e6  # molecules that a suggested compartment leaves the species that has most
 
-def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
+
+def round_counts(
+    amounts: Mapping[str, float], compartments: Mapping[str, tuple[str, float]] | None = None
+) -> dict[str, int]:
     """Whole molecules from amounts, half to even, with one warning that names what changed.
+
+    Parameters
+    ----------
+    amounts
+        Initial amounts by species.
+    compartments
+        Name and size of the compartment of a species, for the hint where its amount is too large.
 
     Raises
     ------
@@ -19,8 +31,11 @@ def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
     counts = {name: round(amount) for name, amount in amounts.items()}
     changed = [name for name, amount in amounts.items() if counts[name] != amount]
     for name, count in counts.items():
-        if count > 2**31 - 1:
-            raise ModelError(f"species {name}: initial amount {count} is above 2147483647")
+        if count > MOST:
+            known = (compartments or {}).get(name)
+            raise ModelError(
+                f"species {name}: initial amount {count} is above {MOST}{_smaller(count, known)}"
+            )
     if changed:
         text = "initial amounts that are not whole were rounded"
         if not any(counts.values()):
@@ -30,6 +45,17 @@ def round_counts(amounts: Mapping[str, float]) -> dict[str, int]:
             )
         warnings.warn(f"{text}: {some(dict.fromkeys(changed))}", stacklevel=2)
     return counts
+
+
+def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
+    """The option that helps against so large an amount: a smaller compartment, or equations."""
+    if compartment is None or not compartment[1] > 0:
+        return "; --method ode has no such limit"
+    name, size = compartment
+    return (
+        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, and "
+        "--method ode has no such limit"
+    )
 
 
 def some(names: Mapping[str, object], limit: int = 8) -> str:

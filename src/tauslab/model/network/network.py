@@ -402,8 +402,19 @@ class Network(NetworkData):
         self,
         parameters: Mapping[str, float] | None = None,
         overrides: Mapping[str, float] | None = None,
+        *,
+        negative: bool = False,
     ) -> dict[str, float]:
         """Initial amount of every species (molecules, not yet rounded).
+
+        Parameters
+        ----------
+        parameters
+            Values of all parameters; the model's own if not given.
+        overrides
+            Other amounts of some species.
+        negative
+            Allow negative ones: equations know them, counts do not.
 
         Raises
         ------
@@ -426,9 +437,10 @@ class Network(NetworkData):
         amounts = {name: evaluate(tree, at_start) for name, tree in unfolded.items()}
         signed = set(self.rates).union(*(event.assignments for event in self.events))
         for name, amount in amounts.items():
-            if not (math.isfinite(amount) and (amount >= 0 or name in signed)):
+            if not (math.isfinite(amount) and (amount >= 0 or negative or name in signed)):
+                hint = "; --method ode can run it" if math.isfinite(amount) else ""
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "
-                    "it must be 0 or more"
+                    f"it must be 0 or more{hint}"
                 )
         return amounts

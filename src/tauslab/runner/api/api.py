@@ -16,7 +16,7 @@ from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.api.typed import chosen, runs, takes
 from tauslab.runner.ensemble.from_file import times_to_append
-from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options, Record
+from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options, Record, default_n
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.methods import ensemble_settings, method_of
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
@@ -177,6 +177,10 @@ def _settings(network: Network, given: NetworkKeywords) -> Options:
         read = [given.table, network.source_path]
         require_no_input(output, [path for path in read if isinstance(path, str | os.PathLike)])
     at = times_to_append(output, given.append, given.times, given.t_end, given.points)
+    method = ensemble_settings(method_of(given.method))
+    settings = {name: numbers(name, values) for name, values in dict(given.set or {}).items()}
+    sample = Sampling.parse([given.sample] if isinstance(given.sample, str) else given.sample)
+    n = default_n(method["method"], settings, sample) if given.n is None else whole(given.n)
     return Options(
         times=sample_times(
             given.times if at is None else at,
@@ -184,16 +188,16 @@ def _settings(network: Network, given: NetworkKeywords) -> Options:
             whole(given.points),
             model_t_end=network.t_end,
         ),
-        n=whole(given.n),
+        n=n,
         seed=given.seed,
-        **ensemble_settings(method_of(given.method)),
+        **method,
         method_left_open=given.method is None,
-        set={name: numbers(name, values) for name, values in dict(given.set or {}).items()},
+        set=settings,
         sweep=points_of(given.sweep, given.table, given.design),
         species=names_of(given.species),
         record=None if given.record is None else Record.parse(names_of(given.record) or ()),
         max_steps=whole(given.max_steps),
-        sample=Sampling.parse([given.sample] if isinstance(given.sample, str) else given.sample),
+        sample=sample,
         **device_settings(given.device),
         block=whole(given.block),
         dask=executor_settings(given.executor),

@@ -8,6 +8,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
 from tauslab.runner.cli.merge import merge
+from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
 from tauslab.runner.cli.rerun import own_output, take_from_result
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.cli.tools import (
@@ -40,10 +42,10 @@ from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.from_file import times_to_append
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options, Record, default_n
 from tauslab.runner.options.integration import told_integration
 from tauslab.runner.options.lattice import LatticeOptions, set_parameters
-from tauslab.runner.options.methods import NO_LEAPS
+from tauslab.runner.options.methods import DEFAULT_METHOD, NO_LEAPS
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
 from tauslab.runner.options.values.sample_times import sample_times
@@ -52,6 +54,7 @@ from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.digest import digest_total
+from tauslab.runner.results.info import facts
 from tauslab.runner.results.lattice.info import lattice_summary
 from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result
@@ -78,6 +81,7 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
+    arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
     stop = stop_in_order(arguments.max_time, comm)
     with warnings.catch_warnings():
@@ -85,14 +89,53 @@ def process_run(arguments: argparse.Namespace) -> None:
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: _job(arguments))
         result = run_job(network, options, comm, stop)
-    if comm.rank == 0 and not arguments.quiet:
-        print("\n".join(summary(result)))
+    if comm.rank == 0:
+        _answer(arguments, result)
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
 
 
+def _answer(arguments: argparse.Namespace, result: Result) -> None:
+    """What a run prints in the end."""
+    if arguments.json:
+        print(json.dumps(facts_of_run(result), indent=2))
+    elif not arguments.quiet:
+        print("\n".join(summary(result, verbose=arguments.verbose)))
+
+
+def facts_of_run(result: Result) -> dict[str, Any]:
+    """What ``tauslab info --json`` tells, and what only a run knows: speed, ends, last means."""
+    profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
+    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
+    return facts(result) | {
+        "events": int(profile["events"].sum()),
+        "seconds": float(profile["wall"].max()),
+        "compile_seconds": float(profile["compile"].max()),
+        "devices": [name.decode() for name in profile["device"]],
+        "status": {name: int(n) for name, n in zip(_STATUS, ends, strict=False)},
+        "last": {name: _last(result, name) for name in _cheap_names(result)},
+    }
+
+
+def _last(result: Result, name: str) -> dict[str, Any]:
+    """Mean and standard deviation at the last sample time; of a sweep, a list of them."""
+    means, sds = (v[..., -1] for v in (result.mean(name), result.std(name)))
+    return {"mean": _plain(means), "sd": _plain(sds)}
+
+
+def _plain(values: FloatArray) -> Any:
+    """Numbers as JSON has them: what is not one is null."""
+    found = np.asarray(values)
+    return np.where(np.isfinite(found), found.astype(object), np.array(None)).tolist()
+
+
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    with model_given(arguments):
+        return _read_job(arguments)
+
+
+def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
     network = in_molecules(network) if arguments.molecules else network
     return network, _options(arguments, network)
@@ -143,6 +186,9 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.epsilon is not None and arguments.method in without_leaps:
         raise ConfigError(NO_LEAPS)
     own = {k: getattr(arguments, k) for k in _OWN}
+    settings, sample = assignments(arguments.set), Sampling.parse(arguments.sample)
+    if own["n"] is None:
+        own["n"] = default_n(arguments.method or DEFAULT_METHOD, settings, sample)
     given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
     output = arguments.output or own_output(arguments)
     stored = times_to_append(output, arguments.append, given, arguments.t_end, arguments.points)
@@ -152,7 +198,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         times=times,
         method_left_open=arguments.method is None,
         seed=arguments.seed,
-        set=assignments(arguments.set),
+        set=settings,
         sweep=stored_sweep
         or choose_points(
             parse_sweep(arguments.sweep),
@@ -174,14 +220,15 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},
         hints=dict(mpi_hint(text) for text in arguments.mpi_hint),
         quiet=arguments.quiet,
+        verbose=arguments.verbose,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
         integration=told_integration(vars(arguments)),
-        sample=Sampling.parse(arguments.sample),
+        sample=sample,
         **{k: v for k, v in own.items() if v is not None},
     )
 
 
-def summary(result: Result) -> list[str]:
+def summary(result: Result, *, verbose: bool = False) -> list[str]:
     """Lines for the user after a run: what was done, how fast, what came out."""
     profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
     events, wall = int(profile["events"].sum()), float(profile["wall"].max())
@@ -191,12 +238,14 @@ def summary(result: Result) -> list[str]:
     rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
     where = f" at each of {result.n_points} points" if result.swept else ""
-    what = f"{result.path}: {result.n} trajectories{where}, seed {result.seed}, {events:.4g} events"
+    many = "trajectory" if result.n == 1 else "trajectories"
+    what = f"{result.path}: {result.n} {many}{where}, seed {result.seed}, {events:.4g} events"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.continuous:
         lines = [lines[0].replace("events", "steps")]
         # A file of an earlier version, which --resume finds complete, has none.
-        told = result.data["profile/layout"][()] if "profile/layout" in result.data else ()
+        known = verbose and "profile/layout" in result.data
+        told = result.data["profile/layout"][()] if known else ()
         lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
         lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
@@ -241,12 +290,17 @@ def _leaps(result: Result) -> str:
     return f"{leaps:.4g} leaps ({again:.3g} {names[2]}), {exactly}"
 
 
-def _last_values(result: Result, most: int = 8) -> list[str]:
-    """Means at the end, where they cost nothing: a large file is not read again for them."""
+def _cheap_names(result: Result) -> tuple[str, ...]:
+    """Species whose means cost nothing: a large file is not read again for them."""
     samples = "amounts" if result.continuous else "counts"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
-    if "statistics/sum" not in result.data and not small:
+    return result.foremost if small or "statistics/sum" in result.data else ()
+
+
+def _last_values(result: Result, most: int = 8) -> list[str]:
+    """Means at the end."""
+    if not _cheap_names(result):
         return []
     lines = []
     for name in result.foremost[:most]:
@@ -301,6 +355,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
 def process_export(arguments: argparse.Namespace) -> None:
     """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
     kind = kind_at(arguments.file)
+    if arguments.output == STANDARD:
+        with printed_table(kind.suffix) as path:
+            kind.export(arguments.file, path, _view(arguments))
+        return
     path = arguments.output or arguments.file.with_suffix(kind.suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind.export(arguments.file, path, _view(arguments))
@@ -315,7 +373,7 @@ def _view(arguments: argparse.Namespace) -> View:
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), model_given(arguments):
         warnings.showwarning = warn_on_rank_0
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):

@@ -6,9 +6,11 @@ import argparse
 import difflib
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.model.readers.read import READERS
 from tauslab.runner.api.api import ranks
 from tauslab.runner.ranks.launcher import launched_rank
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 EPILOG = """\
-tauslab COMMAND --help has the options and examples of a command.
+tauslab help COMMAND has the options and examples of a command.
 exit codes: 0 done, 1 failure, 2 bad input, 75 stopped early and can be resumed"""
 
 EXAMPLES: Mapping[str, str] = {
@@ -27,7 +29,8 @@ EXAMPLES: Mapping[str, str] = {
   tauslab run model.xml --t-end 100 --record statistics,histogram:A:0:500:50
   tauslab run model.xml --t-end 100 --method ode --sample "k1=lognormal(1,0.3)"
   tauslab run out.h5 -n 1e5 -o more.h5     # the same job again, larger
-  mpirun -n 8 tauslab run model.xml --t-end 100 -n 1e8 --record statistics""",
+  mpirun -n 8 tauslab run model.xml --t-end 100 -n 1e8 --record statistics
+  cat model.xml | tauslab run - --t-end 100 --json""",
     "rdme": """\
   tauslab rdme cell.toml --t-end 10 --count-every 100 --frame-every 10000 -o cell.h5
   tauslab rdme cell.lm --t-end 10 --replicas 4
@@ -41,6 +44,7 @@ EXAMPLES: Mapping[str, str] = {
     "export": """\
   tauslab export out.h5 -o out.csv                          # a row per trajectory and time
   tauslab export out.h5 --what statistics --species A,B -o mean.tsv
+  tauslab export out.h5 --what statistics -o - | head       # to standard output
   tauslab export cell.h5 -o cell.csv                        # particles over time
   tauslab export cell.h5 -o cell.vtkhdf                     # frames for ParaView
   tauslab export network.h5 --steps 0:5 -o network.bif""",
@@ -48,6 +52,9 @@ EXAMPLES: Mapping[str, str] = {
   tauslab check model.xml
   tauslab check cell.toml --set D=1e-12
   tauslab check model.xml --json""",
+    "completion": """\
+  tauslab completion bash > ~/.local/share/bash-completion/completions/tauslab
+  tauslab completion zsh > ~/.zfunc/_tauslab      # a folder of $fpath""",
     "slurm": """\
   tauslab slurm --nodes 4 --gpus-per-node 8 -o job.sbatch -- run model.xml -n 1e8 --t-end 10""",
 }
@@ -89,6 +96,28 @@ class Parser(argparse.ArgumentParser):
             meant = f" (is {near[0]} meant?)" if near else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
         return found, left
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Say which word may be meant, and of a model that `run` is missing."""
+        words = [] if action.choices is None else [str(word) for word in action.choices]
+        if not words or value in action.choices:  # type: ignore[operator]
+            return
+        given = str(value)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - its only name
+            if Path(given).suffix.lower() in READERS:
+                verb = "info" if given.lower().endswith(".h5") else "run"
+                self.error(f"{given} is no command: is tauslab {verb} {given} meant?")
+            near = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+            self.error(
+                f"there is no command {given!r}"
+                + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")
+            )
+        near = difflib.get_close_matches(given, words, n=1)
+        meant = f"; is {near[0]} meant?" if near else ""
+        shown = ", ".join(map(repr, words))
+        raise argparse.ArgumentError(
+            action, f"invalid choice: {given!r} (choose from {shown}{meant})"
+        )
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if speaks():

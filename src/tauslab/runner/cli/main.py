@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import TauslabError
 from tauslab.runner.api.api import ranks
 from tauslab.runner.cli import commands
+from tauslab.runner.cli.completion import SHELLS, completion_script
 from tauslab.runner.cli.help import EPILOG, Parser, examples, speaks
 from tauslab.runner.cli.options import add_option, add_options
 from tauslab.runner.cli.slurm import process_slurm
@@ -23,6 +25,7 @@ from tauslab.runner.cli.tools import (
 )
 from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.keywords import (
+    AnswerFlags,
     LatticeKeywords,
     MoleculesFlag,
     NetworkKeywords,
@@ -40,7 +43,7 @@ BAD_INPUT = 2
 # Of whose options the arguments of a command are made.
 RUN = (
     NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
-    TimeLimitFlag,
+    AnswerFlags, TimeLimitFlag,
 )  # fmt: skip
 RDME = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
 DBN = (DbnKeywords, ODE, CPU, OverwriteFlag)
@@ -93,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
         _run, _rdme, _dbn, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench, _slurm,
+        _completion, _help,
     ):  # fmt: skip
         add(subparsers)
     return parser
@@ -103,13 +107,13 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
         name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False,
         epilog=examples(name), formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    added.set_defaults(process=getattr(commands, f"process_{name}"))
+    added.set_defaults(process=getattr(commands, f"process_{name}", None))
     return added
 
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    add_options(run, ".xml, .net, .bngl, .toml, or a result (.h5)", *RUN)
+    add_options(run, ".xml, .net, .bngl, .toml, a result (.h5), - for standard input", *RUN)
 
 
 def _rdme(subparsers: Commands) -> None:
@@ -162,7 +166,7 @@ def _export(subparsers: Commands) -> None:
         "-o",
         "--output",
         type=Path,
-        help=".csv, .tsv; of a lattice also .vtkhdf (ParaView) or .npy (napari); .bif of a network",
+        help=".csv, .tsv, - to print; of a lattice .vtkhdf (ParaView) or .npy (napari); .bif",
     )
     export.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
@@ -182,7 +186,7 @@ def _merge(subparsers: Commands) -> None:
 
 def _check(subparsers: Commands) -> None:
     check = _command(subparsers, "check", "say what a model holds and which methods can run it")
-    check.add_argument("model", type=Path, help="as for run and rdme")
+    check.add_argument("model", type=Path, help="as for run and rdme; - for standard input")
     check.add_argument("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)")
     check.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="of a lattice, as for rdme"
@@ -215,7 +219,7 @@ def _slurm(subparsers: Commands) -> None:
         default=None,
         help="stop before the limit, go back into the queue, and go on there",
     )
-    slurm.add_argument("--mpi", metavar="TYPE", help="of srun: pmix (default), pmi2")
+    slurm.add_argument("--mpi", metavar="TYPE", help="of srun: pmix, pmi2 (by mpi4py's MPI)")
     slurm.add_argument(
         "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
     )
@@ -230,6 +234,24 @@ def _write_batch_script(arguments: argparse.Namespace) -> None:
     if arguments.command[:1] in (["run"], ["rdme"]):
         _parser().parse_args(arguments.command)
     process_slurm(arguments)
+
+
+def _completion(subparsers: Commands) -> None:
+    completion = _command(subparsers, "completion", "print a script that completes commands")
+    completion.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+    completion.set_defaults(process=lambda given: print(completion_script(_parser(), given.shell)))
+
+
+def _help(subparsers: Commands) -> None:
+    told = _command(subparsers, "help", "tell what there is, or the options of a command")
+    told.add_argument("about", nargs="?", metavar="COMMAND", help="one of the commands")
+    told.set_defaults(process=_tell_help)
+
+
+def _tell_help(arguments: argparse.Namespace) -> None:
+    """``tauslab help run`` is ``tauslab run --help``; of a word that is no command it says so."""
+    with suppress(SystemExit):
+        _parser().parse_args([*([arguments.about] if arguments.about else []), "--help"])
 
 
 def _bench(subparsers: Commands) -> None:

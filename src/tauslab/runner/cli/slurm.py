@@ -43,7 +43,7 @@ class BatchJob:
     array
         Number of jobs that share the rows of a table of points; 0 for a single job.
     mpi
-        ``srun --mpi`` type.
+        ``srun --mpi`` type; None lets the job ask mpi4py which MPI it loads.
     directives
         More options of ``sbatch``, word by word.
 
@@ -60,7 +60,7 @@ class BatchJob:
     time: str = "04:00:00"
     requeue: bool = False
     array: int = 0
-    mpi: str = "pmix"
+    mpi: str | None = None
     directives: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class BatchJob:
                 f"{REQUEUE_SECONDS} s before the limit: more than "
                 f"{(REQUEUE_SECONDS + _TOO_EARLY) // 60} minutes are needed"
             )
-        if not _MPI.fullmatch(self.mpi):
+        if self.mpi is not None and not _MPI.fullmatch(self.mpi):
             raise ConfigError(
                 f"--mpi {self.mpi!r} is not allowed: a type that srun --mpi=list names, such as "
                 "pmix or pmi2"
@@ -291,11 +291,12 @@ def _launch(job: BatchJob) -> list[str]:
             "for MPICH and the mpich wheel; `srun --mpi=list` shows what there is. tauslab stops "
             "if ranks do not find each other."
         ),
+        *_mpi_type(job.mpi),
         *_comment(
             "Neighbouring ranks on neighbouring cores, as their GPUs are; a rank that dies ends "
             "all."
         ),
-        f'launch=(srun --mpi="${{TAUSLAB_SRUN_MPI:-{job.mpi}}}" --cpu-bind=cores',
+        'launch=(srun --mpi="$mpi" --cpu-bind=cores',
         "    --distribution=block:block --kill-on-bad-exit=1)",
         *_comment("In a container that has an MPI of the same kind:"),
         '# launch+=(apptainer exec --nv --bind "$PWD" tauslab.sif)',
@@ -306,6 +307,21 @@ def _launch(job: BatchJob) -> list[str]:
             '"${launch[@]}" tauslab doctor',
         ]
     return lines
+
+
+def _mpi_type(given: str | None) -> list[str]:
+    """Lines that set ``mpi``: as given, or by the MPI that mpi4py loads on the cluster."""
+    if given is not None:
+        return [f"mpi=${{TAUSLAB_SRUN_MPI:-{given}}}"]
+    return [
+        "mpi=${TAUSLAB_SRUN_MPI:-}",
+        'if [ -z "$mpi" ]; then',
+        '    case "$(python -m mpi4py --mpi-lib-version 2>/dev/null || true)" in',
+        '    *MPICH* | *MVAPICH* | *"Intel(R) MPI"*) mpi=pmi2 ;;',
+        "    *) mpi=pmix ;;",
+        "    esac",
+        "fi",
+    ]
 
 
 def _requeue(command: str) -> list[str]:

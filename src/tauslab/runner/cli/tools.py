@@ -14,7 +14,12 @@ from typing import Any
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
-from tauslab.runner.output.targets import inputs_of, require_no_input, require_place
+from tauslab.runner.output.targets import (
+    inputs_of,
+    require_no_input,
+    require_place,
+    require_result_name,
+)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
@@ -56,6 +61,8 @@ def require_safe_output(arguments: argparse.Namespace) -> None:
     """
     told = vars(arguments)
     model, output = told.get("model"), told.get("output")
+    if output is not None and "resume" in told:
+        require_result_name(output)
     if told.get("resume") or told.get("append") is not None:
         return
     if output is None and told.get("overwrite") and isinstance(model, Path):

@@ -46,6 +46,7 @@ from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.shared_blocks import SharedBlocks
 from tauslab.runner.ranks.stopping import in_order, stopped_early, watched
 from tauslab.runner.ranks.together import agree, in_turn
+from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
 from tauslab.runner.results.dbn.file import save
 from tauslab.runner.results.dbn.network import DynamicNetwork, network_of
 
@@ -92,7 +93,8 @@ def _build(
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
-        engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
+        with telling_of_compilers(quiet=options.quiet or comm.rank > 0):
+            engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
             tell_choice(engine)

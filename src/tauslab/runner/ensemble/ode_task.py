@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.kernels.ode.lowering import lower_ode
-from tauslab.model.errors import ConfigError
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Feature, Network
@@ -44,11 +45,12 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network.validate()
     values = network.parameter_values()
     check_rates(network, values, negative=True)
-    _warn_of_small(network.initial_amounts(values), network, options)
+    _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
     system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
+    _refuse_infinite(system)
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical.encode())
     if options.sweep is not None:
@@ -75,6 +77,14 @@ def prepare_ode(network: Network, options: Options) -> Task:
         system=system,
     )
     return replace(task, record=checked_record(task))
+
+
+def _refuse_infinite(system: OdeSystem) -> None:
+    """Refuse constants that are infinite: a result marks what is not finite as no number."""
+    for name, node in system.quantities:
+        value = system.graph.value_of(node)
+        if value is not None and math.isinf(value):
+            raise ModelError(f"{name} is {value:g} at all times, which a result cannot hold")
 
 
 def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Options) -> None:

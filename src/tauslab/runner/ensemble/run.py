@@ -45,6 +45,7 @@ from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.stopping import in_order, stopped_early
 from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
 from tauslab.runner.results.approximation import approximation
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
@@ -72,8 +73,9 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     task = agreed_task(lambda: prepare_task(network, options), comm)
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
-        task, engine = ready(task, backend, comm)
-        reductions = in_turn(comm, lambda: build_reductions(task, backend))
+        with telling_of_compilers(quiet=options.quiet or comm.rank > 0):
+            task, engine = ready(task, backend, comm)
+            reductions = in_turn(comm, lambda: build_reductions(task, backend))
         compiled = time.perf_counter() - began
         row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
         yield Setup(task, engine, reductions, row)
@@ -100,7 +102,8 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
     pilot = on_root(comm, lambda: piloted(task, backend))
     task = with_pilot(task, pilot, tell=comm.rank == 0)
     engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
-    if comm.rank == 0 and isinstance(engine, Ode) and not task.options.quiet:
+    tell = task.options.verbose and not task.options.quiet
+    if comm.rank == 0 and isinstance(engine, Ode) and tell:
         tell_choice(engine)
     return task, engine
 

@@ -151,7 +151,8 @@ def prepare(network: Network, options: Options) -> Task:
     check_rates(network, values)
     amounts = network.initial_amounts(values)
     reals = {name: amounts[name] for name in real_species(network)}
-    counts = round_counts({name: 0.0 if name in reals else a for name, a in amounts.items()})
+    amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
+    counts = round_counts(amounts, _compartments(network, values))
     _refuse_negative(counts)
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
@@ -199,6 +200,15 @@ def prepare(network: Network, options: Options) -> Task:
     return replace(task, record=checked_record(task))
 
 
+def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tuple[str, float]]:
+    """Name and size of the compartment of each species that has one."""
+    return {
+        name: (one.compartment, values[one.compartment])
+        for name, one in network.species.items()
+        if one.compartment in values
+    }
+
+
 def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None:
     """Species and observables to sample; where samples are only reduced, those that this needs."""
     if options.species is not None or options.record is None or not options.record.reduced:
@@ -218,7 +228,7 @@ def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
     method = "ssa" if options.method == "auto" else options.method
     require_support(without_missing(network, options.set.keys()), method)
-    if not network.species:
+    if not network.species and (method != "ode" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
         if name not in network.species and name not in network.rules:

@@ -27,6 +27,7 @@ from tauslab.runner.ranks.mpi import Communicator, host_name
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import in_order, watched
 from tauslab.runner.ranks.together import agree, in_turn
+from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
 from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 
 _MOST_COMPRESSING = 16
@@ -179,13 +180,14 @@ def _run(
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
     assert options.seed is not None
-    share = options.share_gpu
+    share, quiet = options.share_gpu, options.quiet or comm.rank > 0
     with devices(options.device, options.threads, comm, share=share) as backend:
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()
         agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
         if comm.size > 1:
-            in_turn(comm, lambda: compile_kernels(backend, task))
+            with telling_of_compilers(quiet=quiet):
+                in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
             resumes = options.resume and comm.bcast(path.exists())
@@ -193,7 +195,8 @@ def _run(
             if complete:
                 return
             group = Group(task, options.seed, backend, comm, grid)
-            agree(comm, group.prepare)
+            with telling_of_compilers(quiet=quiet):
+                agree(comm, group.prepare)
             if grid.slabs > 1 and comm.rank == 0:
                 tell(f"{task.model.name}: {group.describe()}")
             with in_order(stop):

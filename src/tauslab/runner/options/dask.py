@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.files.extras import installing
 from tauslab.runner.options.values.sbatch import sbatch_words
 
 EXECUTORS = ("mpi", "dask")
@@ -141,4 +142,4 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
 
 def _require(module: str, sentence: str, extra: str) -> None:
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(f"{sentence}: pip install tauslab[{extra}]")
+        raise ConfigError(f"{sentence}: {installing(extra)}")

@@ -37,6 +37,17 @@ PYTHON_COMMAND = "tauslab.run"  # in place of a command line
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
 _WORDS = ("trajectories", "statistics", "final", SAMPLED)
+_DEFAULT_N = 1000
+
+
+def default_n(method: str, settings: Mapping[str, float | FloatArray], sample: Sampling) -> int:
+    """Trajectories at each point where nobody said how many: one where all would be the same.
+
+    >>> default_n("ode", {"k": 0.5}, Sampling()), default_n("ssa", {}, Sampling())
+    (1, 1000)
+    """
+    alike = method == "ode" and not sample.names and not any(map(np.ndim, settings.values()))
+    return 1 if alike else _DEFAULT_N
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,8 @@ class Options:
         Add trajectories until this holds, `n` at most: see `tauslab.runner.ensemble.convergence`.
     writer
         ``parts`` or ``mpio``, how several ranks write; ``auto`` takes mpio where h5py has it.
+    verbose
+        Say why each choice was made.
     hints
         Of ``mpio``: hints to MPI-IO by name.
     compress
@@ -189,7 +202,7 @@ class Options:
     """
 
     times: FloatArray
-    n: int = 1000
+    n: int = _DEFAULT_N
     seed: int | None = None
     method: str = DEFAULT_METHOD
     method_left_open: bool = False
@@ -213,6 +226,7 @@ class Options:
     overwrite: bool = False
     resume: bool = False
     quiet: bool = False
+    verbose: bool = False
     command: str = ""
     append: int | None = None
     until: str | None = None

@@ -35,9 +35,11 @@ _RECORD = (
 @declared
 @dataclass(frozen=True, kw_only=True)
 class _Count:
-    n: int = option(
-        1000, "trajectories at each point (1000)", flag="-n", group="sampling", type=count,
-        stored=True, doc="Number of trajectories; with a sweep, at each of its points.",
+    n: int | None = option(
+        None, "trajectories at each point (1000; 1 of ode where nothing is drawn)", flag="-n",
+        group="sampling", type=count, stored=True,
+        doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
+        "``ode`` where all would be the same: nothing is drawn or given for each.",
     )  # fmt: skip
 
 
@@ -282,6 +284,21 @@ class MoleculesFlag:
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
         group="model", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class AnswerFlags:
+    """What the command line says at the end of a run, and how much."""
+
+    json: bool = option(
+        False, "for programs: the summary as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+    verbose: bool = option(
+        False, "say why each choice was made", flag="--verbose", group="output",
+        action="store_true", python=False,
     )  # fmt: skip
 
 

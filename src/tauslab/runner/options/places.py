@@ -13,6 +13,7 @@ from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.spelling import python_spelling
+from tauslab.runner.output.targets import require_result_name
 
 DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
 Writer: TypeAlias = Literal["auto", "parts", "mpio"]
@@ -187,6 +188,7 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     if output is None:
         return {"output": None}
     chosen = output if isinstance(output, Output) else Output(output)
+    require_result_name(Path(chosen.path), python=True)
     return {
         "output": Path(chosen.path),
         "overwrite": chosen.overwrite,

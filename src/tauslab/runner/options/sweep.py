@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.files.extras import installing
 
 FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
@@ -123,7 +124,7 @@ class Design:
         try:
             from scipy.stats import qmc
         except ImportError:
-            raise ConfigError("--design needs SciPy: pip install tauslab[design]") from None
+            raise ConfigError(f"--design needs SciPy: {installing('design')}") from None
         generator, dimensions = np.random.default_rng(seed), len(self.ranges)
         if self.kind == "sobol":
             # Whole powers of two keep the sequence balanced; what is too much is cut off.
@@ -283,7 +284,7 @@ def _parquet(path: Path) -> dict[str, Values]:
         from pyarrow import parquet
     except ImportError:
         raise ConfigError(
-            f"--table {path}: Parquet needs pyarrow: pip install tauslab[parquet]"
+            f"--table {path}: Parquet needs pyarrow: {installing('parquet')}"
         ) from None
     try:
         table = parquet.read_table(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.extras import installing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ def plot_style() -> AbstractContextManager[None]:
     try:
         from matplotlib import rc_context
     except ImportError:
-        raise ConfigError("plots need matplotlib: pip install tauslab[plot]") from None
+        raise ConfigError(f"plots need matplotlib: {installing('plot')}") from None
     return rc_context(_STYLE)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.model.files.extras import installing
 from tauslab.runner.ranks.file_ranks import FileRanks
 from tauslab.runner.ranks.launcher import (
     check_launcher,
@@ -357,7 +358,7 @@ def world() -> Communicator:
         if importlib.util.find_spec("mpi4py") is None:
             raise ConfigError(
                 "this process was started by an MPI launcher but mpi4py is not installed: "
-                "pip install tauslab[mpi]"
+                f"{installing('mpi')}"
             )
         mpi = start_mpi()
         comm, library = MpiCommunicator(mpi.COMM_WORLD), mpi.Get_library_version()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.extras import installing
 from tauslab.runner.results.recorded import Recorded, Reopen
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.arra
     try:
         import dask.array
     except ImportError:
-        raise ConfigError("to_dask needs dask: pip install tauslab[dask]") from None
+        raise ConfigError(f"to_dask needs dask: {installing('dask')}") from None
     if name not in result.data:
         names = [key for key in result.data if not key.startswith(("model/", "progress/"))]
         raise ConfigError(f"{result.name} has no dataset {name!r}; it has {', '.join(names)}")

@@ -6,6 +6,8 @@ on. A run of which none got to its end is a failure, which nobody should have to
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from tauslab.model.errors import NoValidTrajectory
@@ -13,7 +15,7 @@ from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
-_IN_MOLES = "SBML in moles needs --molecules, or a smaller compartment"
+_IN_MOLES = "SBML in moles needs --molecules"
 _MOST_POINTS = 3
 
 
@@ -61,7 +63,10 @@ def _hint(end: str, result: Recorded) -> str:
             return "look at the laws and their parameters, or allow more steps (--max-steps)"
         return "the model may be stiff: --ode-solver rosenbrock"
     if end == "overflow":
-        return f"a count passed 2147483647: {_IN_MOLES}"
+        return (
+            f"a count passed 2147483647: end earlier (--t-end), take a smaller compartment "
+            f"({_set_of(result)}), or --method ode, which has no such limit"
+        )
     if end == "step_limit":
         return "raise --max-steps"
     if end == "event_queue":
@@ -69,3 +74,11 @@ def _hint(end: str, result: Recorded) -> str:
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"
+
+
+def _set_of(result: Recorded) -> str:
+    """How the size of a compartment is set; by the model's own name for it, where it has one."""
+    stored = result.data["model/canonical"][()] if "model/canonical" in result.data else b""
+    text = stored.decode() if isinstance(stored, bytes) else str(stored)
+    found = re.search(r'(?m)\bcompartment = "(\w+)"', text)
+    return f"--set {found[1] if found else 'NAME'}=SIZE"

@@ -99,8 +99,17 @@ def test_a_rule_of_a_species_is_not_taken_for_a_constant() -> None:
 
 def test_report_when_values_cannot_be_computed() -> None:
     network = _network()
+    network.add_species("Z", "1/0")
+    assert any("species Z: initial amount inf" in line for line in report(network))
+
+
+def test_less_than_nothing_is_for_equations() -> None:
+    network = Network()
     network.add_species("Z", "-3")
-    assert any("species Z: initial amount -3" in line for line in report(network))
+    network.add_reaction("Z ->", law="Z")
+    lines = report(network)
+    assert "negative amounts, for ode alone: Z" in lines
+    assert lines[-1] == "methods that can run it: ode"
 
 
 def test_equations_may_have_negative_constants_and_such_of_time() -> None:

@@ -206,5 +206,6 @@ def test_examples_of_the_help_are_commands(command):
     for line in EXAMPLES[command].splitlines():
         words = shlex.split(line.strip(), comments=True)
         words = words[words.index("tauslab") + 1 :]
+        words = words[: next((i for i, word in enumerate(words) if word in "|>"), None)]
         assert words[0] == command
         assert _parser().parse_args(words)

@@ -162,7 +162,7 @@ def test_bad_paths(result, tmp_path):
 
 def test_matplotlib_is_named_where_it_is_missing(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=r"tauslab\[plot\]"):
+    with pytest.raises(ConfigError, match="pip install .matplotlib"):
         plot_result(result, "mean")
 
 

@@ -23,7 +23,7 @@ def bursts():
 def test_python_is_warned_and_gets_the_result():
     message = (
         r"no trajectory is valid: 6 ended by overflow; a count passed 2147483647: "
-        r"SBML in moles needs --molecules, or a smaller compartment"
+        r"end earlier \(--t-end\), take a smaller compartment"
     )
     with pytest.warns(UserWarning, match=message):
         result = ts.run(bursts(), **COMMON)

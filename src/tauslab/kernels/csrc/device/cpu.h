@@ -160,6 +160,10 @@ DEVICE IntQuad load_quad(const i32 *from) {
     return {from[0], from[1], from[2], from[3]};
 }
 
+// A table that nobody writes while the kernel runs.
+template <class T>
+using ReadOnly = const T *;
+
 // The full product of two numbers below 2^32.
 DEVICE u64 wide_product(Word a, Word b) {
     return a * b;

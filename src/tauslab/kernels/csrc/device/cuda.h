@@ -160,6 +160,25 @@ DEVICE IntQuad load_quad(const i32 *from) {
     return {words.x, words.y, words.z, words.w};
 }
 
+// A table that nobody writes while the kernel runs. Pointers in a kernel's struct of arguments tell the
+// compiler nothing of that, whatever they are declared as.
+template <class T>
+struct ReadOnly {
+    const T *base;
+    DEVICE_MEMBER T operator[](i64 i) const { return __ldg(base + i); }
+    DEVICE_MEMBER ReadOnly operator+(i64 i) const { return {base + i}; }
+};
+
+DEVICE IntPair load_pair(const ReadOnly<i32> &from) {
+    const int2 words = __ldg((const int2 *)from.base);
+    return {words.x, words.y};
+}
+
+DEVICE IntQuad load_quad(const ReadOnly<i32> &from) {
+    const int4 words = __ldg((const int4 *)from.base);
+    return {words.x, words.y, words.z, words.w};
+}
+
 // 32 x 32 -> 64 bits. Written as a 64-bit product it costs an addition of zero more.
 DEVICE u64 wide_product(u32 a, u32 b) {
     u64 product;

@@ -1,6 +1,7 @@
 // Shared by all ensemble kernels: trajectory status, sample records and the row counter.
 #pragma once
 
+#include "ensemble/arguments.h"
 #include "model.h"
 #include "device/prelude.h"
 
@@ -26,6 +27,10 @@ struct Recorder {
     u8 *status;           // [rows]
     i64 n_times;
 };
+
+DEVICE Recorder recorder_of(const EnsembleArguments &launch) {
+    return {launch.counts, launch.observables, launch.final_counts, launch.status, launch.n_times};
+}
 
 // State at sample time `k` of the launch's trajectory `row`. `State` reads counts by index.
 template <class State>

@@ -54,11 +54,10 @@ DEVICE u32 next_pause(u64 step, u64 max_steps) {
 // Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
 constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;
 
-KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, i64 rows, const double *times,
-       i64 n_times, const i32 *initial, i64 initial_stride, const double *constants,
-       i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts, double *observables,
-       i32 *final_counts, u8 *status, u64 *events) {
-    const Recorder out = {counts, observables, final_counts, status, n_times};
+KERNEL(ssa, const EnsembleArguments launch) {
+    const Recorder out = recorder_of(launch);
+    const i64 n_times = launch.n_times, rows = launch.rows;
+    const double *const times = launch.times;
     i32 x[N_SPECIES] = {};
     double c[N_CONSTANTS + 1] = {};
     double a[N_REACTIONS] = {};
@@ -66,7 +65,7 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
     const Counts state = {x};
     PhiloxSeries series = {};
     Draws draws;
-    const PhiloxKeys keys = *round_keys;  // in registers: loaded, so not made again in the loop
+    const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
     i64 row = -1, k = 0;
     u64 fired = 0;
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
@@ -104,17 +103,17 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
 
             if (valid && row >= 0 && k < n_times && step == pause) {
                 const u64 number = (u64)era << 32 | step;
-                if (number >= max_steps) {
+                if (number >= launch.max_steps) {
                     ended = STEP_LIMIT, valid = false;
                 } else {
-                    if (must_leave(next_row, LOOK_EVERY, t)) break;
+                    if (must_leave(launch.control, LOOK_EVERY, t)) break;
                     if (step == 0xffffffffu) {
                         ++era;
-                        const Place place = place_of(first, row, per_point, before);
+                        const Place place = place_in(launch, row);
                         series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
                                              number + 1);
                     }
-                    pause = next_pause(number + 1, max_steps);
+                    pause = next_pause(number + 1, launch.max_steps);
                 }
             }
 
@@ -125,15 +124,15 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
                     record_end(out, row, ended, valid, state);
                     fired += (u64)era << 32 | step;
                 }
-                row = take_row(next_row, rows);
+                row = take_row(launch.control, rows);
                 if (row >= rows) break;
-                const Place place = place_of(first, row, per_point, before);
+                const Place place = place_in(launch, row);
                 series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
-                load<N_SPECIES>(x, initial + place.input * initial_stride);
-                load<N_CONSTANTS>(c, constants + place.input * constants_stride);
+                load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
+                load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
                 check_constants(c);
                 all_propensities(x, c, a, cumulative);
-                k = 0, era = 0, step = 0, pause = next_pause(0, max_steps);
+                k = 0, era = 0, step = 0, pause = next_pause(0, launch.max_steps);
                 t = 0, t_next = times[0], signs = 0;
                 continue;
             }
@@ -146,5 +145,5 @@ KERNEL(ssa, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, 
         t = t_event;
         ++step;
     }
-    atomic_add(events, fired);
+    atomic_add(launch.work, fired);
 }

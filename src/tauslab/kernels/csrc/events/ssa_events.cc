@@ -51,11 +51,10 @@ DEVICE void add_up(int first, const double *a, double *cumulative) {
     for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
-KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first, i64 rows,
-       const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-       const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row, i32 *counts,
-       double *observables, i32 *final_counts, u8 *status, u64 *events) {
-    const Recorder out = {counts, observables, final_counts, status, n_times};
+KERNEL(ssa_events, const EnsembleArguments launch) {
+    const Recorder out = recorder_of(launch);
+    const i64 n_times = launch.n_times, rows = launch.rows;
+    const double *const times = launch.times;
     const AssignState assign = {};
     double x[N_SPECIES + 1] = {};
     double c[N_CONSTANTS + 1] = {};
@@ -64,7 +63,7 @@ KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 
     EventQueue queue;
     PhiloxSeries series = {}, tie_series = {};
     EventDraws draws;
-    const PhiloxKeys keys = *round_keys;
+    const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
     u64 fired = 0, step = 0, executed = 0;
     double t = 0, stop = 0;
@@ -79,16 +78,16 @@ KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
             }
-            row = take_row(next_row, rows);
+            row = take_row(launch.control, rows);
             if (row >= rows) break;
-            const Place place = place_of(first, row, per_point, before);
+            const Place place = place_in(launch, row);
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             for (int i = 0; i < N_CONSTANTS; ++i)
-                c[i] = constants[place.input * constants_stride + i];
+                c[i] = launch.constants[place.input * launch.constants_stride + i];
             check_constants(c);
             for (int i = 0; i < N_SPECIES; ++i)
-                x[i] = (double)initial[place.input * initial_stride + i];
+                x[i] = (double)launch.initial[place.input * launch.initial_stride + i];
             set_reals(x, c);
             x[N_SPECIES] = 0;
             start_queue(queue);
@@ -119,7 +118,7 @@ KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 
         const u32 next = (u32)step % DRAWS_AHEAD;
         if (next == 0) {
             if ((u32)step == 0 && step > 0) {
-                const Place place = place_of(first, row, per_point, before);
+                const Place place = place_in(launch, row);
                 series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, step);
             }
             draw_steps(series, keys, (u32)step, draws);
@@ -139,11 +138,11 @@ KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 
             ended = t_next < infinity() ? DONE : ABSORBED;
             continue;
         }
-        if (step >= max_steps) {
+        if (step >= launch.max_steps) {
             ended = STEP_LIMIT;
             continue;
         }
-        if (step % LOOK_EVERY == LOOK_EVERY - 1 && must_leave(next_row, LOOK_EVERY, t)) break;
+        if (step % LOOK_EVERY == LOOK_EVERY - 1 && must_leave(launch.control, LOOK_EVERY, t)) break;
         ++step;
 
         t = t_next;
@@ -164,5 +163,5 @@ KERNEL(ssa_events, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 
         add_up(found.from, a, cumulative);
         at = found.watched ? AT_REACTION : AT_NO_STOP;
     }
-    atomic_add(events, fired);
+    atomic_add(launch.work, fired);
 }

@@ -28,7 +28,7 @@ struct DenseChange {
 // The propensities of an owner: the canonical sum of up to four terms, (0 + 2) + (1 + 3). A missing term
 // is zero.
 DEVICE double dense_leaf(const Tables &tables, u32 owner, double count, double partners) {
-    const double *rates = tables.real + owner;
+    const ReadOnly<double> rates = tables.real + owner;
     const double same = rates[AT_SAME_RATE] * (count - 1.0);
     const double sum = (rates[AT_PARTNER_RATE] * partners + rates[AT_ALONE]) + same;
     return count > 0 ? count * sum : 0.0;

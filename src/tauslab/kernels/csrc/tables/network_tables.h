@@ -10,8 +10,8 @@ constexpr i32 LITERAL_CONSTANT = -2;
 
 // Numbers of entries have 31 bits (`kernels/exact/tables.py`).
 struct Tables {
-    const i32 *whole;  // addressed by the constants AT_... of model.h
-    const double *real;
+    ReadOnly<i32> whole;  // addressed by the constants AT_... of model.h
+    ReadOnly<double> real;
 
     DEVICE_MEMBER i32 at(i64 where, i64 i) const { return whole[where + (u32)i]; }
 

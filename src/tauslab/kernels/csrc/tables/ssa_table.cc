@@ -4,6 +4,7 @@
 // tables/event.h, or tables/dense.h for both. A pilot, which counts how often each reaction fires, has a stream of
 // its own.
 #include "ensemble/control.h"
+#include "tables/arguments.h"
 #include "tables/event.h"
 #include "model.h"
 #include "math/math.h"
@@ -34,35 +35,34 @@ struct SelectorOf<true> {
 typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
 #endif
 
-TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
-            const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-            const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
-            i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
-            const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            double *all_values, i32 *all_counts, Whole *all_whole, [[maybe_unused]] u64 *firings) {
-    const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Tables tables = {whole_tables, real_tables};
+TEAM_KERNEL(ssa_table, const TableArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const Recorder out = recorder_of(launch);
+    const Tables tables = {arguments.whole_tables, arguments.real_tables};
+    const i64 n_times = launch.n_times;
+    const double *const times = launch.times;
     TEAM_MEMORY(shared, FAST_DOUBLES);
     State s;
-    s.v = {FAST_PARTS > 0 ? shared : all_values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 1 ? (i32 *)(shared + N_VALUES) : all_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {all_whole + TEAM_OFFSET(N_WHOLE)}};
+    s.v = {FAST_PARTS > 0 ? shared : arguments.values + TEAM_OFFSET(N_VALUES)};
+    s.x = {FAST_PARTS > 1 ? (i32 *)(shared + N_VALUES)
+                          : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
+    s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
     Selector::Draws draws;
     u64 fired = 0;
 
     for (;;) {
-        const i64 row = team_same(team_leader() ? take_row(next_row, rows) : 0);
-        if (row >= rows) break;
-        const Place place = place_of(first, row, per_point, before);
-        s.c = constants + place.input * constants_stride;
-        start(tables, initial + place.input * initial_stride, s);
+        const i64 row = team_same(team_leader() ? take_row(launch.control, launch.rows) : 0);
+        if (row >= launch.rows) break;
+        const Place place = place_in(launch, row);
+        s.c = launch.constants + place.input * launch.constants_stride;
+        start(tables, launch.initial + place.input * launch.initial_stride, s);
         Selector::begin(draws, s);
         i64 k = 0;
         u64 step = 0;
         double t = 0, sample = n_times > 0 ? times[0] : infinity();
         u8 ended = DONE;
         while (n_times > 0) {
-            Selector::Event event(*keys, place, step, draws, s);
+            Selector::Event event(*launch.keys, place, step, draws, s);
             double t_event = infinity();
             if (event.total() > 0 && event.total() < infinity()) {
                 t_event = t + event.waiting(tables);
@@ -77,12 +77,13 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
                 if (k == n_times) break;
             }
             const bool looks = step % LOOK_EVERY_TEAM == LOOK_EVERY_TEAM - 1;
-            if (step >= max_steps || (looks && team_leaves(next_row, LOOK_EVERY_TEAM, t))) {
+            if (step >= launch.max_steps ||
+                (looks && team_leaves(launch.control, LOOK_EVERY_TEAM, t))) {
                 ended = STEP_LIMIT;
                 break;
             }
             const i32 reaction = event.reaction(tables);
-            if (IS_PILOT && team_leader()) atomic_add(&firings[reaction], 1);
+            if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[reaction], 1);
             t = t_event;
             ++step;
             team_sync();  // all have read what the event will change
@@ -96,5 +97,5 @@ TEAM_KERNEL(ssa_table, const PhiloxKeys *keys, i64 per_point, i64 before, i64 fi
         team_sync();
         fired += step;
     }
-    if (team_leader()) atomic_add(events, fired);
+    if (team_leader()) atomic_add(launch.work, fired);
 }

@@ -7,41 +7,29 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.network import Feature
 from tauslab.model.portable.host_math import value_of
+from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
+from tauslab.model.readers.sbml.text import each, first_error, raise_first_error, scan, told
 
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
-_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _ROOT = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 # libsbml's check of formulas grows with the square of the model (2.6 s at 4000 reactions), and of
 # the terms of one formula; the reader finds undefined names by itself, only without the line.
 _MATH_CHECKED = 2000
-_DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
-_NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 _TAG = re.compile(r"<[^>]*>")
-_WIDE = ("apply", "piecewise")
 _NUMBER = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
 _END_TIME = re.compile(
     rf"\bt_?end\s*[=:]\s*{_NUMBER}|\bto t\s*=\s*{_NUMBER}"
     rf"|\bsimulate (?:for )?{_NUMBER} ?s(?:ec\w*)?\b",
     re.IGNORECASE,
 )
-
-
-def each(items: Any) -> Iterator[Any]:
-    """Elements of one of libsbml's lists."""
-    return (items.get(i) for i in range(items.size()))
-
-
-def shorten(names: list[str], limit: int = 6) -> str:
-    """Names for a message, at most `limit` of them."""
-    return ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")
 
 
 def import_libsbml() -> Any:
@@ -60,43 +48,41 @@ def import_libsbml() -> Any:
         ) from None
 
 
-def read_text(path: Path) -> str:
-    """Text of an XML file in the encoding it declares (UTF-8 if it declares none)."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    declared = _ENCODING.match(data)
-    encoding = declared[1].decode("ascii") if declared else "utf-8-sig"
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encoding = "utf-16"
-    if encoding.lower().replace("_", "-") in _NO_ENCODINGS:  # Python's own, of no text in a file
-        raise ModelError(f"{path}: {encoding!r} is no encoding of a text file")
-    try:
-        return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
-    except (UnicodeError, LookupError) as error:
-        raise ModelError(f"{path}: is not text in the encoding {encoding}: {error}") from None
+def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
+    """Parse and check SBML text; returns libsbml's document, which holds a model, and its text.
 
-
-def open_document(libsbml: Any, text: str, label: str) -> Any:
-    """Parse and check SBML text; returns libsbml's document, which holds a model.
+    The text is another where submodels come from other files: it then needs none. Level 1 is
+    converted to Level 2, which means the same by it. Errors that do not touch what is simulated are
+    told in one warning.
 
     Raises
     ------
     ModelError
-        libsbml finds an error: its own message, with file and line; or the level is not 2 or 3.
+        libsbml finds an error: its own message, with file and line.
     """
+    document, harmless, alone = _checked(libsbml, text, path)
+    if harmless:
+        more = f" (and {len(harmless) - 1} more)" if len(harmless) > 1 else ""
+        warnings.warn(
+            f"{path}, {told(harmless[0])}{more}: this does not touch what is simulated",
+            stacklevel=4,
+        )
+    return document, text if alone else libsbml.writeSBMLToString(document)
+
+
+def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]:
+    """Document without errors, errors that do not matter, and whether it needs no other file."""
+    label = str(path)
     root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
     if root is not None and root[1] != "sbml":
         raise ModelError(f"{label}: is not SBML: its first element is <{root[1]}>, not <sbml>")
     body = _DECLARATION.sub("", text, count=1)
     # Text is already decoded, so whatever encoding was declared no longer holds.
     whole = f'<?xml version="1.0" encoding="UTF-8"?>{body}'
-    most_children = _scan(whole, label)
+    most_children = scan(whole, label)
     document = libsbml.readSBMLFromString(whole)
-    if document.getLevel() == 1:
-        raise ModelError(f"{label}: SBML level 1 is not supported; levels 2 and 3 are")
-    _raise_first_error(document, label)
+    document.setLocationURI(f"file:{path.absolute()}")  # where files of submodels are relative to
+    raise_first_error(document, label)
     for category in (
         libsbml.LIBSBML_CAT_UNITS_CONSISTENCY,
         libsbml.LIBSBML_CAT_MODELING_PRACTICE,
@@ -107,69 +93,35 @@ def open_document(libsbml: Any, text: str, label: str) -> Any:
     model = document.getModel()
     if model is not None and max(model.getNumReactions(), most_children) > _MATH_CHECKED:
         document.setConsistencyChecks(libsbml.LIBSBML_CAT_MATHML_CONSISTENCY, False)
+    alone = not (has_submodels(document) and scan_sources(libsbml, document, path, scan))
     document.checkConsistency()
-    _raise_first_error(document, label)
+    harmless = raise_first_error(document, label)
     if model is None:
         raise ModelError(f"{label}: there is no model in this file")
-    return document
-
-
-def _scan(text: str, label: str) -> int:
-    """Go through XML without recursion; returns the most children that an element of math has.
-
-    Raises
-    ------
-    ModelError
-        Elements are nested too deep for libsbml, a document type is declared (its entities can
-        make a small file endless, or read others), or the text is no XML.
-    """
-    children: list[int] = []
-    most = 0
-    parser = expat.ParserCreate("UTF-8")
-
-    def start(*_: object) -> None:
-        if len(children) >= _DEEPEST_ELEMENT:
-            raise ModelError(
-                f"{label}, line {parser.CurrentLineNumber}: elements are nested more than "
-                f"{_DEEPEST_ELEMENT} deep, which is the limit"
-            )
-        if children:
-            children[-1] += 1
-        children.append(0)
-
-    def end(name: str) -> None:
-        nonlocal most
-        count = children.pop()
-        if name.rpartition(":")[2] in _WIDE:
-            most = max(most, count)
-
-    def declares(*_: object) -> None:
+    if unknown := _unknown_amounts(libsbml, model) if harmless else "":
+        raise ModelError(f"{label}: there is no unit {unknown!r}, which amounts are in")
+    if document.getLevel() == 1 and not document.setLevelAndVersion(2, 4, False):
         raise ModelError(
-            f"{label}, line {parser.CurrentLineNumber}: declares a document type, which SBML files "
-            "do not have"
+            f"{label}: SBML level 1 that libsbml cannot convert: {first_error(document)}"
         )
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.StartDoctypeDeclHandler = declares
-    try:
-        parser.Parse(text, True)
-    except expat.ExpatError as error:
-        reason = expat.errors.messages[error.code]
-        raise ModelError(
-            f"{label}, line {error.lineno}: is not well-formed XML: {reason}"
-        ) from None
-    except UnicodeEncodeError:
-        raise ModelError(f"{label}: holds half of a surrogate pair, which is no text") from None
-    return most
+    if has_submodels(document):
+        flatten(libsbml, document, label)
+        document.checkConsistency()
+        raise_first_error(document, label)
+    return document, harmless, alone
 
 
-def _raise_first_error(document: Any, label: str) -> None:
-    found = [document.getError(i) for i in range(document.getNumErrors())]
-    found = [error for error in found if error.isError() or error.isFatal()]
-    if found:
-        message = " ".join(found[0].getMessage().split()) or found[0].getShortMessage()
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise ModelError(f"{label}, line {found[0].getLine()}: {message}{more}")
+def _unknown_amounts(libsbml: Any, model: Any) -> str:
+    """Name of a unit of amounts that the file does not define; empty if there is none."""
+    names = [species.getSubstanceUnits() for species in each(model.getListOfSpecies())]
+    if model.getLevel() == 3:
+        names += [model.getSubstanceUnits(), model.getExtentUnits()]
+    for name in filter(None, names):
+        known = libsbml.UnitKind_forName(name) != libsbml.UNIT_KIND_INVALID
+        known |= model.getLevel() < 3 and name == "substance"
+        if not known and model.getUnitDefinition(name) is None:
+            return str(name)
+    return ""
 
 
 def end_time(model: Any) -> float | None:
@@ -194,10 +146,7 @@ def package_features(document: Any) -> Iterator[Feature]:
         if document.getPackageRequired(prefix):
             names.append(prefix)
     for name in names:
-        how = (
-            "; write the model without submodels (libsbml: flatten comp)" if name == "comp" else ""
-        )
-        yield Feature("package", f"package {name}", f"the file marks it as required{how}")
+        yield Feature("package", f"package {name}", "the file marks it as required")
 
 
 def substance_features(libsbml: Any, model: Any) -> Iterator[Feature]:

@@ -12,16 +12,16 @@ from typing import Any
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Event, Feature, Network, TimedEvent
-from tauslab.model.readers.sbml.document import each
 from tauslab.model.readers.sbml.event_order import timed_events
 from tauslab.model.readers.sbml.mathml import MathReader
+from tauslab.model.readers.sbml.text import each
 
 Size = Callable[[str], Expression | None]
 
 
 def moved_values(model: Any) -> set[str]:
     """Names of all that rate rules and events change."""
-    rules = (rule for rule in each(model.getListOfRules()) if rule.isRate())
+    rules = (rule for rule in each(model.getListOfRules()) if rule.isRate() and rule.isSetMath())
     names = {rule.getVariable() for rule in rules}
     for event in each(model.getListOfEvents()):
         names |= {a.getVariable() for a in each(event.getListOfEventAssignments())}
@@ -36,7 +36,11 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
     size
         Size of the compartment where the name of a species means a concentration, else None.
     """
-    rules = {rule.getVariable(): rule for rule in each(model.getListOfRules()) if rule.isRate()}
+    rules = {
+        rule.getVariable(): rule
+        for rule in each(model.getListOfRules())
+        if rule.isRate() and rule.isSetMath()
+    }
     rates = {
         name: maths.read(rule.getMath(), f"rate rule for {name}")
         for name, rule in rules.items()

@@ -9,7 +9,14 @@ from functools import cache
 from typing import Any
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import DEEPEST, Expression, Number, Symbol, call
+from tauslab.model.expressions.expression import (
+    DEEPEST,
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    call,
+)
 
 # Avogadro's constant as SBML Level 3 defines it for the csymbol (Version 1, section 3.4.6).
 AVOGADRO = 6.02214179e23
@@ -63,6 +70,8 @@ class MathReader:
     refuse
         Called with a feature kind, the element and a detail where an expression cannot say what
         the model says (time, delay, unknown functions).
+    rate_of
+        Rate of change of what a name means, given the name and where it is asked for.
     """
 
     def __init__(
@@ -71,8 +80,9 @@ class MathReader:
         functions: Mapping[str, Any],
         resolve: Callable[[str, str], Expression],
         refuse: Callable[[str, str, str], None],
+        rate_of: Callable[[str, str], Expression] | None = None,
     ) -> None:
-        self._libsbml, self._functions = libsbml, functions
+        self._libsbml, self._functions, self._rate_of = libsbml, functions, rate_of
         self._resolve, self._pass_on = resolve, refuse
         self._names = _type_names(libsbml)
         self._expanding: list[str] = []
@@ -112,6 +122,8 @@ class MathReader:
             return Symbol("time")
         if kind == "FUNCTION" and node.getName() in self._functions:
             return self._expand(node, where, bound)
+        if kind == "FUNCTION_RATE_OF" and self._rate_of is not None and node.getNumChildren() == 1:
+            return self._rate(node.getChild(0), where, bound)
         arguments = [self._read(child, where, bound) for child in self._operands(node, kind)]
         if kind == "FUNCTION_DELAY":
             self._refuse("delay", where, "its math uses the csymbol delay")
@@ -122,6 +134,18 @@ class MathReader:
             self._refuse("function", where, f"its math uses {shown!r}")
             return Number(math.nan)
         return built
+
+    def _rate(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
+        """Rate of change of a name; that of a local parameter is 0."""
+        assert self._rate_of is not None
+        name = node.getName() if self._names.get(node.getType()) == "NAME" else ""
+        meant = bound.get(name, Symbol(name))
+        if isinstance(meant, Call):  # what a function is given: a concentration, or a formula
+            self._refuse("function", where, "its math uses 'rateOf' of an argument")
+            return Number(math.nan)
+        if not isinstance(meant, Symbol):
+            return Number(0.0)
+        return self._rate_of(meant.name, where)
 
     def _operands(self, node: Any, kind: str) -> list[Any]:
         """Children of a node; for a chain ``((a + b) + c) + d`` all its terms.

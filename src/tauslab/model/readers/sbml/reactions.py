@@ -9,9 +9,9 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Call, Expression, Number, walk
 from tauslab.model.expressions.reversible import SignAnalysis, Split
 from tauslab.model.network.network import Network, Reaction
-from tauslab.model.readers.sbml.document import shorten
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.stoichiometry import Sides, add_equations, counts
+from tauslab.model.readers.sbml.text import shorten
 
 Refuse = Callable[[str, str, str], None]
 

@@ -21,22 +21,24 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
 )
+from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
 from tauslab.model.network.network import Feature, Network, Rule, Species
+from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
     default_unit,
-    each,
     end_time,
     import_libsbml,
     open_document,
     package_features,
-    read_text,
-    shorten,
     substance_features,
 )
 from tauslab.model.readers.sbml.dynamics import add_dynamics, moved_values
 from tauslab.model.readers.sbml.mathml import MathReader
+from tauslab.model.readers.sbml.rates import rate_of
 from tauslab.model.readers.sbml.reactions import add_reactions
+from tauslab.model.readers.sbml.stoichiometry import Sides
+from tauslab.model.readers.sbml.text import each, read_text, shorten
 
 
 def read_sbml(path: str | Path) -> Network:
@@ -59,7 +61,7 @@ def read_sbml(path: str | Path) -> Network:
 def read_sbml_text(text: str, path: Path) -> Network:
     """Read SBML that is already in memory; `path` names it in messages and may not exist."""
     libsbml = import_libsbml()
-    document = open_document(libsbml, text, str(path))
+    document, text = open_document(libsbml, text, path)
     try:
         network = _SbmlReader(libsbml, document, path.stem).read()
     except ModelError as error:
@@ -81,10 +83,14 @@ class _SbmlReader:
         self._species = {s.getId(): s for s in each(model.getListOfSpecies())}
         self._parameters = {p.getId(): p for p in each(model.getListOfParameters())}
         self._reactions = {r.getId(): r for r in each(model.getListOfReactions())}
-        self._assignments = {a.getSymbol(): a for a in each(model.getListOfInitialAssignments())}
-        rules = list(each(model.getListOfRules()))
+        self._assignments = {
+            a.getSymbol(): a for a in each(model.getListOfInitialAssignments()) if a.isSetMath()
+        }
+        rules = [rule for rule in each(model.getListOfRules()) if rule.isSetMath()]
         self._ruled = {rule.getVariable(): rule for rule in rules if rule.isAssignment()}
-        self._moving = [rule for rule in rules if not rule.isAssignment()]
+        self._rated = {rule.getVariable(): rule for rule in rules if rule.isRate()}
+        self._algebraic = [rule for rule in rules if rule.isAlgebraic()]
+        self._solved: dict[str, Expression] = {}
         self._moved = moved_values(model)
         self._references = {
             reference.getId(): reference
@@ -100,34 +106,39 @@ class _SbmlReader:
             if name in self._ruled or name in self._moved or name in self._assignments
         }
         functions = {f.getId(): f.getMath() for f in each(model.getListOfFunctionDefinitions())}
-        self._math = MathReader(libsbml, functions, self._resolve, self._refuse)
+        self._math = MathReader(libsbml, functions, self._resolve, self._refuse, self._rate_of)
+        self._sides = Sides(model, self._network, self._math, self._refuse, self._computed)
         self._laws: dict[str, Expression] = {}
         self._reading: set[str] = set()
+        self._rating: set[str] = set()
         self._used: set[str] = set()
         self._refused: set[Feature] = set()
 
     def read(self) -> Network:
         network = self._network
         self._list_features()
+        self._solve_rules()
+        given_by_rule = {**self._ruled, **self._solved}
         for name, compartment in self._compartments.items():
-            if name not in self._ruled:
+            if name not in given_by_rule:
                 given = compartment.getSize() if compartment.isSetSize() else math.nan
                 self._add_value(name, f"compartment {name}", given)
         for name, parameter in self._parameters.items():
-            if name not in self._ruled:
+            if name not in given_by_rule:
                 given = parameter.getValue() if parameter.isSetValue() else math.nan
                 self._add_value(name, f"parameter {name}", given)
         for name, reference in self._computed.items():
-            if name not in self._ruled:
+            if name not in given_by_rule:
                 given = reference.getStoichiometry() if reference.isSetStoichiometry() else math.nan
                 self._add_value(name, f"stoichiometry {name}", given)
         for name, species in self._species.items():
-            if name not in self._ruled:
+            if name not in given_by_rule:
                 self._add_species(name, species)
         for name, rule in self._ruled.items():
             self._add_rule(name, rule)
-        add_dynamics(self._model, network, self._math, self._size)
-        laws = {name: self._law(name) for name in self._reactions}
+        network.rules.update((name, Rule(name, tree)) for name, tree in self._solved.items())
+        add_dynamics(self._model, network, self._math, self.size)
+        laws = {name: self.law(name) for name in self._reactions}
         self._settle_values()
         add_reactions(self._model, network, laws, self._math, self._refuse, self._computed)
         network.t_end = end_time(self._model)
@@ -146,7 +157,7 @@ class _SbmlReader:
         if name in self._parameters or name in self._compartments:
             return Symbol(name)
         if name in self._reactions:
-            return self._law(name)
+            return self.law(name)
         if name in self._computed:
             return Symbol(name)
         if name in self._references:
@@ -164,7 +175,7 @@ class _SbmlReader:
         self._used.add(compartment.getId())
         return Symbol(compartment.getId())
 
-    def _size(self, name: str) -> Expression | None:
+    def size(self, name: str) -> Expression | None:
         """As `_volume`; None for what is no species of the model."""
         return self._volume(name) if name in self._species else None
 
@@ -181,10 +192,14 @@ class _SbmlReader:
     def _list_features(self) -> None:
         model, network = self._model, self._network
         network.features += package_features(self._document)
-        for rule in self._moving:
-            if not rule.isRate():
-                text = self._libsbml.formulaToL3String(rule.getMath()) or "nothing"
-                self._refuse("algebraic rule", "algebraic rule", f"it demands 0 = {text}")
+        empty = [
+            self._libsbml.SBMLTypeCode_toString(element.getTypeCode(), "core")
+            for elements in (model.getListOfInitialAssignments(), model.getListOfRules())
+            for element in each(elements)
+            if not element.isSetMath()
+        ]
+        if empty:  # Level 3 Version 2 allows it
+            network.notes.append(f"without math, and so ignored: {shorten(empty)}")
         network.features += substance_features(self._libsbml, model)
         network.molecules_per_unit = unit_of_amount(self._libsbml, model)
         if not default_unit(model) and not all(
@@ -227,12 +242,74 @@ class _SbmlReader:
         self._network.species[name] = Species(name, initial, fixed, compartment)
 
     def _add_rule(self, name: str, rule: Any) -> None:
-        where = f"rule for {name}"
-        tree = self._math.read(rule.getMath(), where)
-        size = self._volume(name) if name in self._species else None
-        if size is not None:
-            tree = call("mul", tree, size)
-        self._network.rules[name] = Rule(name, tree)
+        self._network.rules[name] = Rule(name, self._rule_amount(name, rule))
+
+    def _rule_amount(self, name: str, rule: Any) -> Expression:
+        """What an assignment rule gives, in molecules for a species."""
+        tree = self._math.read(rule.getMath(), f"rule for {name}")
+        size = self.size(name)
+        return tree if size is None else call("mul", tree, size)
+
+    def _solve_rules(self) -> None:
+        """Make assignments of algebraic rules."""
+        if not self._algebraic:
+            return
+        where = "algebraic rule"
+        unknown = open_variables(self._model, self._references)
+        given = {name: self._rule_amount(name, rule) for name, rule in self._ruled.items()}
+        whole = unfold(given, "rule")
+        given = {name: tree for name, tree in whole.items() if symbols(tree) & set(unknown)}
+        demands = []
+        for rule in self._algebraic:
+            text = self._libsbml.formulaToL3String(rule.getMath())
+            demands.append((text, substitute(self._math.read(rule.getMath(), where), given)))
+        self._solved = solve(demands, unknown, set(filter(self._is_empty, unknown)), self._refuse)
+        references = self._solved.keys() & self._references.keys()
+        self._computed |= {name: self._references[name] for name in references}
+
+    def _is_empty(self, name: str) -> bool:
+        """Whether a quantity has no value in the file."""
+        element = self._model.getElementBySId(name)
+        tests = ("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration")
+        tests = (*tests, "isSetStoichiometry")
+        return name not in self._assignments and not any(
+            getattr(element, test)() for test in tests if hasattr(element, test)
+        )
+
+    # ---------------------------------------------------------------- rates of change
+
+    def _rate_of(self, name: str, where: str) -> Expression:
+        """Rate of change of what `name` means; ``rateOf`` of a rule is not allowed in SBML."""
+        volume = self.size(name)
+        given = {*self._ruled, *self._solved}
+        if name in given or (volume is not None and symbols(volume) & given):
+            self._refuse("function", where, f"its math uses 'rateOf' of {name}, which a rule gives")
+            return Number(math.nan)
+        if name in self._rating:
+            return self._refuse_circle(where, name)
+        self._rating.add(name)
+        before = len(self._refused)
+        tree = rate_of(self._model, self, name)
+        self._rating.discard(name)
+        if tree != Number(0.0) and len(self._refused) == before:
+            self._refuse("rate of change", where, f"its math uses the rate of change of {name}")
+        return tree
+
+    def _refuse_circle(self, where: str, name: str) -> Expression:
+        """Refuse a rate of change that is needed to know itself."""
+        self._refuse("function", where, f"its math uses 'rateOf' of {name}, which depends on it")
+        return Number(math.nan)
+
+    def rate_rule(self, name: str) -> Expression | None:
+        """Right side of the rate rule of a quantity, as the file has it."""
+        rule = self._rated.get(name)
+        return rule and self._math.read(rule.getMath(), f"rate rule for {name}")
+
+    def stoichiometry(self, reference: Any, where: str) -> Expression:
+        """Stoichiometry of a species reference."""
+        return self._sides.stoichiometry(reference, where)
+
+    # ---------------------------------------------------------------- what is left
 
     def _settle_values(self) -> None:
         """Say what became of values that are not given, and clear parameters of species."""
@@ -248,7 +325,7 @@ class _SbmlReader:
             elif missing and name in self._compartments:
                 network.parameters[name] = Number(1.0)
                 unit_size.append(name)
-            elif missing:
+            elif missing and name not in self._assignments:
                 del network.parameters[name]
                 unused.append(name)
             elif name in self._assignments:
@@ -258,7 +335,7 @@ class _SbmlReader:
         if unused:
             network.notes.append(f"no value and no use, left out: parameter {shorten(unused)}")
 
-    def _law(self, name: str) -> Expression:
+    def law(self, name: str) -> Expression:
         """Kinetic law of a reaction; its local parameters are added to the network once."""
         if name in self._laws:
             return self._laws[name]
@@ -266,6 +343,8 @@ class _SbmlReader:
         if law is None or law.getMath() is None:
             raise ModelError(f"{where} has no kinetic law; stochastic simulation needs one")
         if name in self._reading:
+            if self._rating:
+                return self._refuse_circle(where, min(self._rating))
             raise ModelError(f"{where}: its kinetic law depends on itself")
         self._reading.add(name)
         # Level 3 calls them local parameters; Level 2 lists them as parameters of the law.

@@ -16,8 +16,8 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.document import each
 from tauslab.model.readers.sbml.mathml import MathReader
+from tauslab.model.readers.sbml.text import each
 
 Side = list[tuple[str, Expression]]  # species and stoichiometries, as often as they are listed
 Refuse = Callable[[str, str, str], None]
@@ -54,14 +54,14 @@ class Sides:
                 continue
             if name not in self._network.species:
                 raise ModelError(f"{where}: {name!r} is not a species of the model")
-            tree = self._stoichiometry(reference, where)
+            tree = self.stoichiometry(reference, where)
             if isinstance(tree, Number) and not math.isfinite(tree.value):
                 self._refuse("missing value", where, f"the stoichiometry of {name} is not given")
                 tree = Number(1.0)
             side.append((name, tree))
         return side
 
-    def _stoichiometry(self, reference: Any, where: str) -> Expression:
+    def stoichiometry(self, reference: Any, where: str) -> Expression:
         """Stoichiometry of a species reference; NaN where none is given."""
         if reference.getId() in self._computed:
             return Symbol(reference.getId())

@@ -16,6 +16,7 @@ from tauslab.kernels.backends.cache import cache_directory
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import OutputError
+from tauslab.model.files.extras import installing
 from tauslab.runner.cli.doctor.cluster import (
     clock_lines,
     cluster_facts,
@@ -145,7 +146,7 @@ def _compilers() -> Facts:
 
 def _cuda() -> Facts:
     if importlib.util.find_spec("cupy") is None:
-        return {"devices": [], "note": "no CuPy (pip install tauslab[cuda13] or tauslab[cuda12])"}
+        return {"devices": [], "note": f"no CuPy ({installing('cuda13')}, of CUDA 12 cupy-cuda12x)"}
     import cupy
 
     facts: Facts = {"devices": [], "cupy": cupy.__version__}
@@ -176,7 +177,7 @@ def _cuda_version(number: int) -> str:
 def _mpi() -> Facts:
     """Facts of mpi4py without starting MPI, which fails on some login nodes."""
     if importlib.util.find_spec("mpi4py") is None:
-        return {"note": "no mpi4py (pip install tauslab[mpi])"}
+        return {"note": f"no mpi4py ({installing('mpi')})"}
     import mpi4py
 
     starts = mpi4py.rc.initialize
@@ -282,7 +283,7 @@ _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
         "compilers",
         lambda f: (
             [f"{c['name']}: {c['version']}" for c in f["found"]]
-            or ["none: install g++ or clang++, or pip install tauslab[zig]"]
+            or [f"none: install g++ or clang++, or {installing('zig')}"]
         ),
     ),
     "cuda": ("CUDA", _cuda_lines),

@@ -62,6 +62,7 @@ _LEAPED_REACTIONS = 2**16  # most steps of a leaping one, times reactions
 _WORTH_EVENTS = 10.0  # as in csrc/leaping/tau_leap.cc: a leap that spans fewer is not taken,
 _EXACT_EVENTS = 100  # but this many exact events
 ABSORBED = 1  # the last good status
+_NAMES = {"ssa": "exact (ssa)", "tau": "tau-leaping (tau)"}  # for people
 _PILOT_TIMES = np.array([*(2.0**-k for k in range(40, 4, -1)), *(k / 16 for k in range(1, 17))])
 
 
@@ -99,7 +100,8 @@ def with_choice(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     """The task with the chosen method in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
-        print(f"method: {choice.method} ({choice.reason})", flush=True)
+        why = f": {choice.reason}" if options.verbose else ""
+        print(f"method: {_NAMES[choice.method]}{why}", flush=True)
     checked = options.post_leap_check and choice.method == "tau"
     chosen = replace(options, method=choice.method, post_leap_check=checked)
     return replace(task, options=chosen, method_choice=choice.reason)

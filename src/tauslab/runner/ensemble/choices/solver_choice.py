@@ -80,7 +80,8 @@ def with_chosen_solver(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     """The task with the solver in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
-        print(f"solver: {choice.method} ({choice.reason})", flush=True)
+        why = f" ({choice.reason})" if options.verbose else ""
+        print(f"solver: {choice.method}{why}", flush=True)
     integration = replace(options.integration, solver=choice.method)
     options = replace(options, integration=integration)
     return replace(task, options=options, method_choice=choice.reason)

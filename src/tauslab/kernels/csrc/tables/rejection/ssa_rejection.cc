@@ -5,46 +5,45 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"
+#include "tables/arguments.h"
 #include "tables/rejection/walk.h"
 
-TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i64 first, i64 rows,
-            const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-            const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
-            i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
-            const i32 *__restrict__ whole_tables, const double *__restrict__ real_tables,
-            double *all_values, i32 *all_counts, Whole *all_ranges, [[maybe_unused]] u64 *firings) {
-    const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Tables tables = {whole_tables, real_tables};
+TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const Recorder out = recorder_of(launch);
+    const Tables tables = {arguments.whole_tables, arguments.real_tables};
     TEAM_MEMORY(shared, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
     State s;
-    s.v = {all_values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 0 ? (i32 *)(shared + NODE_SIZE) : all_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {nullptr, {all_ranges + TEAM_OFFSET(N_WHOLE)}};
+    s.v = {arguments.values + TEAM_OFFSET(N_VALUES)};
+    s.x = {FAST_PARTS > 0 ? (i32 *)(shared + NODE_SIZE)
+                          : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
+    s.n = {nullptr, {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
     const TeamArray<double> root = {FAST_PARTS > 0 ? shared : s.v.base};
     CandidateBatch batch;
     u64 fired = 0;
 
     for (;;) {
-        const i64 row = team_same(team_leader() ? (i64)atomic_add(next_row, 1) : 0);
-        if (row >= rows) break;
-        const Place place = place_of(first, row, per_point, before);
-        s.c = constants + place.input * constants_stride;
-        const i32 *given = initial + place.input * initial_stride;
+        const i64 row = team_same(team_leader() ? (i64)atomic_add(launch.control, 1) : 0);
+        if (row >= launch.rows) break;
+        const Place place = place_in(launch, row);
+        s.c = launch.constants + place.input * launch.constants_stride;
+        const i32 *given = launch.initial + place.input * launch.initial_stride;
         team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_SPECIES ? given[i] : 0; });
         clear_possible_changes(s);
         team_sync();
-        Rssa rssa({tables, s, root}, max_steps, firings);
-        Samples samples(tables, out, row, times);
+        Rssa rssa({tables, s, root}, launch.max_steps, arguments.firings);
+        Samples samples(tables, out, row, launch.times);
         u64 number = 0;
         u8 ended = DONE;
         while (!samples.done() && rssa.can_continue()) {
             // Candidates are reported as events, because most of them are.
             const bool looks = number % LOOK_EVERY_TEAM == 0;
-            if (looks && team_leaves(next_row, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
+            if (looks &&
+                team_leaves(launch.control, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;
                 break;
             }
-            batch.make(*keys, place, number);
+            batch.make(*launch.keys, place, number);
             number += LANES;
             if (!take(rssa, batch, samples, ended)) break;
         }
@@ -55,7 +54,7 @@ TEAM_KERNEL(ssa_rejection, const PhiloxKeys *keys, i64 per_point, i64 before, i6
         record_end(tables, out, row, samples.k, ended, s);
         team_sync();
         fired += rssa.events;
-        if (IS_PILOT && team_leader()) atomic_add(&firings[N_REACTIONS], number);
+        if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], number);
     }
-    if (team_leader()) atomic_add(events, fired);
+    if (team_leader()) atomic_add(launch.work, fired);
 }

@@ -1,0 +1,257 @@
+"""Arguments of kernels: one struct, passed by value, which the kernel's own text describes.
+
+A kernel takes one struct, for instance::
+
+    struct EnsembleArguments {
+        const PhiloxKeys *keys;  // of the seed
+        i64 rows;                // trajectories of the launch
+    };
+    KERNEL(ssa, EnsembleArguments a) { ... }
+
+This text is the only description. Python reads names, types and order of the fields from it, and
+takes values by name alone: `Program.arguments`. `with_layout_checks` adds assertions to the text
+that a device compiles, so that its compiler proves size and offset of every field.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.errors import KernelCompileError
+
+# Numbers: how `struct` packs them, and their type in ctypes.
+_NUMBERS: dict[str, tuple[str, type[Any]]] = {
+    "double": ("d", ctypes.c_double),
+    "i32": ("i", ctypes.c_int),
+    "i64": ("q", ctypes.c_longlong),
+    "u32": ("I", ctypes.c_uint),
+    "u64": ("Q", ctypes.c_ulonglong),
+}
+# Types of buffers; what other pointers point to is a struct, or a type that the model decides.
+_ELEMENTS = {
+    "double": np.float64, "float": np.float32, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+}  # fmt: skip
+_MOST_BYTES = 4096  # that a CUDA kernel takes
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# A line of a struct: its type, and what is declared of it.
+_MEMBER = re.compile(r"(?:const\s+)?(?:struct\s+)?(\w+)\s*((?:\**\s*\w+,?\s*)+)")
+# An entry and the type of its only parameter. Numbers for the compiler may stand before its name.
+_KERNEL = re.compile(
+    r"^\w*KERNEL\w*\((?:[^;{}()]*,)?\s*(\w+),\s*(?:const\s+)?(\w+)\s+\w+\)", re.MULTILINE
+)
+
+Values = Mapping[str, Any]  # by name of the field; of a struct in the struct again such a mapping
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A number or an address in a struct, or in one within it: ``run.rows``."""
+
+    path: str
+    offset: int
+    size: int
+    code: str
+    element: Any = None  # of a buffer's type, where the text says it
+    is_pointer: bool = False
+
+    def packed(self, value: Any) -> Any:
+        """A value as `struct` takes it.
+
+        Raises
+        ------
+        TypeError
+            A number where a buffer belongs, or a buffer of another type.
+        """
+        if not self.is_pointer:
+            return value
+        if value is None:
+            return 0
+        if self.element is not None and value.dtype != self.element:
+            wanted = np.dtype(self.element).name
+            raise TypeError(f"{self.path} is a buffer of {wanted}, and {value.dtype} was given")
+        return value.ctypes.data if isinstance(value, np.ndarray) else value.data.ptr
+
+
+class ArgumentLayout:
+    """Where the fields of a struct are, as C lays it out.
+
+    Parameters
+    ----------
+    name
+        The struct.
+    texts
+        All kernel files, one of which defines it.
+
+    Raises
+    ------
+    KernelCompileError
+        No file defines it, or several do, or a field has a type that is not known here.
+    """
+
+    def __init__(self, name: str, texts: Mapping[str, str]) -> None:
+        self.name = name
+        self.structure = _structure(name, texts)
+        self.size = ctypes.sizeof(self.structure)
+        self.fields = tuple(_fields(self.structure, "", 0))
+        if self.size > _MOST_BYTES:
+            raise KernelCompileError(f"{name} has {self.size} bytes: a kernel takes {_MOST_BYTES}")
+        code, end = "=", 0
+        for field in self.fields:
+            code += f"{field.offset - end}x{field.code}"
+            end = field.offset + field.size
+        self.packer = struct.Struct(f"{code}{self.size - end}x")
+        self.places = {field.path: place for place, field in enumerate(self.fields)}
+
+    def checks(self) -> str:
+        """Assertions in C++ that a compiler lays the struct out likewise."""
+        lines = [f"static_assert(sizeof({self.name}) == {self.size});\n"]
+        lines += [
+            f"static_assert(__builtin_offsetof({self.name}, {field.path}) == {field.offset} && "
+            f"sizeof((({self.name} *)nullptr)->{field.path}) == {field.size});\n"
+            for field in self.fields
+        ]
+        return "".join(lines)
+
+
+class Arguments:
+    """The struct of launches of a kernel; `set` changes fields between them."""
+
+    def __init__(self, layout: ArgumentLayout, values: Values) -> None:
+        self._layout = layout
+        self._packed: list[Any] = [None] * len(layout.fields)
+        self._buffers: dict[str, Any] = {}
+        given = self._take(values)
+        missing = [field.path for field in layout.fields if field.path not in given]
+        if missing:
+            raise TypeError(f"{layout.name} misses {', '.join(missing)}")
+
+    def set(self, **values: Any) -> None:
+        """Give fields other values, for later launches.
+
+        Raises
+        ------
+        TypeError
+            There is no such field, or it has another type.
+        """
+        self._take(values)
+
+    def packed(self) -> bytes:
+        """The struct as it is now.
+
+        Raises
+        ------
+        TypeError
+            A number does not fit its field.
+        """
+        try:
+            return self._layout.packer.pack(*self._packed)
+        except (struct.error, TypeError) as error:
+            raise TypeError(f"{self._layout.name}: {error} ({self._told()})") from None
+
+    def structure(self) -> ctypes.Structure:
+        """The same for a call by ctypes."""
+        made: ctypes.Structure = self._layout.structure.from_buffer_copy(self.packed())
+        return made
+
+    def buffers(self) -> list[Any]:
+        """What must live until a launch has run: the struct holds bare addresses."""
+        return list(self._buffers.values())
+
+    def _take(self, values: Values) -> set[str]:
+        layout, given = self._layout, dict(_flat(values, ""))
+        for path, value in given.items():
+            place = layout.places.get(path)
+            if place is None:
+                known = ", ".join(layout.places)
+                raise TypeError(f"{layout.name} has no field {path!r}; its fields: {known}")
+            field = layout.fields[place]
+            try:
+                self._packed[place] = field.packed(value)
+            except AttributeError:
+                raise TypeError(
+                    f"{layout.name}: {path} is a buffer or None, and {value!r} was given"
+                ) from None
+            if field.is_pointer:
+                self._buffers[path] = value
+        return set(given)
+
+    def _told(self) -> str:
+        numbers = zip(self._layout.fields, self._packed, strict=True)
+        return ", ".join(f"{f.path} = {value!r}" for f, value in numbers if not f.is_pointer)
+
+
+def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]:
+    """Layouts of the arguments of all kernels in a file, by kernel."""
+    found: dict[str, ArgumentLayout] = {}
+    for entry, name in _KERNEL.findall(_COMMENT.sub("", texts[file])):
+        if name in _NUMBERS:  # the last of several parameters
+            continue
+        same = (layout for layout in found.values() if layout.name == name)
+        found[entry] = next(same, None) or ArgumentLayout(name, texts)
+    return found
+
+
+def with_layout_checks(file: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts, with assertions of the layouts at the end of `file`."""
+    layouts = {layout.name: layout for layout in layouts_of(file, texts).values()}
+    checks = "".join(layout.checks() for layout in layouts.values())
+    head = "\n// What Python takes the arguments for (backends/arguments.py).\n" if checks else ""
+    return {**texts, file: f"{texts[file]}{head}{checks}"}
+
+
+def _structure(name: str, texts: Mapping[str, str]) -> type[ctypes.Structure]:
+    """The struct for ctypes, which lays it out by the rules of C."""
+    head = f"struct {name} {{"
+    owners = [file for file, text in texts.items() if head in text]
+    if len(owners) != 1:
+        where = f"is defined in {', '.join(owners)}" if owners else "is not defined in any file"
+        raise KernelCompileError(f"struct {name}, the arguments of a kernel, {where}")
+    body = texts[owners[0]].split(head)[1].split("\n};")[0]
+    members: list[tuple[str, Any]] = []
+    elements: dict[str, Any] = {}
+    for line in filter(None, map(str.strip, _COMMENT.sub("", body).split(";"))):
+        member = _MEMBER.fullmatch(line)
+        if member is None:
+            raise KernelCompileError(f"{owners[0]}: {name} has a field that Python cannot: {line}")
+        kind = member[1]
+        for declared in member[2].split(","):
+            field = declared.strip(" *\n")
+            if "*" in declared:
+                members.append((field, ctypes.c_void_p))
+                elements[field] = _ELEMENTS.get(kind)
+            elif kind in _NUMBERS:
+                members.append((field, _NUMBERS[kind][1]))
+            else:
+                members.append((field, _structure(kind, texts)))
+    return type(name, (ctypes.Structure,), {"_fields_": members, "elements": elements})
+
+
+def _fields(structure: Any, path: str, begin: int) -> Iterator[_Field]:
+    """Numbers and addresses in order, with those of structs within."""
+    codes = {kind: code for code, kind in _NUMBERS.values()}
+    for name, kind in structure._fields_:
+        place = getattr(structure, name)
+        own, offset = path + name, begin + place.offset
+        if issubclass(kind, ctypes.Structure):
+            yield from _fields(kind, f"{own}.", offset)
+        elif name in structure.elements:
+            yield _Field(own, offset, place.size, "Q", structure.elements[name], is_pointer=True)
+        else:
+            yield _Field(own, offset, place.size, codes[kind])
+
+
+def _flat(values: Values, path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}{name}.")
+        else:
+            yield path + name, value

@@ -1,0 +1,82 @@
+"""Submodels (package comp) made into one model by libsbml, files beside it included.
+
+libsbml replaces, deletes and renames as the package says: element `X` of submodel `A` becomes
+``A__X``. Files that a model takes submodels from are scanned as the model itself before libsbml
+reads them, and must lie at a path relative to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ModelError
+from tauslab.model.readers.sbml.text import each, first_error, read_text
+
+_MOST_FILES = 1000
+
+
+def has_submodels(document: Any) -> bool:
+    """Whether the file uses package comp, in a way that has to be understood."""
+    return document.getPlugin("comp") is not None and document.getPackageRequired("comp")
+
+
+def scan_sources(
+    libsbml: Any, document: Any, path: Path, scan: Callable[[str, str], object]
+) -> bool:
+    """Look into all files that submodels come from; whether there is any.
+
+    Raises
+    ------
+    ModelError
+        A file is missing, is no path relative to the model, or `scan` refuses its text.
+    """
+    left = [(document, path)]
+    seen: set[Path] = set()
+    while left:
+        inner, place = left.pop()
+        for source in _sources(inner):
+            found = place.parent / source
+            if "://" in source or source.startswith(("file:", "urn:", "/")) or not found.is_file():
+                raise ModelError(
+                    f"{path}: a submodel comes from {source!r}, which is no file at that place "
+                    "beside the model"
+                )
+            found = found.resolve()
+            if found in seen:
+                continue
+            seen.add(found)
+            if len(seen) > _MOST_FILES:
+                raise ModelError(f"{path}: submodels come from more than {_MOST_FILES} files")
+            text = read_text(found)
+            scan(text, str(found))
+            left.append((libsbml.readSBMLFromString(text), found))
+    return bool(seen)
+
+
+def _sources(document: Any) -> Iterator[str]:
+    plugin = document.getPlugin("comp")
+    if plugin is not None:
+        for definition in each(plugin.getListOfExternalModelDefinitions()):
+            yield definition.getSource()
+
+
+def flatten(libsbml: Any, document: Any, label: str) -> None:
+    """Put one model without submodels in place of the document's.
+
+    Raises
+    ------
+    ModelError
+        libsbml cannot: its message.
+    """
+    properties = libsbml.ConversionProperties()
+    properties.addOption("flatten comp", True)
+    properties.addOption("leavePorts", False)
+    properties.addOption("performValidation", False)
+    properties.addOption("stripUnflattenablePackages", False)
+    properties.addOption("abortIfUnflattenable", "requiredOnly")
+    status = document.convert(properties)
+    if status != libsbml.LIBSBML_OPERATION_SUCCESS:
+        message = first_error(document) or libsbml.OperationReturnValue_toString(status)
+        raise ModelError(f"{label}: submodels cannot be put together: {message}")

@@ -1,0 +1,128 @@
+"""Text of SBML files, and what libsbml says of it: encodings, XML, lists, errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from tauslab.model.errors import ModelError
+
+_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
+_DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
+_NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
+_WIDE = ("apply", "piecewise")
+# libsbml's errors in what no simulation reads: identifiers of metadata, names of units,
+# annotations, SBO terms, notes. (A name of a unit of amounts is read: `document` looks at it.)
+_HARMLESS = {
+    *(10307, 10308, 10309, 10311, 10313),
+    *range(10401, 10405),
+    *range(10701, 10720),
+    *range(10801, 10806),
+}
+
+
+def each(items: Any) -> Iterator[Any]:
+    """Elements of one of libsbml's lists."""
+    return (items.get(i) for i in range(items.size()))
+
+
+def shorten(names: list[str], limit: int = 6) -> str:
+    """Names for a message, at most `limit` of them."""
+    return ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")
+
+
+def read_text(path: Path) -> str:
+    """Text of an XML file in the encoding it declares (UTF-8 if it declares none)."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    declared = _ENCODING.match(data)
+    encoding = declared[1].decode("ascii") if declared else "utf-8-sig"
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    if encoding.lower().replace("_", "-") in _NO_ENCODINGS:  # Python's own, of no text in a file
+        raise ModelError(f"{path}: {encoding!r} is no encoding of a text file")
+    try:
+        return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+    except (UnicodeError, LookupError) as error:
+        raise ModelError(f"{path}: is not text in the encoding {encoding}: {error}") from None
+
+
+def scan(text: str, label: str) -> int:
+    """Go through XML without recursion; returns the most children that an element of math has.
+
+    Raises
+    ------
+    ModelError
+        Elements are nested too deep for libsbml, a document type is declared (its entities can
+        make a small file endless, or read others), or the text is no XML.
+    """
+    children: list[int] = []
+    most = 0
+    parser = expat.ParserCreate("UTF-8")
+
+    def start(*_: object) -> None:
+        if len(children) >= _DEEPEST_ELEMENT:
+            raise ModelError(
+                f"{label}, line {parser.CurrentLineNumber}: elements are nested more than "
+                f"{_DEEPEST_ELEMENT} deep, which is the limit"
+            )
+        if children:
+            children[-1] += 1
+        children.append(0)
+
+    def end(name: str) -> None:
+        nonlocal most
+        count = children.pop()
+        if name.rpartition(":")[2] in _WIDE:
+            most = max(most, count)
+
+    def declares(*_: object) -> None:
+        raise ModelError(
+            f"{label}, line {parser.CurrentLineNumber}: declares a document type, which SBML files "
+            "do not have"
+        )
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler = declares
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages[error.code]
+        raise ModelError(
+            f"{label}, line {error.lineno}: is not well-formed XML: {reason}"
+        ) from None
+    except UnicodeEncodeError:
+        raise ModelError(f"{label}: holds half of a surrogate pair, which is no text") from None
+    return most
+
+
+def raise_first_error(document: Any, label: str) -> list[Any]:
+    """Raise the first error that matters; returns those that do not."""
+    errors = errors_of(document)
+    found = [error for error in errors if error.isFatal() or error.getErrorId() not in _HARMLESS]
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise ModelError(f"{label}, {told(found[0])}{more}")
+    return errors
+
+
+def first_error(document: Any) -> str:
+    """The first of libsbml's errors, with its line; empty if there is none."""
+    return next((told(error) for error in errors_of(document)), "")
+
+
+def errors_of(document: Any) -> list[Any]:
+    """All errors, without warnings."""
+    found = [document.getError(i) for i in range(document.getNumErrors())]
+    return [error for error in found if error.isError() or error.isFatal()]
+
+
+def told(error: Any) -> str:
+    """An error with its line."""
+    message = " ".join(error.getMessage().split()) or error.getShortMessage()
+    return f"line {error.getLine()}: {message}"

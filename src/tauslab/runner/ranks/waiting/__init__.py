@@ -1,0 +1,1 @@
+"""What a user sees who waits: that a compiler runs."""

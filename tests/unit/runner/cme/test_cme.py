@@ -1,0 +1,254 @@
+"""`tauslab.cme`: laws against closed forms and tables, bounds, and models chosen to break it."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from places import ROOT
+
+import tauslab as ts
+from tauslab.runner.cme import states as states_module
+from tauslab.runner.cme.propagate import poisson_weights
+
+sys.path.insert(0, str(ROOT / "scripts" / "validation"))
+
+import validate_projection as validation
+
+
+def network(species, *reactions, name="m", parameters=()):
+    net = ts.Network(name)
+    for key, count in species.items():
+        net.add_species(key, count)
+    for key, value in dict(parameters).items():
+        net.add_parameter(key, value)
+    for equation, how in reactions:
+        net.add_reaction(equation, **how)
+    return net
+
+
+def immigration(k=10.0, d=1.0):
+    return network({"X": 0}, ("-> X", {"rate": k}), ("X ->", {"rate": d}))
+
+
+def poisson(mean, n):
+    return np.exp(np.arange(n) * math.log(mean) - mean - [math.lgamma(i + 1) for i in range(n)])
+
+
+@pytest.mark.parametrize("problem", validation.PROBLEMS[1:], ids=lambda problem: problem.name)
+def test_bounds_hold_in_exact_laws(problem):
+    for one in validation.compare(problem):
+        assert one.bound <= 1e-8 + 1e-11
+        assert one.holds, one
+
+
+@pytest.mark.validate
+def test_bounds_hold_in_schlogl():
+    assert all(one.holds for one in validation.compare(validation.PROBLEMS[0]))
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-5, 1e-11])
+def test_immigration_and_death_is_poisson(tolerance):
+    times = np.array([0.1, 1.0, 7.0])
+    law = ts.cme(immigration(), times, tolerance=tolerance)
+    for k, t in enumerate(times):
+        own = law.marginal("X", t)
+        exact = poisson(10 * (1 - math.exp(-t)), 200)
+        exact[: len(own)] -= own
+        assert exact.min() > -1e-14  # never above the law
+        assert exact.sum() <= law.bound[k] <= tolerance * 1.01 + 1e-12
+    np.testing.assert_allclose(law.mean("X"), 10 * (1 - np.exp(-times)), rtol=50 * tolerance)
+
+
+def test_moments_conditions_and_joint_laws():
+    net = network({"A": 3, "B": 1}, ("A -> B", {"rate": 2.0}))
+    net.add_rule("total", "A + 10 * B")
+    law = ts.cme(net, [0.0, 0.5])
+    stays = math.exp(-1.0)
+    np.testing.assert_allclose(law.mean("A"), [3, 3 * stays], rtol=1e-12)
+    np.testing.assert_allclose(law.variance("A"), [0, 3 * stays * (1 - stays)], atol=1e-12)
+    np.testing.assert_allclose(law.covariance("A", "B"), -law.variance("A"), atol=1e-12)
+    np.testing.assert_allclose(law.mean("total"), law.mean("A") + 10 * law.mean("B"), rtol=1e-12)
+    np.testing.assert_allclose(law.probability("A == 0 and B > 3"), [0, (1 - stays) ** 3])
+    joint = law.joint(["B", "A"], 0.5)
+    assert joint.shape == (5, 4)
+    np.testing.assert_allclose(joint[2, 2], 3 * stays**2 * (1 - stays), rtol=1e-12)
+    data = law.to_xarray()
+    assert data["mean"].sel(species="A").dims == ("time",)
+
+
+def test_likelihood_of_snapshots():
+    law = ts.cme(immigration(), [1.0, 3.0])
+    exact = poisson(10 * (1 - math.exp(-3)), 40)
+    found = law.log_likelihood({"X": [8, 8, 12]}, 3)
+    assert found == pytest.approx(2 * math.log(exact[8]) + math.log(exact[12]), rel=1e-8)
+    assert law.log_likelihood({"X": [8, 500]}) == -math.inf
+    with pytest.raises(ts.ConfigError, match="whole counts"):
+        law.log_likelihood({"X": [1.5]})
+
+
+def test_initial_laws_and_values():
+    net = network({"X": 4, "F": 2}, ("X ->", {"rate": "k"}), parameters={"k": 1.0})
+    law = ts.cme(net, [0, 1.0], set={"k": 2.0}, initial={"X": "poisson(5)"})
+    np.testing.assert_allclose(law.marginal("X", 0)[:20], poisson(5, 20), rtol=1e-12)
+    np.testing.assert_allclose(law.marginal("X", 1)[:9], poisson(5 * math.exp(-2), 9), rtol=1e-9)
+    two = ts.cme(net, 0, initial={"X": [0.25, 0, 0.75], "F": "uniform(1,2)"})
+    np.testing.assert_allclose(two.joint(["X", "F"])[2], [0, 0.375, 0.375])
+
+
+QUIET = [
+    network({"X": 3}, name="nothing"),
+    network({"X": 3}, ("X ->", {"rate": 0.0}), name="zero"),
+    network({"X": 3}, ("X -> X", {"rate": 5.0}), name="catalysis"),
+]
+
+
+@pytest.mark.parametrize("net", QUIET, ids=lambda net: net.name)
+def test_where_nothing_changes(net):
+    law = ts.cme(net, [0, 1e9])
+    assert law.marginal("X").tolist() == [0, 0, 0, 1]
+    assert law.bound.tolist() == [0, 0]
+
+
+def test_absorption():
+    law = ts.cme(network({"X": 5}, ("X ->", {"rate": 1.0})), [1e3])
+    assert law.marginal("X")[0] == pytest.approx(1, abs=1e-11)
+    assert law.bound[0] < 1e-9
+
+
+def test_unbounded_growth():
+    law = ts.cme(network({"X": 1}, ("X -> 2 X", {"rate": 1.0})), [2.0])
+    stays = math.exp(-2.0)  # Yule: geometric
+    exact = stays * (1 - stays) ** np.arange(100)
+    np.testing.assert_allclose(law.marginal("X")[1:101], exact, atol=law.bound[0])
+
+
+def test_stiff_by_squaring():
+    net = network(
+        {"A": 4, "B": 0, "C": 0},
+        ("A -> B", {"rate": 1e7}), ("B -> A", {"rate": 1e7}), ("B -> C", {"rate": 1.0}),
+    )  # fmt: skip
+    law = ts.cme(net, [0, 2.0])
+    # A and B are in balance: each molecule ends at the rate 1/2, but for parts in 1e7.
+    assert law.mean("C")[1] == pytest.approx(4 * (1 - math.exp(-1)), rel=1e-6)
+    assert 0 < law.rounding[1] < 1e-2
+
+
+def test_too_stiff_and_too_many_are_refused_with_numbers():
+    fast = network({"A": 300, "B": 0, "C": 0}, ("A -> B", {"rate": 1e6}), ("B -> C", {"rate": 1.0}),
+                   ("B -> A", {"rate": 1e6}))  # fmt: skip
+    with pytest.raises(ts.ConfigError, match=r"left 3e\+08 times .* max_seconds=600"):
+        ts.cme(fast, 1.0)
+    many = network({f"S{i}": 20 for i in range(6)},
+                   *((f"S{i} -> S{(i + 1) % 6}", {"rate": 1.0}) for i in range(6)))  # fmt: skip
+    with pytest.raises(ts.ConfigError, match=r"more than \d+ states \(.*max_states=1000"):
+        ts.cme(many, 1.0, max_states=1000)
+
+
+def test_explosion_is_refused():
+    with pytest.raises(ts.ConfigError, match=r"simulate it with ts\.run"):
+        ts.cme(network({"X": 10}, ("2 X -> 3 X", {"rate": 1.0})), 0.5, max_states=500)
+
+
+def test_propensities_that_are_undefined():
+    outside = network({"X": 2}, ("X ->", {"law": "X * X / X"}), ("-> X", {"law": "sqrt(3 - X)"}))
+    law = ts.cme(outside, 50.0)
+    assert len(law.marginal("X")) == 4
+    assert law.bound[0] < 1e-10
+    inside = network({"X": 5}, ("X ->", {"law": "X - 2.5"}))
+    with pytest.raises(ts.ModelError, match=r"R1 has the propensity -0\.5 where X = 2"):
+        ts.cme(inside, 1.0)
+    with pytest.raises(ts.ModelError, match="R1 has the propensity nan where X = 1"):
+        ts.cme(network({"X": 1}, ("X ->", {"law": "sqrt(-X)"})), 1.0)
+
+
+def test_states_that_share_a_key_are_told_apart(monkeypatch):
+    monkeypatch.setattr(
+        states_module.StateSet, "_draw_multipliers", weak_first(states_module.StateSet)
+    )
+    net = network({"A": 2, "B": 2}, ("A ->", {"rate": 1.0}), ("B ->", {"rate": 1.0}))
+    law = ts.cme(net, 1.0)
+    stays = math.exp(-1.0)
+    assert law.joint(["A", "B"])[2, 1] == pytest.approx(stays**2 * 2 * stays * (1 - stays))
+
+
+def weak_first(cls):
+    """Multipliers that are all 1 at first, so that A = 1, B = 2 has the key of A = 2, B = 1."""
+    proper = cls._draw_multipliers
+
+    def draw(self):
+        first = self._trial == 0
+        proper(self)
+        if first:
+            self._multipliers[:] = 1
+            self._jumps = self._key(self.change)
+            self._keys = self._key(self.states)
+            self._sort()
+
+    return draw
+
+
+@pytest.mark.parametrize("mean", [1e-3, 0.7, 3.0, 100.0, 1e6])
+def test_poisson_weights(mean):
+    first, weights = poisson_weights(mean)
+    counts = np.arange(first, first + len(weights))
+    logs = [k * math.log(mean) - mean - math.lgamma(k + 1) for k in counts.tolist()]
+    np.testing.assert_allclose(weights, np.exp(logs), rtol=1e-7)
+    assert 1 - 1e-14 < weights.sum() <= 1 + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"times": [1, 0]}, "must increase"),
+        ({"times": [-1.0]}, "not allowed"),
+        ({"times": []}, "one or more"),
+        ({"times": 1, "tolerance": 0}, "tolerance=0"),
+        ({"times": 1, "max_states": 0}, "max_states=0"),
+        ({"times": 1, "max_seconds": 0}, "max_seconds=0"),
+        ({"times": 1, "set": {"Q": 1}}, "Q"),
+        ({"times": 1, "set": {"X": [1, 2]}}, "one number"),
+        ({"times": 1, "initial": {"Q": "poisson(1)"}}, "not a species"),
+        ({"times": 1, "initial": {"X": "gauss(1)"}}, "poisson"),
+        ({"times": 1, "initial": {"X": [0.5, 0.6]}}, "sum to 1.1"),
+    ],
+)
+def test_bad_arguments(given, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        ts.cme(immigration(), **given)
+
+
+def test_bad_questions():
+    law = ts.cme(immigration(), [0, 1])
+    for ask in (
+        lambda: law.marginal("Y"), lambda: law.marginal("X", 0.5), lambda: law.mean("Y"),
+        lambda: law.probability("Y > 1"), lambda: law.log_likelihood({}),
+    ):  # fmt: skip
+        with pytest.raises(ts.ConfigError):
+            ask()
+    with pytest.raises(ts.ConfigError, match=r"ts\.cme takes"):
+        ts.cme(3, [1])
+    with pytest.raises(ts.ModelError, match="no species"):
+        ts.cme(ts.Network("empty"), [1])
+
+
+def test_models_that_ssa_refuses_are_refused():
+    net = network({"X": 5})
+    net.add_rate("X", "-X")
+    with pytest.raises(ts.ModelError, match="not supported by ssa"):
+        ts.cme(net, [1])
+
+
+def test_the_example_finds_the_rate(monkeypatch):
+    """The maximum is within four standard errors of the rate that made the cells."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
+    from snapshots import fit
+
+    rates, logs = fit()
+    weights = np.exp(logs - logs.max())
+    mean = (weights * rates).sum() / weights.sum()
+    sd = math.sqrt((weights * (rates - mean) ** 2).sum() / weights.sum())
+    assert sd < 0.02
+    assert abs(mean - 0.08) < 4 * sd
