@@ -125,6 +125,7 @@ PAGES = (
                     network.Reaction,
                     network.Rule,
                     network.TimedEvent,
+                    network.Event,
                     network.Feature,
                 )
             ),

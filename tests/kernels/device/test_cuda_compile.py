@@ -6,11 +6,14 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
+from event_models import everything
+from kernel_headers import lowered_events
 from places import TESTS
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
 from tauslab.kernels.exact.table_network import TEAMS, tables_of
@@ -61,6 +64,13 @@ def test_unrolled_kernels_stay_in_registers(name, architecture):
     header = unrolled_header(lowered(model(name)), CudaBackend.style)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
+
+
+def test_events_compile_and_contract_nothing(architecture):
+    """Their state lies in local memory: queues are indexed by numbers known at run time."""
+    header = events_header(lowered_events(everything()))
+    usage = compile_usage("events/ssa_events.cc", csrc_texts() | {"model.h": header}, architecture)
+    assert set(usage) == {"ssa_events"}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):

@@ -95,7 +95,7 @@ class LoweredReaction:
 
 @dataclass(frozen=True)
 class LoweredEvent:
-    """An event by species numbers; fields as those of `tauslab.model.network.parts.Event`."""
+    """An event by species numbers; fields as those of `tauslab.model.network.network.Event`."""
 
     name: str
     trigger: Law

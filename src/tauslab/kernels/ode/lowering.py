@@ -40,7 +40,7 @@ class OdeEvent:
 
 @dataclass(frozen=True)
 class OdeStateEvent:
-    """An event that comes when a trigger turns true, as `tauslab.model.network.parts.Event`."""
+    """An event that comes when a trigger turns true, as `tauslab.model.network.network.Event`."""
 
     trigger: int
     assignments: tuple[tuple[int, int], ...]

@@ -177,7 +177,7 @@ class Network(NetworkData):
             Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event comes
             whenever it turns from false to true.
         delay, priority, persistent, initial, early
-            Of an event with a trigger, see `tauslab.model.network.parts.Event`.
+            Of an event with a trigger, see `tauslab.model.network.network.Event`.
 
         Raises
         ------
