@@ -115,7 +115,7 @@ def exclusion(folder: Path) -> str | None:
     if unknown or settings["output"].startswith("ln("):
         return f"asks for {settings['output']}"
     network = read_network(model_of(folder))
-    refused = [f for f in network.features if refusing(f, ["ssa"], network)]
+    refused = [f for f in network.features if refusing(f, ["ssa"])]
     return "; ".join(sorted({f"{f.kind} ({f.element})" for f in refused})) or None
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 import tauslab as ts
 from tauslab.model.errors import NoValidTrajectory
-from tauslab.model.network.check import refusing
+from tauslab.model.network.check import check_facts, refusing
 from tauslab.model.readers.read import read_network
 
 MOST_STEPS = 10_000
@@ -51,7 +51,7 @@ class Row:
 
 def accepted(network: ts.Network) -> bool:
     """Whether ``ssa`` takes the model."""
-    return not any(refusing(feature, ["ssa"], network) for feature in network.features)
+    return "ssa" in check_facts(network)["methods"]  # type: ignore[operator]
 
 
 def for_ssa(network: ts.Network) -> tuple[str, ts.Network]:
@@ -69,8 +69,8 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
     """Run it, and compare means where they are known."""
     row.ssa, network = for_ssa(network)
     if row.ssa == "refused":
-        kinds = {f.kind for f in network.features if refusing(f, ["ssa"], network)}
-        row.message = "; ".join(sorted(kinds))
+        kinds = {f.kind for f in network.features if refusing(f, ["ssa"])}
+        row.message = "; ".join(sorted(kinds)) or "no reactions"
         return
     try:
         options = {"seed": 1, "device": "cpu", "record": "trajectories", "times": [0.0, t_end]}

@@ -5,7 +5,8 @@ each with models, settings and expected results.
 
     python scripts/validation/validate_semantic.py FOLDER -o docs/validation/semantic.csv
 
-writes a row for each case, a summary beside it (.md), and exits 1 if a case is wrong. Of each case
+writes a row for each case, a summary with a table of the suite's tags beside it (.md), and exits 1 if
+a case is wrong. ``--before OTHER.csv`` compares with an earlier table. Of each case
 the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
 1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
 
@@ -38,7 +39,8 @@ import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.model.readers.read import read_network
-from tauslab.model.readers.sbml.document import import_libsbml, open_document
+from tauslab.model.readers.sbml.document import open_document
+from tauslab.model.readers.sbml.text import import_libsbml
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -46,6 +48,7 @@ LEVELS = ("l3v2", "l3v1", "l2v5", "l2v4", "l2v3", "l2v2", "l2v1")
 RELATIVE_TOLERANCE = 1e-9
 MOST_STEPS = 3_000_000
 _ADDED = "asked_for_"
+_TAGS = ("componentTags", "testTags", "packagesPresent")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,42 @@ class Verdict:
     verdict: str
     worst: float
     message: str
+
+
+def tags_of(folder: Path) -> list[str]:
+    """Component and test tags that the suite gives a case, in ``NNNNN-model.m``; none without it."""
+    path = folder / f"{folder.name}-model.m"
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = [line.partition(":")[2] for line in lines if line.startswith(_TAGS)]
+    return sorted({tag.strip() for text in found for tag in text.split(",") if tag.strip()})
+
+
+def tag_table(
+    folders: Sequence[Path], verdicts: Sequence[Verdict], before: dict[str, str]
+) -> Iterator[str]:
+    """Markdown of how many cases of each tag pass."""
+    of_tag: dict[str, list[Verdict]] = {}
+    for folder, verdict in zip(folders, verdicts, strict=True):
+        for tag in tags_of(folder):
+            of_tag.setdefault(tag, []).append(verdict)
+    if of_tag:
+        earlier = " passed before |" if before else ""
+        yield from ("", f"| tag | cases |{earlier} pass | refused |")
+        yield f"|---|---|{'---|' if before else ''}---|---|"
+    for tag in sorted(of_tag):
+        own = of_tag[tag]
+        counts = Counter(v.verdict for v in own)
+        passed = sum(before.get(v.case) == "pass" for v in own)
+        told = f" {passed} |" if before else ""
+        yield f"| {tag} | {len(own)} |{told} {counts['pass']} | {counts['refused']} |"
+
+
+def verdicts_of(path: Path) -> dict[str, str]:
+    """Verdict of every case in a table that an earlier run wrote."""
+    with path.open(encoding="utf-8") as file:
+        return {row["case"]: row["verdict"] for row in csv.DictReader(file)}
 
 
 def folders_of(folder: Path, names: Sequence[str] = ()) -> list[Path]:
@@ -204,15 +243,18 @@ def compartments_of(model: Path) -> dict[str, str]:
     return {s.getId(): s.getCompartment() for s in (species.get(i) for i in range(species.size()))}
 
 
-def write_tables(path: Path, verdicts: Sequence[Verdict], seconds: float) -> None:
-    """Write the table, and a summary beside it."""
+def write_tables(
+    path: Path, verdicts: Sequence[Verdict], seconds: float, tags: Sequence[str] = ()
+) -> None:
+    """Write the table, and a summary beside it with the lines of the table of tags."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(Verdict))
         for verdict in verdicts:
             *row, worst, message = astuple(verdict)
             writer.writerow([*row, f"{worst:.2g}", message])
-    path.with_suffix(".md").write_text(summary(verdicts, seconds), encoding="utf-8")
+    text = summary(verdicts, seconds) + "".join(f"{line}\n" for line in tags)
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 def summary(verdicts: Sequence[Verdict], seconds: float) -> str:
@@ -259,7 +301,9 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("-o", "--output", type=Path, default=Path("semantic.csv"))
+    parser.add_argument("--before", type=Path, help="an earlier table, to compare with")
     options = parser.parse_args()
+    before = {} if options.before is None else verdicts_of(options.before)
     began = time.perf_counter()
     folders = folders_of(options.folder, options.cases)
     if not folders:
@@ -270,7 +314,8 @@ def main() -> int:
     else:
         with ProcessPoolExecutor(options.jobs) as pool:
             verdicts = list(pool.map(run, folders))
-    write_tables(options.output, verdicts, time.perf_counter() - began)
+    tags = list(tag_table(folders, verdicts, before))
+    write_tables(options.output, verdicts, time.perf_counter() - began, tags)
     print(options.output.with_suffix(".md").read_text(encoding="utf-8"))
     return int(any(verdict.verdict == "wrong" for verdict in verdicts))
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.options.places import GPU as GPU
     from tauslab.runner.options.places import Dask as Dask
     from tauslab.runner.options.places import Output as Output
+    from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
 
@@ -76,6 +77,7 @@ _HOMES = {
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
+    "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
 }

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import everything
+from event_models import everything, growing
 from kernel_headers import lowered_events
 from places import TESTS
 
@@ -68,9 +68,10 @@ def test_unrolled_kernels_stay_in_registers(name, architecture):
 
 def test_events_compile_and_contract_nothing(architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    header = events_header(lowered_events(everything()))
-    usage = compile_usage("events/ssa_events.cc", csrc_texts() | {"model.h": header}, architecture)
-    assert set(usage) == {"ssa_events"}
+    for entry, network in (("ssa_events", everything()), ("ssa_flow", growing())):
+        header = events_header(lowered_events(network))
+        texts = csrc_texts() | {"model.h": header}
+        assert set(compile_usage(f"events/{entry}.cc", texts, architecture)) == {entry}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):
@@ -220,6 +221,10 @@ def test_summaries_stay_in_registers(architecture):
     check(usage, {"oscillation", "first_passage", "extinction", "time_above", "statistic"})
 
 
+def test_rows_of_particles_stay_in_registers(architecture):
+    check(compile_usage("ensemble/gather.cc", csrc_texts(), architecture), {"gather_rows"})
+
+
 def test_portable_functions_stay_in_registers(architecture):
     texts = csrc_texts() | {PROBE.name: PROBE.read_text()}
     kernels = {"probe", "probe_random", "probe_philox", "probe_draw", "probe_unit"}
@@ -234,6 +239,7 @@ def test_the_oldest_device_takes_every_file():
     lattice = lattice_texts(16, 3, small=True)["model.h"]
     headers = {
         "dbn/count.cc": "",
+        "ensemble/gather.cc": "",
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",

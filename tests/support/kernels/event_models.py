@@ -52,3 +52,18 @@ def everything() -> ts.Network:
     net.add_event("after", trigger="time > 6", assignments={"S": "S + 10"})
     net.add_event("start", trigger="time >= 0", assignments={"S": "S + 100"}, initial=False)
     return net
+
+
+def growing() -> ts.Network:
+    """Births in a volume that grows and divides, and births whose rate follows a sine."""
+    net = ts.Network("growing")
+    net.add_species("V", 1, fixed=True)
+    net.add_rate("V", "0.5 * V")
+    net.add_species("phase", 0, fixed=True)
+    net.add_rate("phase", "3")
+    net.add_event("division", trigger="V >= 2", assignments={"V": "V / 2"})
+    for name, law in (("X", "10 * V"), ("Y", "20 * (1 + sin(phase))")):
+        net.add_species(name, 0)
+        net.add_reaction(f"-> {name}", law=law)
+        net.add_reaction(f"{name} ->", rate=0.3)
+    return net

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from event_models import everything
+from event_models import everything, growing
 from places import TESTS
 
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import file_of
+from tauslab.kernels.exact.ssa import file_of, lanes_header
 from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
@@ -42,6 +42,7 @@ def lowered_events(network):
 
 
 def headers():
+    yield "ensemble/gather.cc", ""
     yield "ensemble/statistics.cc", ""
     yield "ensemble/summaries.cc", ""
     yield "dbn/count.cc", ""
@@ -55,6 +56,8 @@ def headers():
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for vectors in (1, 2):
+            yield "ensemble/ssa_lanes.cc", lanes_header(network, vectors)
         for selector in SELECTORS[1:]:
             constants = tables_of(network, selector).header()
             yield file_of(selector), table_header(network, constants, 1)
@@ -94,6 +97,7 @@ def headers():
     network = everything()
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
+    yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)

@@ -26,11 +26,13 @@ class Style:
 
     `branches`: unrolled code has one branch per reaction that updates only what the reaction
     changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
-    branch (a warp). `warps`: several threads can run one trajectory together.
+    branch (a warp). `warps`: several threads can run one trajectory together. `lanes`: one thread
+    can run several trajectories together, one on each SIMD lane.
     """
 
     branches: bool
     warps: bool = False
+    lanes: bool = False
 
 
 @dataclass(frozen=True)

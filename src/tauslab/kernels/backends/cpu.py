@@ -167,6 +167,7 @@ class CpuProgram:
     ) -> None:
         library = ctypes.CDLL(str(path))
         self._entries = {name: getattr(library, name) for name in entries}
+        self._together = {name: _together(library, name) for name in entries}
         self._layouts = layouts
         self._backend = backend
 
@@ -205,9 +206,8 @@ class CpuProgram:
         stream.submit(work)
 
     def resident(self, entry: str) -> int:
-        """One work item per thread."""
-        del entry
-        return self._backend.threads
+        """One work item per thread, or one for each lane of its vectors."""
+        return self._backend.threads * self._together[entry]
 
     def launch_blocks(
         self,
@@ -229,7 +229,7 @@ class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
-    style = Style(branches=True, warps=False)
+    style = Style(branches=True, warps=False, lanes=True)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
     fast_memory = 0
@@ -384,6 +384,14 @@ def make(options: BackendOptions) -> CpuBackend:
 def count() -> int:
     """There is always one CPU device."""
     return 1
+
+
+def _together(library: ctypes.CDLL, entry: str) -> int:
+    """How many work items a thread runs together, as the library says it."""
+    try:
+        return ctypes.c_int.in_dll(library, f"{entry}_together").value
+    except ValueError:
+        return 1
 
 
 def as_ctypes(arguments: Arguments | Sequence[Argument]) -> tuple[list[Any], list[Any]]:

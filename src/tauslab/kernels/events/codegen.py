@@ -17,6 +17,8 @@ _HEADER = (
     "// Generated from the model: its sizes, propensities, state change, events and records.\n"
     '#pragma once\n#include "ensemble/rate_laws.h"\n'
     '#include "math/math.h"\n#include "device/prelude.h"\n'
+    "// The state is doubles, counts too.\n"
+    "DEVICE double quantity(double value) {\n    return value;\n}\n"
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
@@ -35,6 +37,7 @@ def events_header(network: LoweredNetwork) -> str:
             *_shared(network, writer, names),
             _propensities(network, writer),
             _set_reals(network),
+            _flow(network, writer),
             _fire(network),
             _events(network, writer),
             _records(network, writer),
@@ -94,6 +97,24 @@ def _set_reals(network: LoweredNetwork) -> str:
     return (
         "// Initial values of what holds any number.\n"
         "DEVICE void set_reals([[maybe_unused]] double *x, [[maybe_unused]] const double *c) {\n"
+        f"{lines}}}\n"
+    )
+
+
+def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Rates of what moves between events."""
+    assert network.dynamics is not None
+    flows = network.dynamics.flows
+    lines = ""
+    for k, (_, law) in enumerate(flows):
+        statements, value = writer.read(law)
+        lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
+    listed = ", ".join(str(number) for number, _ in flows) or "0"
+    return (
+        f"constexpr int N_FLOW = {len(flows)};\n"
+        f"TABLE int FLOW[{max(1, len(flows))}] = {{{listed}}};\n"
+        "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
+        "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"
     )
 

@@ -30,10 +30,12 @@ class EventSsa:
                 f"ssa runs models with events of up to {MOST_REACTIONS} reactions, not "
                 f"{len(network.reactions)}"
             )
-        self.backend, self.entry = backend, "ssa_events"
+        assert network.dynamics is not None
+        self.backend = backend
+        self.entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
         self._launcher = Launcher(backend, times)
         source = KernelSource(
-            "events/ssa_events.cc", (self.entry,), {"model.h": events_header(network)}
+            f"events/{self.entry}.cc", (self.entry,), {"model.h": events_header(network)}
         )
         self.program: Program = backend.compile(source)
 

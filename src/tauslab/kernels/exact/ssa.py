@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
     MAX_STEPS,
@@ -18,6 +18,9 @@ from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNe
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray
+
+# Trajectories for each thread from which vectors of them are faster, and two vectors than one.
+FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 2, 24
 
 
 class ExactSsa:
@@ -56,8 +59,13 @@ class ExactSsa:
         self._launcher = Launcher(backend, times)
         self._large: LargeNetwork | None = None
         if self.selector == "linear":
-            self.entry, file = "ssa", "ensemble/ssa.cc"
-            header, lane_bytes = unrolled_header(network, backend.style), 0
+            vectors = vectors_of(backend, expected.trajectories)
+            self.entry = "ssa_lanes" if vectors else "ssa"
+            file = f"ensemble/{self.entry}.cc"
+            header = unrolled_header(network, backend.style)
+            if vectors:
+                header = lanes_header(network, vectors)
+            lane_bytes = 0
         else:
             many = 0 if self.selector == "rssa" else expected.trajectories
             self.team = self.team or team_of(
@@ -121,6 +129,22 @@ class ExactSsa:
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
+
+
+def vectors_of(backend: Backend, trajectories: int) -> int:
+    """Vectors of trajectories that a thread runs side by side; 0: one trajectory at a time.
+
+    `trajectories` is how many the device will run, 0 where nobody knows.
+    """
+    each = trajectories / backend.processors
+    if not backend.style.lanes or 0 < each < FEWEST_ON_LANES:
+        return 0
+    return 1 if 0 < each < FEWEST_ON_TWO_VECTORS else 2
+
+
+def lanes_header(network: LoweredNetwork, vectors: int) -> str:
+    """`model.h` for the SIMD lanes of a CPU core."""
+    return f"{unrolled_header(network, Style(branches=False))}constexpr int VECTORS = {vectors};\n"
 
 
 def entry_of(selector: str) -> str:

@@ -47,6 +47,7 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     parts = [_HEADER, _INCLUDES, _sizes(network)]
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
     parts += [check_constants(network), _all_propensities(network)]
+    parts += [_fire_together(network), _events_before_overflow(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
     parts.append(_records(network, writer))
     return "\n".join(parts)
@@ -223,7 +224,7 @@ class LawWriter:
             if uses[id(node)] > 1 and called:
                 name = f"part_{len(lines)}"
                 text = law_text(node, self.state, names)
-                lines.append(f"            const double {name} = {text};\n")
+                lines.append(f"            const auto {name} = {text};\n")
                 names[id(node)] = name
         return "".join(lines), law_text(law, self.state, names)
 
@@ -254,7 +255,7 @@ def law_text(law: Law, state: str, names: Mapping[int, str] | None = None) -> st
     if isinstance(law, Number):
         return literal(law.value)
     if isinstance(law, Count):
-        return f"(double){state}[{law.index}]"
+        return f"quantity({state}[{law.index}])"
     if isinstance(law, Constant):
         return f"c[{law.index}]"
     return _operation(law, state, names)
@@ -278,7 +279,7 @@ def _operation(law: Operation, state: str, names: Mapping[int, str] | None) -> s
     if name == "neg":
         return f"(-{arguments[0]})"
     if name == "sqrt":
-        return f"SQRT({arguments[0]})"
+        return f"square_root({arguments[0]})"
     return f"tl_{name}({', '.join(arguments)})"
 
 
@@ -291,7 +292,7 @@ def _condition(law: Law, state: str, names: Mapping[int, str] | None) -> str:
             left, right = (_condition(a, state, names) for a in law.arguments)
             return f"({left} {_LOGIC[law.function]} {right})"
         if law.function == "not":
-            return f"(!{_condition(law.arguments[0], state, names)})"
+            return f"({_condition(law.arguments[0], state, names)} == 0)"
     return f"({law_text(law, state, names)} != 0.0)"
 
 
@@ -308,7 +309,7 @@ def _sizes(network: LoweredNetwork) -> str:
 def _mass_action(reaction: LoweredReaction, state: str) -> str:
     assert reaction.constant is not None
     factors = [
-        f"(double){state}[{index}]" if taken == 0 else f"((double){state}[{index}] - {taken}.0)"
+        f"quantity({state}[{index}])" if taken == 0 else f"(quantity({state}[{index}]) - {taken}.0)"
         for index, order in reaction.orders
         for taken in range(order)
     ]
@@ -339,8 +340,10 @@ def guarded_propensity(reaction: LoweredReaction, writer: LawWriter) -> tuple[st
 def _propensity(j: int, reaction: LoweredReaction, writer: LawWriter) -> str:
     statements, value = guarded_propensity(reaction, writer)
     return (
-        f"DEVICE double propensity_{j}([[maybe_unused]] const i32 *x, "
-        f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
+        "template <class Count>\n"
+        f"DEVICE Quantity<Count> propensity_{j}([[maybe_unused]] const Count *x,\n"
+        "    [[maybe_unused]] const Quantity<Count> *c) {\n"
+        f"{statements}    return same<Count>({value});\n}}\n"
     )
 
 
@@ -358,9 +361,11 @@ def check_constants(network: LoweredNetwork) -> str:
 def _all_propensities(network: LoweredNetwork) -> str:
     lines = [f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions))]
     return (
-        "DEVICE void all_propensities([[maybe_unused]] const i32 *x, "
-        "[[maybe_unused]] const double *c, double *a, "
-        f"double *cumulative) {{\n{''.join(lines)}{_cumulate(range(len(network.reactions)))}}}\n"
+        "template <class Count>\n"
+        "DEVICE void all_propensities([[maybe_unused]] const Count *x,\n"
+        "    [[maybe_unused]] const Quantity<Count> *c, Quantity<Count> *a,\n"
+        "    Quantity<Count> *cumulative) {\n"
+        f"{''.join(lines)}{_cumulate(range(len(network.reactions)))}}}\n"
     )
 
 
@@ -371,7 +376,7 @@ def _cumulate(reactions: Iterable[int]) -> str:
     )
 
 
-def _fire_selects(network: LoweredNetwork) -> str:
+def _fire_together(network: LoweredNetwork) -> str:
     """Fire without a branch, and without the reaction's number.
 
     Every count starts from the change of reaction 0; where a cumulative propensity is passed and
@@ -379,17 +384,48 @@ def _fire_selects(network: LoweredNetwork) -> str:
     """
     changes = [dict(reaction.change) for reaction in network.reactions]
     changed = sorted(set().union(*changes))
-    lines = [f"    i32 by_{i} = {changes[0].get(i, 0)};\n" for i in changed]
+    lines = [f"    Count by_{i} = whole<Count>({changes[0].get(i, 0)});\n" for i in changed]
     for j, (before, after) in enumerate(pairwise(changes)):
         steps = [(i, after.get(i, 0)) for i in changed if after.get(i, 0) != before.get(i, 0)]
-        lines += [f"    by_{i} = cumulative[{j}] <= target ? {by} : by_{i};\n" for i, by in steps]
+        lines += [
+            f"    by_{i} = cumulative[{j}] <= target ? whole<Count>({by}) : by_{i};\n"
+            for i, by in steps
+        ]
     lines += [f"    x[{i}] = plus(x[{i}], by_{i});\n" for i in changed]
+    return (
+        "template <class Count>\n"
+        "DEVICE void fire_together([[maybe_unused]] Quantity<Count> target, Count *x,\n"
+        "    const Quantity<Count> *c, Quantity<Count> *a, Quantity<Count> *cumulative) {\n"
+        f"{''.join(lines)}    all_propensities(x, c, a, cumulative);\n}}\n"
+    )
+
+
+def _fire_selects(network: LoweredNetwork) -> str:
+    """Fire without a branch, and tell whether a count passed its limit."""
+    changed = sorted({i for reaction in network.reactions for i, _ in reaction.change})
     signs = " | ".join(f"x[{i}]" for i in changed) or "0"
     return (
         "// Returns a negative number if a count passed 2147483647.\n"
         "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
-        f"double *cumulative) {{\n{''.join(lines)}"
-        f"    all_propensities(x, c, a, cumulative);\n    return {signs};\n}}\n"
+        "double *cumulative) {\n"
+        f"    fire_together(target, x, c, a, cumulative);\n    return {signs};\n}}\n"
+    )
+
+
+def _events_before_overflow(network: LoweredNetwork) -> str:
+    """How many events are possible before a count could pass its limit, by those that grow."""
+    growth: dict[int, int] = {}
+    for reaction in network.reactions:
+        for i, by in reaction.change:
+            growth[i] = max(growth.get(i, 0), by)
+    lines = [
+        f"    least = fewer_events(least, x[{i}], {by});\n" for i, by in growth.items() if by > 0
+    ]
+    return (
+        "// Events in which no count can pass 2147483647; negative if one did.\n"
+        "template <class State>\n"
+        "DEVICE i64 events_before_overflow([[maybe_unused]] const State &x) {\n"
+        f"    i64 least = 1ll << 62;\n{''.join(lines)}    return least;\n}}\n"
     )
 
 
@@ -430,9 +466,9 @@ def _records(network: LoweredNetwork, writer: LawWriter) -> str:
         "template <class State>\n"
         "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
         f"{counts}}}\n\n"
-        "template <class State>\n"
-        "DEVICE void record_observables([[maybe_unused]] const State &x, "
-        "[[maybe_unused]] const double *c,\n"
+        "template <class State, class Constants>\n"
+        "DEVICE void record_observables([[maybe_unused]] const State &x,\n"
+        "                               [[maybe_unused]] const Constants &c,\n"
         "                               [[maybe_unused]] double *out) {\n"
         f"{values}}}\n"
     )

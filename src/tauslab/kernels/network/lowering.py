@@ -30,8 +30,9 @@ from tauslab.model.expressions.expression import (
     written_sizes,
 )
 from tauslab.model.expressions.mass_action import recognise
-from tauslab.model.expressions.time_relations import Switches
+from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.check import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.portable.host_math import evaluate
 
@@ -118,12 +119,15 @@ class Dynamics:
 
     The time is the count behind those of all species. `switches` are times at which a relation of
     the time in a law or a trigger changes; `reals` the species that hold any number, with what they
-    start from.
+    start from. `flows` are the rates of those of them that have an equation of their own. `moves`
+    says whether anything changes between events: a flow, or a rate that depends on the time.
     """
 
     events: tuple[LoweredEvent, ...]
     switches: tuple[Law, ...]
     reals: tuple[tuple[int, Law], ...]
+    flows: tuple[tuple[int, Law], ...] = ()
+    moves: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,9 +217,11 @@ class _NetworkLowering:
         self.rules = network.rule_expressions()
         self.reals = dict(reals)
         self.is_dynamic = has_dynamics(network)
-        self.switches = Switches(lambda _: True)
+        self.switches = Switches(lambda change: not symbols(change) & network.rates.keys())
         if self.is_dynamic:
             self.moving.update(*(event.assignments for event in network.events), ("time",))
+            self.moving.update(network.rates)
+            self.reacting -= network.rates.keys()
             self.number.setdefault("time", len(network.species))
         # Long rules of counts are lowered once and shared, not repeated in every law.
         sizes = written_sizes(self.rules.values())
@@ -267,10 +273,15 @@ class _NetworkLowering:
                 # Events at times come in the order in which they are listed.
                 events.append(self.event(as_event(event, -float(place) if only_times else None)))
         reals = tuple((self.number[name], self.start_of(name)) for name in self.reals)
+        flows = []
+        for name, tree in self.network.rates.items():
+            with _naming(f"rate rule for {name}"):
+                flows.append((self.number[name], self.law(substitute(tree, self.rules))))
         switches: list[Law] = []
         while len(switches) < len(self.switches.changes):
             switches.append(self.law(self.switches.changes[len(switches)]))
-        return Dynamics(tuple(events), tuple(switches), reals)
+        moves = bool(flows) or not is_stepwise(steps_of(self.network))
+        return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves)
 
     def event(self, event: Event) -> LoweredEvent:
         event = event.mapped(lambda tree: substitute(tree, self.rules))
@@ -399,7 +410,7 @@ class _NetworkLowering:
 
 def has_dynamics(network: Network) -> bool:
     """Whether anything but reactions changes propensities or the state of an exact trajectory."""
-    if network.events:
+    if network.events or network.rates:
         return True
     trees = (*(r.law for r in network.reactions), *(r.expression for r in network.rules.values()))
     names = {*network.species, *network.parameters, *network.rules}
@@ -416,15 +427,17 @@ def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:
 
 
 def real_species(network: Network) -> list[str]:
-    """Species that hold any number: fixed, set by an event, and in no compartment.
+    """Species that hold any number.
 
-    Parameters and compartments that events change are such species.
+    They have an equation of their own; or they are fixed, set by an event, and in no compartment,
+    as parameters and compartments that events change are.
     """
     assigned = {name for event in network.events for name in event.assignments}
     return [
         name
         for name, species in network.species.items()
-        if name in assigned and species.fixed and species.compartment is None
+        if name in network.rates
+        or (name in assigned and species.fixed and species.compartment is None)
     ]
 
 

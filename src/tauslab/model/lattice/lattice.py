@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
+from tauslab.model.lattice.describe import lattice_html, lattice_text
+from tauslab.model.lattice.diagnosis.check import lattice_report
+from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
 from tauslab.model.lattice.file import write_lattice
 from tauslab.model.lattice.parts import (
     ANY,
@@ -46,10 +51,18 @@ from tauslab.model.lattice.parts import (
     positive,
     short,
 )
+from tauslab.model.lattice.preview import plot_geometry, view_geometry
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
-from tauslab.model.network.equations import parse_equation
+from tauslab.model.network.equations import REVERSIBLE, both_ways, pair_of, parse_equation
 from tauslab.model.network.network import Network
+from tauslab.model.pictures.listing import Listing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tauslab.model.pictures.view import View3d
 
 
 class Lattice(LatticeData):
@@ -124,6 +137,13 @@ class Lattice(LatticeData):
 
     def __repr__(self) -> str:
         return f"<Lattice {self.name}: {self.shape} sites, {len(self.species)} species>"
+
+    def __str__(self) -> str:
+        """Sites, species, diffusion and reactions in lines; of many the first."""
+        return lattice_text(self)
+
+    def _repr_html_(self) -> str:
+        return lattice_html(self)
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
@@ -208,7 +228,9 @@ class Lattice(LatticeData):
             if len(between) != 2:
                 raise ModelError("diffusion: between= has two site types")
             pairs = [(between[0], between[1]), (between[1], between[0])]
-        tree = as_tree(coefficient, "diffusion: coefficient")
+        for site_type in {name for pair in pairs for name in pair} - {ANY}:
+            self.type_number(site_type, "diffusion")
+        tree = self._tree(coefficient, "diffusion: coefficient")
         for name in as_names(species):
             self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
 
@@ -216,13 +238,16 @@ class Lattice(LatticeData):
         self,
         equation: str,
         *,
-        rate: Value,
+        rate: Value | tuple[Value, Value],
         unit: str | None = None,
         volume: str | float | None = None,
         site_types: Names | None = None,
         name: str | None = None,
     ) -> None:
         """Add a reaction written as ``"A + B -> C"``, of up to two particles.
+
+        ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate` is then a pair,
+        forward first, and `unit` that of the sides that need one.
 
         Parameters
         ----------
@@ -248,6 +273,12 @@ class Lattice(LatticeData):
             raise ModelError(f"{where}: its equation {short(equation)} is not a text")
         if name in self._reaction_names:
             raise ModelError(f"{where} is defined twice")
+        if REVERSIBLE in equation:
+            given: Any = {"unit": unit, "volume": volume, "site_types": site_types}
+            self._add_both_ways(equation, rate, name, given)
+            return
+        if isinstance(rate, tuple | list):
+            raise ModelError(f"{where}: rate is a pair, and {equation!r} has no '<->'")
         reactants, products = parse_equation(equation, where)
         order = sum(reactants.values())
         if order > 2:
@@ -265,16 +296,19 @@ class Lattice(LatticeData):
                 self._first_order_volumes.append((where, volume))
             volume = None
         chosen = () if site_types is None else as_names(site_types)
+        self._require_types(chosen, volume, where)
         self.reactions.append(
-            SiteReaction(name, reactants, products, as_tree(rate, f"{where}: rate"), volume, chosen)
+            SiteReaction(
+                name, reactants, products, self._tree(rate, f"{where}: rate"), volume, chosen
+            )
         )
         self._reaction_names.add(name)
 
     def place(
         self,
         species: str,
-        *,
         count: Value | None = None,
+        *,
         concentration: Value | None = None,
         positions: npt.ArrayLike | None = None,
         site_type: str | None = None,
@@ -303,16 +337,18 @@ class Lattice(LatticeData):
             self.placements.append(Placement(species, positions=found))
             return
         types = self.type_names
+        if site_type is not None:
+            self.type_number(site_type, f"place {species}")
         if site_type is None and len(types) > 1:
             raise ModelError(f"place {species}: name its site type; types: {', '.join(types)}")
         self.placements.append(
             Placement(
                 species,
                 site_type or types[0],
-                None if count is None else as_tree(count, f"place {species}: count"),
+                None if count is None else self._tree(count, f"place {species}: count"),
                 None
                 if concentration is None
-                else as_tree(concentration, f"place {species}: concentration"),
+                else self._tree(concentration, f"place {species}: concentration"),
             )
         )
 
@@ -345,13 +381,105 @@ class Lattice(LatticeData):
                 "are expected"
             )
         held = {
-            name: as_tree(value, f"face {chosen[0]}: concentration of {name}")
+            name: self._tree(value, f"face {chosen[0]}: concentration of {name}")
             for name, value in (concentrations or {}).items()
         }
         if held and kind != "held":
             raise ModelError(f"face {chosen[0]}: concentrations belong to a held face, not {kind}")
+        if site_type is not None:
+            self.type_number(site_type, f"face {chosen[0]}")
         for face in chosen:
             self.boundary[face] = Boundary(as_face_kind(kind, f"face {face}"), held, site_type)
+
+    def _add_both_ways(self, equation: str, rate: Any, name: str, given: dict[str, Any]) -> None:
+        where = f"reaction {name}"
+        rates = pair_of(rate, "rate", where)
+        names = name, f"{name}_reverse"
+        for one, constant, called in zip(both_ways(equation, where), rates, names, strict=True):
+            order = sum(parse_equation(one, where)[0].values())
+            own = given | ({"unit": None} if order == 1 else {})
+            self.add_reaction(one, rate=constant, name=called, **own)
+
+    def _require_types(
+        self, site_types: Sequence[str], volume: str | float | None, where: str
+    ) -> None:
+        for site_type in site_types:
+            self.type_number(site_type, where)
+        if isinstance(volume, str) and volume not in VOLUMES:
+            self.type_number(volume, f"{where}: volume")
+
+    def _tree(self, value: Value, where: str) -> Expression:
+        """An expression whose parameters there are."""
+        tree = as_tree(value, where)
+        unknown = symbols(tree) - self.parameters.keys()
+        if unknown:
+            known = ", ".join(self.parameters) or "none"
+            raise ModelError(f"{where}: {min(unknown)!r} is not a parameter; parameters: {known}")
+        return tree
+
+    # ---------------------------------------------------------------- looking
+
+    def check(
+        self, max_hop: float | None = None, parameters: Mapping[str, float] | None = None
+    ) -> Listing:
+        """What ``tauslab check`` says: time step, spacing, occupancy, memory; as lines of text.
+
+        Parameters
+        ----------
+        max_hop
+            Largest probability of a hop in a step, as for a run.
+        parameters
+            Values in place of those of the model, by name.
+
+        Raises
+        ------
+        ModelError
+            The model is wrong; the element is named.
+        """
+        hop = MAX_HOP if max_hop is None else max_hop
+        return Listing("\n".join(lattice_report(self, hop, parameters)))
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        axis: str | None = None,
+        at: int | None = None,
+        ax: Axes | None = None,
+    ) -> Figure:
+        """Draw the site types in planes through the lattice; needs matplotlib.
+
+        Parameters
+        ----------
+        path
+            File to write too: PNG, SVG or PDF by its suffix.
+        axis
+            ``z``, ``y`` or ``x``: one plane across it; by default one across each.
+        at
+            Number of the plane along `axis`; by default the middle.
+        ax
+            Axes of a matplotlib figure of your own, for one plane.
+
+        Raises
+        ------
+        ConfigError
+            An unknown axis, plane or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        return plot_geometry(self, None if path is None else Path(path), axis, at, ax)
+
+    def view(self) -> View3d:
+        """The site types in three dimensions, with the particles that are placed one by one.
+
+        Needs plotly. Of a large lattice some sites are left out, and a line says so.
+
+        Raises
+        ------
+        ConfigError
+            No plotly.
+        """
+        return view_geometry(self)
 
     # ---------------------------------------------------------------- using
 

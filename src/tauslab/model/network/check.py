@@ -10,19 +10,21 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
-from tauslab.model.expressions.time_relations import is_stepwise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(("timed event", "state event")),
+    "ssa": frozenset(("timed event", "state event", "rate rule", "time")),
     "tau": frozenset(),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
     ),
 }  # fmt: skip
+
+_MOST_REACTIONS = 12  # that are listed
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
@@ -61,7 +63,13 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    refused = [f for f in network.features if method in refusing(f, [method], network)]
+    if method == "ssa" and not _draws(network):
+        where = f"{network.source_path}: " if network.source_path is not None else ""
+        raise ModelError(
+            f"{where}rate rules are not supported by ssa in a model without reactions, where "
+            "nothing is drawn; --method ode can run it"
+        )
+    refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
@@ -85,46 +93,31 @@ def without_missing(network: Network, names: Collection[str]) -> Network:
     return network if features == network.features else replace(network, features=features)
 
 
-def refusing(
-    feature: Feature, methods: list[str] | None = None, network: Network | None = None
-) -> list[str]:
-    """Methods, of all or of those given, that cannot honour a feature of a network.
-
-    The time is honoured by ``ssa`` where it enters laws and triggers by comparisons alone.
-    """
+def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
+    """Methods, of all or of those given, that cannot honour a feature."""
     for method in methods or ():
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
-    refused = [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
-    if feature.kind not in ("time", "state event") or "ssa" not in (methods or SUPPORTED):
-        return refused
-    exact = network is not None and is_stepwise(
-        steps_of(network) if feature.kind == "time" else _triggers(network, feature)
-    )
-    with_ssa = {*refused, "ssa"} - ({"ssa"} if exact else set())
-    return [name for name in methods or SUPPORTED if name in with_ssa]
+    return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+
+
+def _draws(network: Network) -> bool:
+    """Whether exact simulation is of use: equations alone are not."""
+    return bool(network.reactions) or not network.rates
 
 
 def _can_run(network: Network, method: str) -> bool:
-    return not any(refusing(feature, [method], network) for feature in network.features)
+    if method == "ssa" and not _draws(network):
+        return False
+    return not any(refusing(feature, [method]) for feature in network.features)
 
 
 def steps_of(network: Network) -> list[Expression]:
-    """Expressions that ``ssa`` needs to be constant between events, rules written out."""
+    """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
     rules = network.rule_expressions()
     triggers = [event.trigger for event in network.events if isinstance(event, Event)]
     laws = [reaction.law for reaction in network.reactions]
     return [substitute(tree, rules) for tree in (*laws, *triggers)]
-
-
-def _triggers(network: Network, feature: Feature) -> list[Expression]:
-    """The trigger of the event that a feature tells of."""
-    rules = network.rule_expressions()
-    return [
-        substitute(event.trigger, rules)
-        for event in network.events
-        if isinstance(event, Event) and feature.element == f"event {event.name}"
-    ]
 
 
 def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
@@ -182,15 +175,16 @@ def report(network: Network) -> list[str]:
         )
     ]
     lines += _report_laws(network)
+    lines += ["reactions:", *reaction_lines(network, _MOST_REACTIONS)] if network.reactions else []
     lines += _report_species(network)
     lines += _report_names(network)
     if network.t_end is not None:
         lines.append(f"end time in the file: {network.t_end:g}")
     lines += [
         f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
-        f"refused by {', '.join(refusing(f, network=network))}"
+        f"refused by {', '.join(refusing(f))}"
         for f in network.features
-        if refusing(f, network=network)
+        if refusing(f)
     ]
     lines += [f"note: {note}" for note in network.notes]
     lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
@@ -217,7 +211,7 @@ def check_facts(network: Network) -> dict[str, object]:
                 "kind": f.kind,
                 "element": f.element,
                 "message": f.message,
-                "refused_by": refusing(f, network=network),
+                "refused_by": refusing(f),
             }
             for f in network.features
         ],

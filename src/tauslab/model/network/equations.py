@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression, Symbol, call
@@ -14,6 +15,7 @@ from tauslab.model.names import brief
 LARGEST_COUNT = 2**31 - 1
 # 170! is the largest factorial that is a double; a product of so many counts is none before that.
 MOST_MOLECULES = 170
+REVERSIBLE = "<->"
 _MOST_DIGITS = 300  # leading zeros and all
 _TERM = re.compile(r"(?:(\d+)\s*\*?\s*)?([A-Za-z_][A-Za-z0-9_]*)\Z")
 
@@ -94,6 +96,24 @@ def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str,
             amounts[match[2]] = checked_count(amounts.get(match[2], 0) + count, match[2], where)
         parsed.append({name: count for name, count in amounts.items() if count})
     return parsed[0], parsed[1]
+
+
+def both_ways(equation: str, where: str) -> tuple[str, str]:
+    """``"A <-> B"`` as the two equations ``"A -> B"`` and ``"B -> A"``."""
+    sides = equation.split(REVERSIBLE)
+    if len(sides) != 2:
+        raise ModelError(f"{where}: {brief(equation)} must have exactly one '<->'")
+    left, right = (side.strip() for side in sides)
+    return f"{left} -> {right}", f"{right} -> {left}"
+
+
+def pair_of(value: Any, what: str, where: str) -> tuple[Any, Any]:
+    """What a reversible reaction has forward and back; a pair of None where it has none."""
+    if value is None:
+        return None, None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ModelError(f"{where} goes both ways: {what}=(forward, reverse) is needed")
+    return value[0], value[1]
 
 
 def checked_count(count: float, species: str, where: str) -> int:

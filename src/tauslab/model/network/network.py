@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import (
@@ -24,13 +25,24 @@ from tauslab.model.names import LONGEST_NAME, brief, check_name
 from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
 from tauslab.model.network.data import NetworkData
-from tauslab.model.network.equations import continuous_law, mass_action_law, parse_equation
+from tauslab.model.network.equations import (
+    REVERSIBLE,
+    both_ways,
+    continuous_law,
+    mass_action_law,
+    pair_of,
+    parse_equation,
+)
 from tauslab.model.network.parts import Event, Feature, Reaction, Rule, Species, TimedEvent
+from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
+from tauslab.model.writers.antimony import antimony_text, write_text
+from tauslab.model.writers.sbml import sbml_text
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+Value = float | str | Expression
 
 
 class Network(NetworkData):
@@ -218,13 +230,16 @@ class Network(NetworkData):
         self,
         equation: str,
         *,
-        rate: float | str | Expression | None = None,
-        law: float | str | Expression | None = None,
-        limit: float | str | Expression | None = None,
+        rate: Value | tuple[Value, Value] | None = None,
+        law: Value | tuple[Value, Value] | None = None,
+        limit: Value | tuple[Value, Value] | None = None,
         parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
     ) -> None:
         """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
+
+        ``"A + B <-> C"`` adds two: `name`, and ``<name>_reverse`` back; `rate`, `law` and `limit`
+        are then pairs, forward first.
 
         Parameters
         ----------
@@ -252,6 +267,17 @@ class Network(NetworkData):
         """
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
+        if REVERSIBLE in equation:
+            there, back = both_ways(equation, f"reaction {name}")
+            given = {"rate": rate, "law": law, "limit": limit}
+            pairs = {key: pair_of(value, key, f"reaction {name}") for key, value in given.items()}
+            for index, (one, called) in enumerate(((there, name), (back, f"{name}_reverse"))):
+                chosen: Any = {key: pair[index] for key, pair in pairs.items()}
+                self.add_reaction(one, **chosen, parameters=parameters, name=called)
+            return
+        for key, value in (("rate", rate), ("law", law), ("limit", limit)):
+            if isinstance(value, tuple | list):
+                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
@@ -262,7 +288,7 @@ class Network(NetworkData):
             raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
-            constant = as_expression(rate)
+            constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
             try:
                 tree = mass_action_law(constant, reactants)
                 limit = continuous_law(constant, reactants)
@@ -270,8 +296,8 @@ class Network(NetworkData):
                 raise ModelError(f"reaction {name}: {error}") from None
         else:
             assert law is not None
-            tree = as_expression(law)
-            limit = None if limit is None else as_expression(limit)
+            tree = as_expression(law)  # type: ignore[arg-type]
+            limit = None if limit is None else as_expression(limit)  # type: ignore[arg-type]
         local = {key: f"{name}_{key}" for key in parameters or {}}
         for key, value in (parameters or {}).items():
             self.add_parameter(local[key], value)
@@ -297,9 +323,51 @@ class Network(NetworkData):
         sizes = f"{len(self.species)} species, {len(self.reactions)} reactions"
         return f"<Network {self.name}: {sizes}, {len(self.parameters)} parameters>"
 
+    def __str__(self) -> str:
+        """The reactions as equations, with species and parameters; of many the first."""
+        return network_text(self)
+
+    def _repr_html_(self) -> str:
+        return network_html(self)
+
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
         return write_network(self, Path(path))
+
+    def to_sbml(self, path: str | Path | None = None) -> str:
+        """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
+
+        Species are amounts, laws are propensities as they stand. What SBML has no word for (the
+        limit of a law for ``ode``, rules that are not recorded) stands in annotations that other
+        programs ignore: of ``2 X ->`` with ``rate=k`` they integrate k x (x - 1) / 2.
+
+        Parameters
+        ----------
+        path
+            File to write as well, ``.xml`` or ``.sbml``.
+
+        Returns
+        -------
+        str
+            The text, which libsbml has found valid.
+
+        Raises
+        ------
+        ModelError
+            The network does not hold all that its source says, such as an event of the state.
+        ConfigError
+            python-libsbml is not installed, or the path ends otherwise.
+        OutputError
+            The file cannot be written.
+        """
+        return write_text(sbml_text(self), path, (".xml", ".sbml"))
+
+    def to_antimony(self, path: str | Path | None = None) -> str:
+        """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
+
+        Annotations are lost, and with them what `to_sbml` says in them.
+        """
+        return write_text(antimony_text(self), path, (".ant",))
 
     def validate(self) -> None:
         """Check that every name is defined, rules run in no circle and no law is too deep.

@@ -81,7 +81,6 @@ class _LatticeReader:
     def read(self) -> Lattice:
         only_keys(self.data, _TOP, "the file")
         self.lattice = self._lattice()
-        self._boundary()
         for name, value in table_of(self.data, "parameters").items():
             where = f"[parameters] {name}"
             with Naming(where):
@@ -90,6 +89,7 @@ class _LatticeReader:
             where = f"[[regions]] number {index}"
             with Naming(where):
                 add_region(self.lattice, table, where, self.path.parent)
+        self._boundary()
         for name in table_of(self.data, "species"):
             with Naming(f"[species] {name}"):
                 self.lattice.add_species(name)

@@ -14,6 +14,7 @@ from tauslab.model.files.text import plain
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.names import check_names
 from tauslab.model.network.network import Network
+from tauslab.model.readers.antimony import read_antimony
 from tauslab.model.readers.bionetgen.generate import read_bngl
 from tauslab.model.readers.bionetgen.net import read_net
 from tauslab.model.readers.lattice_hdf5 import has_lattice, read_lattice_file
@@ -24,7 +25,7 @@ from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def read(path: str | Path) -> Network | Lattice:
-    """Read a model: SBML, BioNetGen's networks and rules, TOML, ``.lm``, or that in our own files.
+    """Read a model: SBML, Antimony, BioNetGen, TOML, ``.lm``, or that in our own files.
 
     `Network.source_text` holds the model as it was given, `Network.source_path` its name.
 
@@ -142,6 +143,7 @@ def _decoded(value: Any) -> str:
 READERS: Mapping[str, Callable[[str | Path], Network | Lattice]] = {
     ".xml": read_sbml,
     ".sbml": read_sbml,
+    ".ant": read_antimony,
     ".net": read_net,
     ".bngl": read_bngl,
     ".toml": _read_own_toml,

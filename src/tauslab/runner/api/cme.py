@@ -13,10 +13,10 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.solve import solve
-from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 
 
 @speaks_python

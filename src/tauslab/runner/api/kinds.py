@@ -13,6 +13,7 @@ from tauslab.runner.output.checking.opening import kind_of
 from tauslab.runner.plots.dbn import plot_network
 from tauslab.runner.plots.ensemble import plot_result
 from tauslab.runner.plots.lattice import plot_lattice
+from tauslab.runner.plots.movie import write_movie
 from tauslab.runner.results.dbn import info as dbn_info
 from tauslab.runner.results.dbn.export import SUFFIX, export_network, time_points
 from tauslab.runner.results.dbn.file import METHOD, load, network_digest_lines
@@ -23,8 +24,11 @@ from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.export import export_lattice
 from tauslab.runner.results.lattice.result import METHOD as RDME
 from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.lattice.tables import lattice_table
 from tauslab.runner.results.open import open_result
-from tauslab.runner.results.tables import SEPARATORS, lattice_table, table_of, write_table
+from tauslab.runner.results.tables import SEPARATORS, table_of, write_table
+
+MOVIE = "movie"  # a kind of picture that is a file of its own
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,9 @@ def _lattice_lines(path: Path) -> list[str]:
 
 def _plot_lattice(path: Path, picture: Path, view: View) -> None:
     with LatticeResult(path, view.replica) as frames:
+        if view.kind == MOVIE:
+            write_movie(frames, picture, view.species or None, view.axis)
+            return
         plot_lattice(frames, view.kind, view.species or None, view.t, view.axis, picture)
 
 

@@ -23,7 +23,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import ranks, ranks_for
 from tauslab.runner.api.executor import run_job
-from tauslab.runner.api.kinds import View, kind_at
+from tauslab.runner.api.kinds import MOVIE, View, kind_at
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
@@ -293,6 +293,7 @@ def _leaps(result: Result) -> str:
 def _cheap_names(result: Result) -> tuple[str, ...]:
     """Species whose means cost nothing: a large file is not read again for them."""
     samples = "amounts" if result.continuous else "counts"
+    samples = samples if result.species else "observables"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
     return result.foremost if small or "statistics/sum" in result.data else ()
@@ -346,7 +347,8 @@ def process_merge(arguments: argparse.Namespace) -> None:
 
 def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
-    path = arguments.output or arguments.file.with_suffix(".png")
+    suffix = ".gif" if arguments.kind == MOVIE else ".png"
+    path = arguments.output or arguments.file.with_suffix(suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
     print(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import TauslabError
 from tauslab.runner.api.api import ranks
+from tauslab.runner.api.kinds import MOVIE
 from tauslab.runner.cli import commands
 from tauslab.runner.cli.completion import SHELLS, completion_script
 from tauslab.runner.cli.help import EPILOG, Parser, examples, speaks
@@ -135,7 +136,7 @@ def _info(subparsers: Commands) -> None:
 def _plot(subparsers: Commands) -> None:
     plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
     plot.add_argument("file", type=Path, help="a result (.h5)")
-    of_a_lattice = ("counts", "kymograph", "slice")
+    of_a_lattice = ("counts", "kymograph", "slice", MOVIE)
     kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", *of_a_lattice)
     plot.add_argument("--kind", choices=kinds, default="auto", help="auto: what suits the data")
     plot.add_argument("--species", metavar="A,B", help="these (the first 4 that change)")
@@ -145,7 +146,12 @@ def _plot(subparsers: Commands) -> None:
     )
     plot.add_argument("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice")
     plot.add_argument("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)")
-    plot.add_argument("-o", "--output", type=Path, help="PNG or SVG; the file's stem + .png")
+    plot.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help=".png (the default), .svg or .pdf; a movie is .gif or .mp4",
+    )
     plot.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 

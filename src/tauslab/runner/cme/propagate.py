@@ -5,8 +5,9 @@ With q at least as large as every exit rate, P = I + Q / q has no negative entry
     p(t) = sum_k  e^(-q t) (q t)^k / k!  P^k p(0)                       (Jensen 1953)
 
 is a sum of terms that are not negative. What the sum leaves out, and what leaves the set, is
-missing in the result, so that it is below the law in every state, and 1 less its sum is the error. For few
-states and long times P^k is replaced by repeated squaring of the matrix for a short time.
+missing in the result. The result is therefore below the law in every state, and 1 less its sum is
+the error. For few states and long times P^k is replaced by repeated squaring of the matrix for a
+short time.
 """
 
 from __future__ import annotations

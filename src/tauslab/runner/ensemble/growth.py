@@ -357,7 +357,7 @@ def _joined(
     path = options.output
     if path is None:
         arrays = join_memory(whole, pieces, totals)
-        return Result(arrays, root_attributes(whole, "memory", run))
+        return Result(arrays, root_attributes(whole, "memory", run), layout=whole)
     place = path
 
     def join() -> None:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.distributions import middle_edges
-from tauslab.runner.plots.figures import (
+from tauslab.model.pictures.figures import (
     BLUE,
-    SUFFIXES,
     VERMILION,
     new_panels,
+    one_legend,
     plot_style,
+    require_suffix,
     save_figure,
+    shown_name,
 )
+from tauslab.runner.plots.distributions import middle_edges
 from tauslab.runner.results.dbn.inference import factored_frontier
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
@@ -48,8 +50,7 @@ def plot_network(
         network.known(name)
     if len(chosen) > _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} nodes, not {len(chosen)}")
-    if path is not None and path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
+    require_suffix(path)
     with plot_style():
         figure, panels = new_panels([None] * len(chosen))
         beliefs = factored_frontier(network)
@@ -58,6 +59,7 @@ def plot_network(
                 _bars(axes, network, name)
             else:
                 _over_time(axes, network, name, beliefs.mean(name))
+        one_legend(figure, panels)
         if path is not None:
             save_figure(figure, path)
     return figure
@@ -75,8 +77,7 @@ def _over_time(axes: Axes, network: DynamicNetwork, name: str, frontier: FloatAr
         axes.plot(times, course, color=VERMILION, label="nominal course")
     axes.set_xlim(float(times[0]), float(times[-1]))
     axes.set_xlabel("time")
-    axes.set_ylabel(name)
-    axes.legend()
+    axes.set_ylabel(shown_name(name))
 
 
 def _bars(axes: Axes, network: DynamicNetwork, name: str) -> None:

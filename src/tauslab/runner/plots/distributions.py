@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.figures import BLUE
+from tauslab.model.pictures.figures import (
+    BLUE,
+    colour_bar,
+    plain_text,
+    shown_name,
+    whole_ticks,
+    with_unit,
+)
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import FloatArray
 from tauslab.runner.results.ensemble_data import EnsembleData
@@ -19,9 +26,88 @@ HISTOGRAM_BINS = (20, 100)  # fewest and most; between them, as many as the samp
 HEATMAP_BINS = (40, 240)
 
 
+LEVELS = (0.05, 0.95)  # quantiles between which a band lies
+_LOOKED_AT = 64  # trajectories that may show a species to be more than 0 and 1
+_Z = 1.96  # standard deviations of a normal distribution that hold 95 %
+
+
 def amount(result: EnsembleData, name: str) -> str:
-    """Label of an axis with values of a species or observable."""
-    return f"{name} (molecules)" if name in result.species else name
+    """Label of an axis with values of a species or observable, in the unit of the model."""
+    return with_unit(shown_name(name), result.amount_unit if name in result.species else "")
+
+
+def time_label(result: EnsembleData) -> str:
+    """Label of an axis of time, in the unit of the model where it has one."""
+    return with_unit("time", result.time_unit)
+
+
+def never_negative(result: EnsembleData, name: str) -> bool:
+    """Whether a band or an axis of a quantity may end at 0: no mean is below."""
+    if result.is_whole(name):
+        return True
+    means = result.mean(name)
+    return bool(np.nanmin(means, initial=0.0) >= 0)
+
+
+def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArray], str]:
+    """Lower and upper edge of the band around a mean ``[(point,) time]``, and its label.
+
+    5 and 95 % quantiles where samples are there, else the standard deviation to both sides, which
+    ends at 0 where no mean is below.
+    """
+    if result.has_samples(name):
+        levels = result.quantile(name, LEVELS)
+        return (levels[..., 0, :], levels[..., 1, :]), "5 to 95 % of trajectories"
+    mean, deviation = result.mean(name), np.nan_to_num(result.std(name))
+    low = mean - deviation
+    low = np.maximum(low, 0) if never_negative(result, name) else low
+    return (low, mean + deviation), "mean ± standard deviation"
+
+
+def is_switch(result: EnsembleData, name: str) -> bool:
+    """Whether a species is 0 or 1 in all trajectories at all times, and sometimes 1."""
+    if not result.is_whole(name) or result.n < 2:
+        return False
+    stored, group, names = result.place_of(name)
+    if stored in result.data:
+        result.require_samples()
+        first = result.flat(stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
+        if (first > 1).any():
+            return False
+        highest = 0
+        for _, piece in result.numbered(name):
+            highest = max(highest, int(piece.max(initial=0)))
+            if highest > 1:
+                return False
+        return highest == 1
+    return f"{group}/n" in result.data and _sums_of_switch(result, name, group)
+
+
+def _sums_of_switch(result: EnsembleData, name: str, group: str) -> bool:
+    """Of whole numbers the mean of squares equals the mean if all are 0 or 1, and not else."""
+    n = np.asarray(result.data[f"{group}/n"][()], np.float64)
+    mean, variance = result.mean(name), result.variance(name)
+    if n.shape != mean.shape:  # sums of groups of trajectories
+        return False
+    some = n > 1
+    n, mean, variance = n[some], mean[some], variance[some]
+    squares = variance * (n - 1) / n + mean * mean
+    return bool(mean.size and mean.max() > 0 and np.allclose(squares, mean, rtol=1e-9, atol=1e-12))
+
+
+def draw_share(axes: Axes, at: FloatArray, share: FloatArray, n: int, name: str) -> None:
+    """The share of `n` trajectories with 1, with its confidence interval (Wilson 1927)."""
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(at) == 1 else {}
+    if n > 0:
+        middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+        half = _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
+        axes.fill_between(
+            at, middle - half, middle + half, color=BLUE, alpha=0.22, linewidth=0,
+            label="95 % confidence interval of a share",
+        )  # fmt: skip
+    axes.plot(at, share, color=BLUE, linewidth=1.8, label="share of trajectories", **dot)
+    axes.set_ylabel(f"share with {shown_name(name, 16)} = 1")
+    axes.set_ylim(0, 1.02)
 
 
 def draw_histogram(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
@@ -37,15 +123,31 @@ def draw_histogram(axes: Axes, result: EnsembleData, name: str, t: float) -> Non
         )
     total = max(1, int(numbers.sum()))
     density = numbers / (total * np.diff(edges))
-    unit = " density" + (" (1/molecule)" if name in result.species else "")
-    axes.set_ylabel("probability" + ("" if np.all(np.diff(edges) == 1) else unit))
+    axes.set_ylabel(probability_label(result, name, edges))
     if whole:
         edges = edges - 0.5  # bars are centred on their whole numbers
     axes.stairs(density, edges, fill=True, color=BLUE, alpha=0.85)
     axes.set_xlim(float(edges[0]), float(edges[-1]))
     axes.set_ylim(bottom=0)
     axes.set_xlabel(amount(result, name))
-    axes.set_title(f"t = {t:g}, {total:,} trajectories")
+    if whole:
+        whole_ticks(axes.xaxis)
+    plural = "y" if total == 1 else "ies"
+    axes.set_title(f"{at_time(result, t)}, {total:,} trajector{plural}")
+
+
+def at_time(result: EnsembleData, t: float) -> str:
+    """A time in a title."""
+    return plain_text(f"t = {t:g} {result.time_unit}".rstrip())
+
+
+def probability_label(result: EnsembleData, name: str, edges: FloatArray) -> str:
+    """Label of an axis of probabilities: of a bin of whole width, or per unit."""
+    if np.all(np.diff(edges) == 1):
+        return "probability"
+    unit = result.amount_unit if name in result.species else ""
+    one = "molecule" if unit == "molecules" else unit
+    return with_unit("probability density", f"1/{one}" if one else "")
 
 
 def round_edges(low: float, high: float, most: int, *, whole: bool) -> FloatArray:
@@ -85,12 +187,16 @@ def density_map(
     axes.set_ylim(float(edges[0]), float(edges[-1]))
     axes.set_ylabel(amount(result, name))
     whole = bool(np.all(np.diff(edges) == 1))
-    unit = "" if whole else " per molecule" if name in result.species else " density"
-    bar = axes.figure.colorbar(
-        mesh, ax=axes, pad=0.02, extend="max" if positive.max() > high else "neither"
+    if result.is_whole(name) and result.has_samples(name):
+        whole_ticks(axes.yaxis)
+    in_molecules = name in result.species and result.amount_unit == "molecules"
+    unit = "" if whole else " per molecule" if in_molecules else " density"
+    colour_bar(
+        mesh,
+        axes,
+        f"P({shown_name(name, 16)}, t){unit}",
+        extend="max" if positive.max() > high else "neither",
     )
-    bar.set_label(f"P({name}, t){unit}")
-    bar.outline.set_linewidth(0.7)
 
 
 def middle_edges(times: FloatArray) -> FloatArray:

@@ -3,42 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.figures import SUFFIXES, new_panels, plot_style, save_figure
-from tauslab.runner.results.lattice.result import AXES, LatticeResult
+from tauslab.model.pictures.figures import (
+    colour_bar,
+    limit_counts,
+    line_style,
+    one_legend,
+    panels_for,
+    plot_style,
+    remark,
+    require_suffix,
+    save_figure,
+    shown_name,
+    span_times,
+)
+from tauslab.runner.plots.distributions import LEVELS
+from tauslab.runner.results.lattice.recorded import AXES, RecordedLattice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
-# Okabe and Ito (2008), without yellow, which vanishes on white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MOST_LINES = len(_COLOURS)
+_MOST_LINES = 28  # of counts: as many as there are unlike styles
+_DEFAULT_LINES = 10
 _MOST_PANELS = 12
 _DEFAULT_PANELS = 4
 
 
+@dataclass(frozen=True)
+class Slice:
+    """The middle plane across an axis, laid out for a picture.
+
+    `values` are particles ``[row, column]``, `types` the site types there; `axes` the numbers of
+    the axes of rows and columns, `across` that of the axis which the plane cuts, at site `middle`.
+    """
+
+    across: int
+    middle: int
+    axes: tuple[int, int]
+    values: npt.NDArray[np.uint8]
+    types: npt.NDArray[np.uint8] | None
+
+
 def plot_lattice(
-    result: LatticeResult,
+    result: RecordedLattice,
     kind: str = "auto",
     species: Sequence[str] | None = None,
     t: float | None = None,
     axis: str | None = None,
     path: Path | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw a lattice run, and write the picture if `path` is given.
 
     Parameters
     ----------
     kind
-        ``counts``: particles over time, in one panel; ``kymograph``: particles along an axis over
-        time; ``slice``: particles in the middle plane across an axis.  ``auto`` is ``counts``.
+        ``counts``: particles over time, in one panel; ``mean``: of all replicas, with the band
+        between their 5 and 95 % quantiles; ``kymograph``: particles along an axis over time;
+        ``slice``: particles in the middle plane across an axis. ``auto`` is ``mean`` where there
+        are several replicas, else ``counts``.
     species
         Names; by default the first that there is room for.
     t
@@ -46,7 +78,9 @@ def plot_lattice(
     axis
         Of a kymograph, by default the longest; across a slice, by default the shortest.
     path
-        File to write, PNG or SVG by its suffix.
+        File to write: PNG, SVG or PDF by its suffix.
+    ax
+        Axes of another figure to draw a single panel in.
 
     Raises
     ------
@@ -55,42 +89,60 @@ def plot_lattice(
     OutputError
         The picture cannot be written.
     """
-    kinds = ("auto", "counts", *_PANELS)
+    kinds = ("auto", "counts", "mean", *_PANELS)
     if kind not in kinds:
         raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}")
-    if path is not None and path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
-    over_time = kind in ("auto", "counts")
-    names = list(species or result.species[: _MOST_LINES if over_time else _DEFAULT_PANELS])
+    require_suffix(path)
+    over_time = kind in ("auto", "counts", "mean")
+    several = kind == "mean" or (kind == "auto" and result.n_replicas > 1)
+    names = list(species or result.species[: _DEFAULT_LINES if over_time else _DEFAULT_PANELS])
     most = _MOST_LINES if over_time else _MOST_PANELS
     if not 1 <= len(names) <= most:
         raise ConfigError(f"this plot shows 1 to {most} species, not {len(names)}")
     with plot_style():
+        figure, panels = panels_for([None] * (1 if over_time else len(names)), ax)
         if over_time:
-            figure, panels = new_panels([None])
-            _counts(panels[0], result, names)
+            _counts(panels[0], result, names, several=several)
+            one_legend(figure, panels, ax)
         else:
-            figure, panels = new_panels([None] * len(names))
             for name, axes in zip(names, panels, strict=True):
                 _PANELS[kind](axes, result, name, t, axis)
+        if ax is None:
+            remark(figure, unfinished(result))
         if path is not None:
             save_figure(figure, path)
     return figure
 
 
-def _counts(axes: Axes, result: LatticeResult, names: list[str]) -> None:
-    for name, colour in zip(names, _COLOURS, strict=False):
-        axes.plot(result.times, result.counts(name), color=colour, linewidth=1.2, label=name)
+def unfinished(result: RecordedLattice) -> str:
+    """How far an unfinished run is, in a line; empty where it is complete."""
+    if result.complete:
+        return ""
+    reached = f"t = {result.times[-1]:g} s" if len(result.times) else "the start"
+    return f"unfinished: at {reached} of {result.all_times[-1]:g} s"
+
+
+def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: bool) -> None:
+    times = result.times
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(times) == 1 else {}
+    for number, name in enumerate(names):
+        style = line_style(number)
+        values = result.mean(name) if several else result.counts(name)
+        axes.plot(times, values, linewidth=1.2, label=shown_name(name), **style, **dot)
+        if several and len(times):
+            low, high = result.quantile(name, LEVELS)
+            axes.fill_between(times, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.set_xlabel("time (s)")
-    axes.set_ylabel("particles")
+    axes.set_ylabel(
+        f"particles, mean and 5 to 95 % of {result.n_replicas} replicas" if several else "particles"
+    )
     axes.set_ylim(bottom=0)
-    if len(result.times) > 1:
-        axes.set_xlim(float(result.times[0]), float(result.times[-1]))
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    limit_counts(axes)
+    span_times(axes, times if len(times) else result.all_times)
 
 
 def _kymograph(
-    axes: Axes, result: LatticeResult, name: str, t: float | None, axis: str | None
+    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
 ) -> None:
     del t
     lines = result.kymograph(name, axis)
@@ -105,41 +157,66 @@ def _kymograph(
         vmax=max(1, int(lines.max())),
         rasterized=True,
     )
-    axes.figure.colorbar(image, ax=axes, label=f"{name} in a plane")
+    colour_bar(image, axes, f"{shown_name(name)} in a plane", whole=True)
     axes.set_xlabel("time (s)")
     axes.set_ylabel(f"{AXES[along]} (µm)")
-    axes.set_title(name)
+    axes.set_title(shown_name(name))
 
 
-def _slice(axes: Axes, result: LatticeResult, name: str, t: float | None, axis: str | None) -> None:
+def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -> Slice:
+    """The middle plane of a frame; the longer of its axes lies flat."""
     across = result.axis(axis, longest=False)
-    frame = result.frame_at(t)
     middle = result.shape[across] // 2
-    density = np.take(result.density(name, frame), middle, axis=across)
-    kept = [i for i in range(3) if i != across]
+    values = result.plane(name, frame, across, middle)
     sites = result.sites(frame)
     types = None if sites is None else np.take(sites, middle, axis=across)
-    if result.shape[kept[0]] > result.shape[kept[1]]:  # the longer axis lies flat
+    kept = [i for i in range(3) if i != across]
+    if result.shape[kept[0]] > result.shape[kept[1]]:
         kept.reverse()
-        density, types = density.T, None if types is None else types.T
-    sizes = [result.shape[i] * result.spacing * 1e6 for i in kept]
-    extent = (0, sizes[1], 0, sizes[0])
+        values, types = values.T, None if types is None else types.T
+    return Slice(across, middle, (kept[0], kept[1]), values, types)
+
+
+def draw_slice(
+    axes: Axes,
+    result: RecordedLattice,
+    found: Slice,
+    most: int | None = None,
+) -> AxesImage:
+    """Draw a slice with a colour bar that reaches to `most`, by default to its largest number."""
+    rows, columns = (result.shape[i] * result.spacing * 1e6 for i in found.axes)
+    extent = (0.0, columns, 0.0, rows)
     image = axes.imshow(
-        density,
+        found.values,
         origin="lower",
         extent=extent,
         cmap="viridis",
         vmin=0,
-        vmax=max(1, int(density.max())),
+        vmax=max(1, int(found.values.max()) if most is None else most),
         interpolation="none",
     )
-    if types is not None:
-        _borders(axes, types, extent)
-    axes.figure.colorbar(image, ax=axes, label="particles in a site", shrink=0.6)
-    axes.set_xlabel(f"{AXES[kept[1]]} (µm)")
-    axes.set_ylabel(f"{AXES[kept[0]]} (µm)")
-    at = (middle + 0.5) * result.spacing * 1e6
-    axes.set_title(f"{name}, t = {result.frame_times[frame]:g} s, {AXES[across]} = {at:.3g} µm")
+    if found.types is not None:
+        _borders(axes, found.types, extent)
+    colour_bar(image, axes, "particles in a site", whole=True, shrink=0.6)
+    axes.set_xlabel(f"{AXES[found.axes[1]]} (µm)")
+    axes.set_ylabel(f"{AXES[found.axes[0]]} (µm)")
+    return image
+
+
+def slice_title(result: RecordedLattice, name: str, frame: int, found: Slice) -> str:
+    """What a slice shows, when and where."""
+    at = (found.middle + 0.5) * result.spacing * 1e6
+    where = f"{AXES[found.across]} = {at:.3g} µm"
+    return f"{shown_name(name)}, t = {result.frame_times[frame]:g} s, {where}"
+
+
+def _slice(
+    axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
+) -> None:
+    frame = result.frame_at(t)
+    found = slice_of(result, name, frame, axis)
+    draw_slice(axes, result, found)
+    axes.set_title(slice_title(result, name, frame, found))
 
 
 def _borders(
@@ -165,7 +242,7 @@ def _edges(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.concatenate([times[:1], middle, times[-1:]])
 
 
-_PANELS: Mapping[str, Callable[[Axes, LatticeResult, str, float | None, str | None], None]] = {
+_PANELS: Mapping[str, Callable[[Axes, RecordedLattice, str, float | None, str | None], None]] = {
     "kymograph": _kymograph,
     "slice": _slice,
 }

@@ -8,9 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.plots.distributions import HISTOGRAM_BINS, amount, draw_histogram
-from tauslab.runner.plots.figures import BLUE, VERMILION
-from tauslab.runner.plots.sweep import draw_map, logarithmic, scale_axis, sorted_points, varied
+from tauslab.model.pictures.figures import BLUE, VERMILION, colour_bar, shown_name, whole_ticks
+from tauslab.runner.plots.distributions import (
+    HISTOGRAM_BINS,
+    LEVELS,
+    amount,
+    at_time,
+    draw_histogram,
+)
+from tauslab.runner.plots.sweep import (
+    colours_of,
+    draw_map,
+    logarithmic,
+    scale_axis,
+    sorted_points,
+    varied,
+)
 from tauslab.runner.results.columns import FloatArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
@@ -36,15 +49,19 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     if not result.swept:
         _numbers(axes, result, name)
         return
-    _, means, deviations = result.summary_moments(name)
-    label = name if result.n == 1 else f"mean {name}"
+    means = result.summary_moments(name).mean
+    label = shown_name(name) if result.n == 1 else f"mean {shown_name(name)}"
     if len(names) <= 1:
         swept = names[0] if names else next(iter(result.points))
         values, points = sorted_points(result, swept)
-        mean, sd = means[points], np.nan_to_num(deviations[points])
-        axes.plot(values, mean, color=BLUE, marker=".", markersize=4)
-        axes.fill_between(values, mean - sd, mean + sd, color=BLUE, alpha=0.2, linewidth=0)
-        axes.set_ylabel(f"{name}, mean ± sd")
+        mean = means[points]
+        axes.plot(values, mean, color=BLUE, marker=".", markersize=4, label="mean")
+        if result.n > 1:
+            band = _quantiles(result.summary(name)[points])
+            axes.fill_between(
+                values, *band, color=BLUE, alpha=0.2, linewidth=0, label="5 to 95 % of trajectories"
+            )
+        axes.set_ylabel(shown_name(name))
         scale_axis(axes, swept, values)
     elif len(names) == 2:
         _over_two(axes, result, means, label)
@@ -76,14 +93,17 @@ def draw_modes(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     if len(names) <= 1:
         _positions(axes, result, name, found)
     elif len(names) == 2:
-        _over_two(axes, result, found.count.astype(np.float64), f"modes of {name}")
+        counted = found.count.astype(np.float64)
+        _over_two(axes, result, counted, f"modes of {shown_name(name)}", whole=True)
     else:
         several = found.count > 1
         apart = np.nanmax(found.positions[several], 1, initial=-np.inf)
         apart -= np.nanmin(found.positions[several], 1, initial=np.inf)
         _dots(axes, result, names, several, apart, f"distance of modes, {amount(result, name)}")
     several_at = int((found.count > 1).sum())
-    axes.set_title(f"t = {t:g}, several modes at {several_at} of {result.n_points} points")
+    axes.set_title(
+        f"{at_time(result, t)}, several modes at {several_at} of {result.n_points} points"
+    )
 
 
 def _each(result: EnsembleData) -> str:
@@ -99,8 +119,9 @@ def _numbers(axes: Axes, result: EnsembleData, name: str) -> None:
         raise ConfigError(f"{name} is not a number for any trajectory of {result.name}")
     bins = int(np.clip(2 * np.sqrt(valid.size), *HISTOGRAM_BINS))
     axes.hist(valid, bins=bins, color=BLUE, alpha=0.85)
-    axes.set_xlabel(name)
+    axes.set_xlabel(shown_name(name))
     axes.set_ylabel("trajectories")
+    whole_ticks(axes.yaxis)
     axes.set_title(f"a number for {valid.size:,} of {values.size:,} trajectories")
 
 
@@ -115,15 +136,29 @@ def _positions(axes: Axes, result: EnsembleData, name: str, found: Modes) -> Non
     scale_axis(axes, swept, values)
 
 
-def _over_two(axes: Axes, result: EnsembleData, values: FloatArray, label: str) -> None:
+def _quantiles(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Quantiles ``[point]`` of the numbers among values ``[point, trajectory]``."""
+    found = [row[np.isfinite(row)] for row in values]
+    low, high = (
+        np.array([np.quantile(row, level) if row.size else np.nan for row in found])
+        for level in LEVELS
+    )
+    return low, high
+
+
+def _over_two(
+    axes: Axes, result: EnsembleData, values: FloatArray, label: str, *, whole: bool = False
+) -> None:
     """A map: cells of a grid, or triangles between points that are none."""
     if "grid" in result.attributes:
-        draw_map(axes, result, values, label)
+        draw_map(axes, result, values, label, whole=whole)
     else:
-        _triangles(axes, result, values, label)
+        _triangles(axes, result, values, label, whole=whole)
 
 
-def _triangles(axes: Axes, result: EnsembleData, values: FloatArray, label: str) -> None:
+def _triangles(
+    axes: Axes, result: EnsembleData, values: FloatArray, label: str, *, whole: bool
+) -> None:
     """Each triangle has the mean of its corners; it is blank where a corner has no value.
 
     Triangles are made in the units of the picture, with logarithms where the axis has them.
@@ -143,13 +178,16 @@ def _triangles(axes: Axes, result: EnsembleData, values: FloatArray, label: str)
     if not len(shown):
         raise ConfigError(f"{label} is not a number at any three neighbouring points")
     corners = Triangulation(result.points[across], result.points[down], shown)
-    colours: Any = values[shown].mean(axis=1)
-    mesh = axes.tripcolor(corners, facecolors=colours, cmap="viridis", rasterized=True)
+    # The number of a triangle is one that occurs at a corner: a mean of counts is none.
+    colours: Any = np.median(values[shown], axis=1) if whole else values[shown].mean(axis=1)
+    mesh = axes.tripcolor(
+        corners, facecolors=colours, rasterized=True, **colours_of(colours, whole=whole)
+    )
     scale_axis(axes, across, np.sort(result.points[across]))
     axes.set_ylabel(down)
     if logarithmic(np.sort(result.points[down])):
         axes.set_yscale("log")
-    axes.figure.colorbar(mesh, ax=axes, pad=0.02).set_label(label)
+    colour_bar(mesh, axes, label, whole=whole)
 
 
 def _dots(

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.pictures.figures import (
+    BLUE,
+    colour_bar,
+    limit_counts,
+    shown_name,
+    whole_ticks,
+    with_unit,
+)
 from tauslab.runner.plots.distributions import (
     HEATMAP_BINS,
     HISTOGRAM_BINS,
     amount,
+    at_time,
+    band_of,
     density_map,
+    draw_share,
+    is_switch,
     middle_edges,
+    never_negative,
+    probability_label,
     round_edges,
 )
-from tauslab.runner.plots.figures import BLUE
 from tauslab.runner.results.columns import FloatArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 
@@ -36,6 +49,7 @@ def varied(result: EnsembleData) -> list[str]:
 def automatic_kind(result: EnsembleData, name: str) -> str:
     """A distribution over one name where samples or a histogram of them are there, else means."""
     counted = result.has_samples(name) or f"statistics/histogram/{name}" in result.data
+    counted = counted and result.n > 1
     return "heatmap" if counted and len(varied(result)) < 2 else "mean"
 
 
@@ -65,7 +79,8 @@ def draw_sweep(
         _histograms(axes, result, name, names[0], t)
     else:
         _heatmap(axes, result, name, names[0], t, colour)
-    axes.set_title(f"t = {t:g}, {result.n:,} trajectories at each point")
+    plural = "y" if result.n == 1 else "ies"
+    axes.set_title(f"{at_time(result, t)}, {result.n:,} trajector{plural} at each point")
 
 
 def sorted_points(result: EnsembleData, swept: str) -> tuple[FloatArray, list[int]]:
@@ -78,7 +93,7 @@ def sorted_points(result: EnsembleData, swept: str) -> tuple[FloatArray, list[in
 
 def scale_axis(axes: Axes, swept: str, values: FloatArray) -> None:
     """Label the first axis with a swept name, and make it logarithmic where its values are."""
-    axes.set_xlabel(swept)
+    axes.set_xlabel(shown_name(swept))
     if logarithmic(values):
         axes.set_xscale("log")
 
@@ -94,24 +109,33 @@ def logarithmic(values: FloatArray) -> bool:
 
 
 def _mean(axes: Axes, result: EnsembleData, name: str, swept: str, t: float) -> None:
-    """Mean and standard deviation against the swept value."""
+    """Mean and the band between the 5 and 95 % quantiles against the swept value."""
     values, points = sorted_points(result, swept)
     time = result.time_index(t)
-    mean, sd = result.mean(name)[points, time], result.std(name)[points, time]
-    axes.plot(values, mean, color=BLUE, marker=".", markersize=4, label="mean")
-    band = (np.maximum(mean - sd, 0) if name in result.species else mean - sd, mean + sd)
-    axes.fill_between(values, *band, color=BLUE, alpha=0.2, linewidth=0, label="± sd")
-    axes.set_ylabel(amount(result, name))
-    axes.legend()
+    mean = result.mean(name)[points, time]
+    if is_switch(result, name):
+        draw_share(axes, values, mean, result.n, name)
+    else:
+        axes.plot(values, mean, color=BLUE, marker=".", markersize=4, label="mean")
+        if result.n > 1:
+            band, label = band_of(result, name)
+            low, high = (edge[points, time] for edge in band)
+            axes.fill_between(values, low, high, color=BLUE, alpha=0.2, linewidth=0, label=label)
+        axes.set_ylabel(amount(result, name))
+        if never_negative(result, name):
+            limit_counts(axes, whole=result.is_whole(name))
     scale_axis(axes, swept, values)
 
 
 def _mean_map(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     means = result.mean(name)[:, result.time_index(t)]
-    draw_map(axes, result, means, f"mean {amount(result, name)}")
+    unit = result.amount_unit if name in result.species else ""
+    draw_map(axes, result, means, with_unit(f"mean {shown_name(name)}", unit))
 
 
-def draw_map(axes: Axes, result: EnsembleData, values_at: npt.ArrayLike, label: str) -> None:
+def draw_map(
+    axes: Axes, result: EnsembleData, values_at: npt.ArrayLike, label: str, *, whole: bool = False
+) -> None:
     """Values ``[point]`` over two swept names of a full grid; NaN stays blank."""
     names, ends = varied(result), []
     means = result.grid(values_at).squeeze()
@@ -122,13 +146,30 @@ def draw_map(axes: Axes, result: EnsembleData, values_at: npt.ArrayLike, label: 
             raise ConfigError(f"a map of {' and '.join(names)} cannot show values that repeat")
         means = means.take(order, axis=axis)
         ends.append(values[order])
-    mesh = axes.pcolormesh(_edges(ends[1]), _edges(ends[0]), means, cmap="viridis", rasterized=True)
+    mesh = axes.pcolormesh(
+        _edges(ends[1]), _edges(ends[0]), means, rasterized=True, **colours_of(means, whole=whole)
+    )
     scale_axis(axes, names[1], ends[1])
-    axes.set_ylabel(names[0])
+    axes.set_ylabel(shown_name(names[0]))
     if logarithmic(ends[0]):
         axes.set_yscale("log")
-    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(label)
+    colour_bar(mesh, axes, label, whole=whole)
+
+
+def colours_of(values: FloatArray, *, whole: bool) -> dict[str, Any]:
+    """Colours of values; of a few whole numbers, one colour for each."""
+    if not whole:
+        return {"cmap": "viridis"}
+    from matplotlib import colormaps
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    low, high = int(np.nanmin(values)), int(np.nanmax(values))
+    if high - low > _MOST_CURVES:
+        return {"cmap": "viridis"}
+    count = high - low + 1
+    colours = colormaps["viridis"](np.linspace(0, 1, count))
+    edges = np.arange(low, high + 2) - 0.5
+    return {"cmap": ListedColormap(colours), "norm": BoundaryNorm(edges, count)}
 
 
 def _edges(values: FloatArray) -> FloatArray:
@@ -177,11 +218,14 @@ def _histograms(axes: Axes, result: EnsembleData, name: str, swept: str, t: floa
     densities, edges = _densities(result, name, shown, t, most)
     colours = colormaps["viridis"](np.linspace(0, 0.92, len(shown)))
     for density, value, colour in zip(densities, values[chosen], colours, strict=True):
-        axes.stairs(density, edges, color=colour, linewidth=1.0, label=f"{swept} = {value:.4g}")
+        axes.stairs(
+            density, edges, color=colour, linewidth=1.0, label=f"{shown_name(swept)} = {value:.4g}"
+        )
     axes.set_xlabel(amount(result, name))
-    axes.set_ylabel("probability" + ("" if np.all(np.diff(edges) == 1) else " density"))
+    axes.set_ylabel(probability_label(result, name, edges))
     axes.set_ylim(bottom=0)
-    axes.legend(ncols=1 + (len(shown) > 6))
+    if result.is_whole(name):
+        whole_ticks(axes.xaxis)
 
 
 def _heatmap(

@@ -1,15 +1,18 @@
-"""How far a run is: a bar on a terminal, a line every 30 s in a batch log."""
+"""How far a run is: a bar on a terminal or in a notebook, a line every 30 s in a batch log."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable
+from html import escape, unescape
 from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from tauslab.runner.ranks.printable import printable
 
+_REDRAWN = 0.2  # seconds between the pictures of a bar in a notebook
 LOG_INTERVAL = 30.0  # seconds between the lines of a batch log
 
 
@@ -119,6 +122,51 @@ class _Bar:
         self._progress.update(self._task, completed=state.done, rates=state.rates(), left=end)
 
 
+class _NotebookBar:
+    """For a notebook: a bar in the output of the cell, which IPython changes in place."""
+
+    def __init__(self, description: str) -> None:
+        from IPython.display import display
+
+        self._description, self._shown_at = description, 0.0
+        self._handle: Any = display(_Html(""), display_id=True)
+
+    def show(self, state: _State) -> None:
+        if state.seconds - self._shown_at >= _REDRAWN:
+            self._shown_at = state.seconds
+            self._draw(state, f"{state.time_left()} left")
+
+    def finish(self, state: _State) -> None:
+        self._draw(state, f"after {clock_time(state.seconds)}")
+
+    def _draw(self, state: _State, end: str) -> None:
+        words = (
+            f"{state.done:,} of {state.total:,} {state.unit} ({state.percent()} %)"
+            f", {state.rates()}, {end}"
+        )
+        bar = f'<progress value="{state.done}" max="{max(1, state.total)}"></progress>'
+        self._handle.update(_Html(f"{escape(self._description)} {bar} {escape(words)}"))
+
+
+class _Html:
+    """What a notebook shows as HTML, and all else as its text."""
+
+    def __init__(self, page: str) -> None:
+        self._page = page
+
+    def _repr_html_(self) -> str:
+        return f'<div style="font-family: monospace">{self._page}</div>'
+
+    def __repr__(self) -> str:
+        return re.sub("<[^>]*>", "", unescape(self._page))
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook; IPython in a terminal is none."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
 class Progress:
     """Shows how many of `total` trajectories are done; a context manager.
 
@@ -141,8 +189,8 @@ class Progress:
     started_at
         Trajectories that a resumed run found done; they do not count in the rates.
     stream
-        Where to show it, standard error by default. A bar where this is a terminal, else a line
-        every `interval` seconds and one at the end.
+        Where to show it, standard error by default. A bar in a notebook and where this is a
+        terminal, else a line every `interval` seconds and one at the end.
     clock
         Seconds that only ever grow.
     """
@@ -167,7 +215,9 @@ class Progress:
         self._display: _Display | None = None
         if comm_rank == 0 and not quiet:
             out = sys.stderr if stream is None else stream
-            if out.isatty():
+            if stream is None and in_notebook():
+                self._display = _NotebookBar(description)
+            elif out.isatty():
                 self._display = _Bar(out, description, total)
             else:
                 self._display = _LogLines(out, description, interval)

@@ -118,10 +118,11 @@ def _recorded(result: Result) -> list[str]:
     known = (
         ("counts", "trajectories"),
         ("amounts", "trajectories"),
+        ("observables", "trajectories"),
         ("final", "final"),
         ("statistics/n", "statistics"),
     )
-    found = [option for name, option in known if name in result.data]
+    found = list(dict.fromkeys(option for name, option in known if name in result.data))
     prefix = "statistics/histogram/"
     names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
     found += [f"histogram of {name}" for name in names if f"{name}_edges" in names]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.flat import FlatRows
+from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.results import columns
 from tauslab.runner.results.approximation import approximation
 from tauslab.runner.results.columns import BoolArray, Column, FloatArray
@@ -46,6 +47,8 @@ class Recorded:
         Called by `close`.
     reopen
         Opens the file again, for copies in other processes and for reads of a part.
+    layout
+        Of a result in memory: how it would lie in a file.
     """
 
     def __init__(
@@ -55,11 +58,12 @@ class Recorded:
         path: Path | None = None,
         close: Callable[[], None] | None = None,
         reopen: Reopen | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.data = data
         self.path = path
         self.attributes = {name: _plain(value) for name, value in attributes.items()}
-        self._close, self.reopen = close, reopen
+        self._close, self.reopen, self.layout = close, reopen, layout
 
     # --- what was run ---
 
@@ -89,6 +93,16 @@ class Recorded:
     def continuous(self) -> bool:
         """Whether species are real amounts, of ordinary differential equations, not counts."""
         return self.method == "ode"
+
+    @property
+    def amount_unit(self) -> str:
+        """Unit of species: molecules, or that of the model; empty where the model states none."""
+        return str(self.attributes.get("amount_unit", "molecules"))
+
+    @property
+    def time_unit(self) -> str:
+        """Unit of time that the model states; empty where it states none."""
+        return str(self.attributes.get("time_unit", ""))
 
     def is_whole(self, name: str) -> bool:
         """Whether a quantity is a count."""

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from tauslab.runner.results import export, tables
 from tauslab.runner.results.ensemble_data import EnsembleData, Moments
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
+from tauslab.runner.results.notebook.display import result_html, samples_by_name
+from tauslab.runner.results.notebook.saving import save_result
 
 if TYPE_CHECKING:
     import dask.array
     import pandas as pd
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Moments", "Result"]
@@ -93,20 +98,27 @@ class Result(EnsembleData):
         kind: str = "auto",
         path: str | os.PathLike[str] | None = None,
         t: float | None = None,
+        *,
+        ax: Axes | None = None,
     ) -> Figure:
         """Draw species, observables or summaries, each in a panel; needs matplotlib.
+
+        A notebook shows what is returned. Courses of differential equations share one panel; of a
+        species that is only ever 0 or 1, the share of trajectories with 1 is drawn.
 
         Parameters
         ----------
         name
-            One or several; by default the first four that ever change.
+            One or several; by default the first four (of equations ten) that ever change.
         kind
             ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes`` (where a sweep has
             several); ``auto`` takes what suits the data. A summary is drawn over what was swept.
         path
-            File to write too: PNG or SVG by its suffix.
+            File to write too: PNG, SVG or PDF by its suffix.
         t
             Sample time of a histogram, or of a sweep; by default the last.
+        ax
+            Axes of a matplotlib figure of your own to draw a single panel in.
 
         Raises
         ------
@@ -118,7 +130,44 @@ class Result(EnsembleData):
         from tauslab.runner.plots.ensemble import plot_result  # only who draws waits for it
 
         names = [name] if isinstance(name, str) else name
-        return plot_result(self, kind, names, t, None if path is None else Path(path))
+        place = None if path is None else Path(path)
+        return plot_result(self, kind, names, t, place, ax=ax)
+
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, compress: int = 0
+    ) -> Path:
+        """Write a result in memory to a file, as a run with ``output=`` would have.
+
+        Parameters
+        ----------
+        overwrite
+            Replace a file that is there.
+        compress
+            Level of gzip, 1 to 9; 0 for none.
+
+        Raises
+        ------
+        ConfigError
+            The result lies in a file already, or was not made by a run.
+        OutputError
+            The file is there already, or cannot be written.
+        """
+        return save_result(self, Path(path), overwrite=overwrite, compress=compress)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Recorded samples ``[trajectory, time]`` of a species or observable, or a summary.
+
+        With a sweep the points come first. ``result["time"]`` are the sample times.
+
+        Raises
+        ------
+        ConfigError
+            The name is not known, or was not recorded.
+        """
+        return samples_by_name(self, name)
+
+    def _repr_html_(self) -> str:
+        return result_html(self, repr(self))
 
     def __repr__(self) -> str:
         """One line: what was run, how much of it, where it lies."""
@@ -137,7 +186,7 @@ class Result(EnsembleData):
     def __reduce__(self) -> str | tuple[Any, ...]:
         """A copy, as another process gets it, opens the file for itself."""
         if self.path is None:
-            return Result, (self.data, self.attributes)
+            return Result, (self.data, self.attributes, None, None, None, self.layout)
         assert self.reopen is not None
         return self.reopen, (self.path.absolute(),)
 

@@ -21,8 +21,6 @@ from tauslab.runner.results.ensemble_data import EnsembleData
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tauslab.runner.results.lattice.result import LatticeResult
-
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
@@ -74,13 +72,6 @@ def table_of(
     if what == "statistics":
         return _statistics(result, chosen)
     return _final(result, chosen) if what == "final" else _trajectories(result, chosen)
-
-
-def lattice_table(result: LatticeResult, names: Sequence[str] = ()) -> ResultTable:
-    """Particles of each species on the lattice, a row per time at which they were counted."""
-    chosen = tuple(names) or result.species
-    piece = [result.times, *(result.counts(name) for name in chosen)]
-    return ResultTable(("time", *chosen), iter([piece]))
 
 
 def write_table(table: ResultTable, path: Path) -> None:

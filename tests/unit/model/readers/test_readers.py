@@ -83,7 +83,9 @@ def test_wrong_suffix(tmp_path: Path, name: str) -> None:
     with pytest.raises(ModelError) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: it")
-    assert str(caught.value).endswith("a model is one of .xml, .sbml, .net, .bngl, .toml, .lm, .h5")
+    assert str(caught.value).endswith(
+        "a model is one of .xml, .sbml, .ant, .net, .bngl, .toml, .lm, .h5"
+    )
 
 
 @pytest.mark.parametrize("suffix", READERS)

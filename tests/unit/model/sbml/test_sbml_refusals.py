@@ -88,6 +88,11 @@ _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" s
 def test_features(tmp_path: Path, text: str, kind: str, element: str) -> None:
     network = read_text(tmp_path, text)
     assert kinds(network) == [(kind, element)]
+    with pytest.raises(ModelError, match="not supported by tau"):
+        require_support(network, "tau")
+    if kind in ("rate rule", "time"):
+        require_support(network, "ssa")
+        return
     with pytest.raises(ModelError, match="not supported by ssa"):
         require_support(network, "ssa")
 

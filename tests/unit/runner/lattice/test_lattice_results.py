@@ -10,7 +10,7 @@ from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.cli.main import main
 from tauslab.runner.plots.lattice import _borders, plot_lattice
-from tauslab.runner.results.lattice import result as lattice_result
+from tauslab.runner.results.lattice import recorded
 from tauslab.runner.results.lattice.export import export_lattice
 from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result
 
@@ -27,7 +27,7 @@ def stored(path, name, replica=0):
 
 
 def test_counts_and_frames(path, monkeypatch):
-    monkeypatch.setattr(lattice_result, "_SLAB", 5 * 7 * 8 * 5)  # five planes at a time
+    monkeypatch.setattr(recorded, "_SLAB", 5 * 7 * 8 * 5)  # five planes at a time
     with LatticeResult(path) as result:
         assert result.species == ("A", "B", "C")
         assert result.site_types == ("outside", "cell")
@@ -66,7 +66,7 @@ def test_what_is_not_there_is_named(tmp_path):
             (lambda: result.kymograph("A"), "has no frames: run with --frame-every"),
             (lambda: plot_lattice(result, "slice"), "has no frames"),
             (lambda: plot_lattice(result, "heatmap"), "not a plot of a lattice"),
-            (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png or \.svg"),
+            (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png, \.svg or \.pdf"),
         ):
             with pytest.raises(ConfigError, match=message):
                 call()
@@ -105,9 +105,77 @@ def test_the_slice_shows_the_middle_plane(path):
 
 def test_counts_are_drawn_over_time(path):
     with LatticeResult(path) as result:
-        lines = plot_lattice(result).axes[0].lines
+        lines = plot_lattice(result, "counts").axes[0].lines
         assert [line.get_label() for line in lines] == ["A", "B", "C"]
         assert (lines[2].get_ydata() == result.counts("C")).all()
+
+
+def test_numbers_over_replicas(tmp_path):
+    path = write_result(tmp_path / "run.h5", replicas=3)
+    with LatticeResult(path, 1) as result, h5py.File(path) as file:
+        counts = file["counts"][..., 1]
+        assert (result.replica_counts("B") == counts).all()
+        assert np.allclose(result.mean("B"), counts.mean(0))
+        assert np.allclose(result.std("B"), counts.std(0, ddof=1))
+        assert (result.quantile("B", (0, 0.5, 1)) == np.sort(counts, axis=0)).all()
+        of_cell = file["counts_by_site_type"][:, :, 1, 1]
+        assert np.allclose(result.mean("B", "cell"), of_cell.mean(0))
+        axes = plot_lattice(result).axes[0]
+        assert (axes.lines[1].get_ydata() == result.mean("B")).all()
+        frame = result.to_pandas()
+        assert list(frame.columns) == ["replica", "time", "A", "B", "C"]
+        assert (frame.B.to_numpy().reshape(counts.shape) == counts).all()
+        data = result.to_xarray(frames="C")
+        assert (data.counts.sel(species="B") == counts).all()
+        assert (data.counts_by_site_type.sel(species="B", site_type="cell") == of_cell).all()
+        assert (data.density[0, 1] == result.density("C", 1)).all()
+        assert data.time.attrs["units"] == "s"
+        assert (result["B"] == counts[1]).all()
+    with LatticeResult(write_result(tmp_path / "one.h5")) as alone:
+        assert (alone.mean("A") == alone.counts("A")).all()
+        assert np.isnan(alone.std("A")).all()
+        assert list(alone.to_pandas(["B"]).columns) == ["time", "B"]
+
+
+def test_a_movie_has_a_picture_for_each_frame(path, tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image")
+    assert main(["plot", str(path), "--kind", "movie", "--species", "A,C"]) == 0
+    out = path.with_suffix(".gif")
+    assert capsys.readouterr().out.strip() == str(out)
+    with image.open(out) as movie:
+        assert movie.n_frames == len(FRAMES)
+        assert movie.size[0] > 400
+    with LatticeResult(path) as result:
+        for options, message in (
+            ({"path": tmp_path / "a.avi"}, r"movies are written as \.gif or \.mp4"),
+            ({"path": tmp_path / "a.gif", "name": "X"}, "not a species"),
+            ({"path": tmp_path / "a.gif", "seconds": 0}, "more than 0"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                result.movie(**options)
+    assert [p.name for p in tmp_path.iterdir() if "tmp" in p.name] == []
+
+
+def test_a_view_shows_all_particles_of_a_frame(path):
+    pytest.importorskip("plotly")
+    with LatticeResult(path) as result:
+        view = result.view(0.0, ["A", "B"])
+        dots = {trace.name: len(trace.x) for trace in view.figure.data}
+        assert {name: dots[name] for name in "AB"} == {
+            name: int(result.density(name, 0).sum(dtype=int)) for name in "AB"
+        }
+        assert "cell" in dots
+        with pytest.raises(ConfigError, match="not a species"):
+            result.view(None, "X")
+
+
+def test_a_notebook_shows_a_table_with_everything_escaped(path):
+    with LatticeResult(path) as result:
+        result.species = ("<b>", *result.species[1:])
+        page = result._repr_html_()
+        assert "&lt;b&gt;" in page
+        assert "<td><b>" not in page
+    assert "closed" in result._repr_html_()
 
 
 @pytest.mark.parametrize("kind", ["auto", "kymograph", "slice"])

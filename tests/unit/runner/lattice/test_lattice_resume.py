@@ -51,9 +51,19 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
     with ts.open(path) as result:
         assert not result.complete
         assert result.counts("A")[0] == 400
-        reason = "unfinished, and its frames" if frame_every else "has no frames"
-        with pytest.raises(ConfigError, match=reason):
-            result.kymograph("A")
+        reached = len(result.times)
+        with ts.open(unbroken) as all_of_it:
+            assert 0 < reached < len(all_of_it.times)
+            assert (result.counts("A") == all_of_it.counts("A")[:reached]).all()
+            frames = len(result.frame_times)
+            assert (result.frame_times == all_of_it.frame_times[:frames]).all()
+            for frame in range(frames):
+                assert (result.density("B", frame) == all_of_it.density("B", frame)).all()
+                assert (result.sites(frame) == all_of_it.sites(frame)).all()
+        assert bool(frames) == bool(frame_every)
+        if not frame_every:
+            with pytest.raises(ConfigError, match="has no frames"):
+                result.kymograph("A")
     run(path, frame_every=frame_every, resume=True, seed=None, hooks=hooks).close()
     assert digest(path) == digest(unbroken)
     run(path, frame_every=frame_every, resume=True).close()  # nothing is left to do

@@ -72,7 +72,7 @@ def test_designs_fill_their_ranges_and_repeat_themselves(kind, points):
 
 def test_a_design_without_scipy_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    with pytest.raises(ConfigError, match="SciPy.*pip install .scipy"):
+    with pytest.raises(ConfigError, match=r"SciPy.*pip install .scipy"):
         Design("lhs", 4, {"a": Range("lin", 0.0, 1.0)}).draw(1)
 
 
@@ -171,7 +171,7 @@ def test_a_parquet_table_is_read_or_its_reader_named(tmp_path, monkeypatch):
     path.write_bytes(b"not parquet")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(ConfigError, match="pip install .pyarrow"):
+        with pytest.raises(ConfigError, match=r"pip install .pyarrow"):
             read_table(path)
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -33,29 +33,41 @@ def sums():
 
 
 @pytest.mark.parametrize("kind", ["trajectories", "mean", "histogram", "heatmap"])
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_every_kind_is_written(result, tmp_path, kind, suffix):
     path = tmp_path / f"picture{suffix}"
     figure = plot_result(result, kind, ["X", "Y", "half"], path=path)
     content = path.read_bytes()
-    assert content.startswith(PNG) if suffix == ".png" else b"<svg" in content
+    assert {".png": PNG, ".svg": b"<svg", ".pdf": b"%PDF"}[suffix] in content
     labels = {axes.get_xlabel() for axes in figure.axes} | {a.get_ylabel() for a in figure.axes}
     assert {"X (molecules)", "half"} <= labels
     assert kind == "histogram" or "time" in labels
 
 
 def test_the_same_result_draws_the_same_file(result, tmp_path):
-    paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for path in paths:
-        plot_result(result, "heatmap", ["X"], path=path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    for suffix in (".svg", ".pdf"):
+        paths = [tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"]
+        for path in paths:
+            plot_result(result, "heatmap", ["X"], path=path)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_mean_is_drawn_with_quantiles_where_samples_are(result, sums):
+def band(axes):
+    """Lower and upper edge of the band in a panel, ``[time]`` each."""
+    corners = axes.collections[0].get_paths()[0].vertices
+    times = np.unique(corners[:, 0])
+    at = [corners[corners[:, 0] == t, 1] for t in times]
+    return np.array([v.min() for v in at]), np.array([v.max() for v in at])
+
+
+def test_mean_is_drawn_with_a_band_of_quantiles_where_samples_are(result, sums):
     axes = plot_result(result, "mean", ["X"]).axes[0]
     assert np.array_equal(axes.lines[0].get_ydata(), result.mean("X"))
-    assert np.array_equal(axes.lines[2].get_ydata(), result.quantile("X", 0.95))
-    assert len(plot_result(sums, "mean", ["X"]).axes[0].lines) == 1
+    assert np.array_equal(band(axes), result.quantile("X", (0.05, 0.95)))
+    axes = plot_result(sums, "mean", ["X"]).axes[0]
+    low, high = band(axes)
+    assert np.allclose(high, sums.mean("X") + sums.std("X"))
+    assert np.allclose(low, np.maximum(0, sums.mean("X") - sums.std("X")))
 
 
 def test_few_trajectories_are_drawn_and_end_where_they_ended(result):
@@ -121,7 +133,8 @@ def _kinds(monkeypatch, result, **options):
     from tauslab.runner.plots import ensemble as plot
 
     kinds = []
-    lines = {name: lambda *_, name=name: kinds.append(name) for name in ("trajectories", "mean")}
+    names = ("trajectories", "mean", "share")
+    lines = {name: lambda *_, name=name: kinds.append(name) for name in names}
     monkeypatch.setattr(plot, "_LINES", lines)
     for name in ("_heatmap", "draw_histogram"):
         drawn = name.removeprefix("_").removeprefix("draw_")
@@ -145,7 +158,7 @@ def test_default_panels_and_result_plot(result, tmp_path):
         ({"species": ["Q"]}, "'Q' is not recorded"),
         ({"kind": "histogram", "t": 0.3}, "not a sample time"),
         ({"colour": "grey"}, "not a colour scale"),
-        ({"species": ["X"] * 25}, "1 to 24"),
+        ({"species": ["X"] * 37}, "1 to 36"),
     ],
 )
 def test_bad_choices(result, options, message):
@@ -154,7 +167,7 @@ def test_bad_choices(result, options, message):
 
 
 def test_bad_paths(result, tmp_path):
-    with pytest.raises(ConfigError, match=r"as \.png or \.svg"):
+    with pytest.raises(ConfigError, match=r"as \.png, \.svg or \.pdf"):
         plot_result(result, "mean", path=tmp_path / "x.jpg")
     with pytest.raises(OutputError, match=r"x\.png cannot be written: No such"):
         plot_result(result, "mean", path=tmp_path / "none" / "x.png")
@@ -162,7 +175,7 @@ def test_bad_paths(result, tmp_path):
 
 def test_matplotlib_is_named_where_it_is_missing(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match="pip install .matplotlib"):
+    with pytest.raises(ConfigError, match=r"pip install .matplotlib"):
         plot_result(result, "mean")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -99,3 +101,62 @@ def test_a_bar_is_closed_after_an_error(clock):
     with pytest.raises(OSError, match="no space left"):
         broken()
     assert terminal.getvalue().endswith("\x1b[?25h")  # the cursor is back
+
+
+class Shown:
+    """Stands for IPython's display: what the output of the cell holds."""
+
+    def __init__(self):
+        self.pages = []
+
+    def __call__(self, thing, *, display_id):
+        assert display_id is True
+        self.pages.append(thing)
+        return self
+
+    def update(self, thing):
+        self.pages.append(thing)
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A process that IPython says is the kernel of a notebook."""
+    shown = Shown()
+    package, display = ModuleType("IPython"), ModuleType("IPython.display")
+    package.get_ipython = lambda: SimpleNamespace(kernel=object())
+    display.display = shown
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def test_a_notebook_gets_a_bar_with_rate_and_time_left(clock, notebook, capsys):
+    with Progress(1000, description="<b>", clock=clock) as progress:
+        clock.now += 2
+        progress.update(250, 5_000_000)
+        before = len(notebook.pages)
+        clock.now += 0.01
+        progress.update(251, 5_000_000)
+        assert len(notebook.pages) == before  # not drawn so often
+    page = notebook.pages[before - 1]._repr_html_()
+    assert '<progress value="250" max="1000">' in page
+    assert "125 trajectories/s, 2.5M events/s, 0:00:06 left" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "after 0:00:02" in repr(notebook.pages[-1])
+    assert capsys.readouterr().err == ""
+
+
+def test_quiet_and_other_ranks_show_nothing_in_a_notebook(clock, notebook):
+    for options in ({"quiet": True}, {"comm_rank": 1}):
+        with Progress(10, clock=clock, **options) as progress:
+            progress.update(5, 1)
+    assert notebook.pages == []
+
+
+def test_ipython_in_a_terminal_is_no_notebook(clock, notebook, monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: SimpleNamespace())
+    with Progress(10, clock=clock):
+        pass
+    assert notebook.pages == []
+    assert "0/10 trajectories" in capsys.readouterr().err

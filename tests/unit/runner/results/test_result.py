@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 import result_factory as make
 
-from tauslab.model.errors import ConfigError, InputFileError
+import tauslab as ts
+from tauslab.model.errors import ConfigError, InputFileError, OutputError
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes
 from tauslab.runner.output.format.layout import HistogramSpec, Layout
 from tauslab.runner.output.format.schema import file_specs, root_attributes
 from tauslab.runner.results import columns
+from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
 
@@ -419,3 +421,71 @@ def test_part_of_another_run_is_an_error(tmp_path):
         put_attributes(file, {"run": "bb"})
     with pytest.raises(InputFileError, match=r"r\.h5\.parts/1\.h5, belongs to another run"):
         open_result(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"record": ["statistics", "final"]},
+        {"sweep": {"k": [0.5, 1.0]}, "record": ["trajectories", "statistics"]},
+        {"method": "ode", "n": 1},
+    ],
+    ids=["plain", "statistics", "sweep", "ode"],
+)
+def test_a_result_in_memory_is_saved_as_its_run_would_have(tmp_path, options):
+    net = ts.Network("decay")
+    net.add_species("X", 40)
+    net.add_species("Y")
+    net.add_parameter("k", 1.0)
+    net.add_rule("both", "X + Y / 2")
+    net.add_reaction("X -> Y", rate="k")
+    options = {
+        "n": 30,
+        "t_end": 2,
+        "points": 5,
+        "seed": 3,
+        "device": "cpu",
+        "quiet": True,
+    } | options
+    result = ts.run(net, **options)
+    path = result.save(tmp_path / "saved.h5")
+    ts.run(net, output=tmp_path / "direct.h5", **options).close()
+    with ts.open(path) as saved, ts.open(tmp_path / "direct.h5") as direct:
+        assert digest_lines(saved) == digest_lines(direct)
+        slots = {"progress/checkpoint_0", "progress/checkpoint_1"}  # of a run that may be killed
+        assert set(direct.data) - set(saved.data) <= slots
+        run = ("run", "created")
+        same = [{k: v for k, v in r.attributes.items() if k not in run} for r in (saved, direct)]
+        assert same[0] == same[1]
+        saved.data.verify()
+        with pytest.raises(ConfigError, match="holds this result already"):
+            saved.save(tmp_path / "again.h5")
+    with pytest.raises(OutputError, match="exists; overwrite=True replaces it"):
+        result.save(path)
+    pickle.loads(pickle.dumps(result)).save(path, overwrite=True, compress=4)
+    with ts.open(path) as saved, ts.open(tmp_path / "direct.h5") as direct:
+        assert digest_lines(saved) == digest_lines(direct)
+
+
+def test_a_result_made_by_hand_cannot_be_saved(tmp_path):
+    with pytest.raises(ConfigError, match="not made by a run"):
+        Result(make.samples(10), make.attributes(10)).save(tmp_path / "x.h5")
+
+
+def test_samples_by_name():
+    arrays = make.samples(10)
+    result = Result(arrays, make.attributes(10))
+    assert (result["X"] == arrays["counts"][:, :, 0]).all()
+    assert np.array_equal(result["half"], arrays["observables"][:, :, 1], equal_nan=True)
+    assert (result["time"] == arrays["time"]).all()
+    with pytest.raises(ConfigError, match=r"'Q' is not recorded in .*; it has time, X, Y, total"):
+        result["Q"]
+
+
+def test_a_notebook_shows_a_table_with_everything_escaped():
+    arrays = make.samples(10) | {"species": np.array(["<script>", "Y"], object)}
+    page = Result(arrays, make.attributes(10) | {"command": "<img>"})._repr_html_()
+    assert "<script>" not in page
+    assert "<img>" not in page
+    assert "&lt;script&gt;" in page

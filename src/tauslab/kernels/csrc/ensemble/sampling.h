@@ -32,9 +32,9 @@ DEVICE Recorder recorder_of(const EnsembleArguments &launch) {
     return {launch.counts, launch.observables, launch.final_counts, launch.status, launch.n_times};
 }
 
-// State at sample time `k` of the launch's trajectory `row`. `State` reads counts by index.
-template <class State>
-DEVICE void record_sample(const Recorder &out, i64 row, i64 k, const State &x, const double *c) {
+// State at sample time `k` of the launch's trajectory `row`. `State` reads counts by index, `Constants` constants.
+template <class State, class Constants>
+DEVICE void record_sample(const Recorder &out, i64 row, i64 k, const State &x, const Constants &c) {
     if (N_RECORDED > 0 && out.counts)
         record_counts(x, out.counts + (row * out.n_times + k) * N_RECORDED);
     if (N_OBSERVABLES > 0 && out.observables)

@@ -5,31 +5,9 @@
 // The state is doubles: counts, which stay whole numbers, then quantities that events set to any value,
 // and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
 // a step that a stop cuts short uses it up.
-#include "ensemble/control.h"
-#include "model.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "events/queue.h"
-#include "random/streams.h"
+#include "events/state.h"
 
-constexpr u8 RUNNING = 254;  // no end of a trajectory
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
-
-constexpr double LARGEST_COUNT = 2147483647.0;
-
-// Sets a count to a whole number, half to even; a quantity to any value.
-struct AssignState {
-    DEVICE_MEMBER bool operator()(double *x, int index, double value) const {
-        if (IS_REAL[index]) {
-            x[index] = value;
-            return value == value;
-        }
-        if (!(value >= -0.5 && value <= LARGEST_COUNT)) return false;
-        x[index] = (value + 0x1p52) - 0x1p52;
-        return true;
-    }
-};
 
 struct EventDraws {
     double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
@@ -44,11 +22,6 @@ DEVICE void draw_steps(const PhiloxSeries &series, const PhiloxKeys &keys, u32 s
         draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
     }
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
-}
-
-DEVICE void add_up(int first, const double *a, double *cumulative) {
-    double sum = first > 0 ? cumulative[first - 1] : 0.0;
-    for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
 KERNEL(ssa_events, const EnsembleArguments launch) {
@@ -83,13 +56,7 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             const Place place = place_in(launch, row);
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
-            for (int i = 0; i < N_CONSTANTS; ++i)
-                c[i] = launch.constants[place.input * launch.constants_stride + i];
-            check_constants(c);
-            for (int i = 0; i < N_SPECIES; ++i)
-                x[i] = (double)launch.initial[place.input * launch.initial_stride + i];
-            set_reals(x, c);
-            x[N_SPECIES] = 0;
+            load_start(launch, place, x, c);
             start_queue(queue);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
         }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice.diagnosis.time_step import (
@@ -18,7 +19,6 @@ from tauslab.model.lattice.diagnosis.time_step import (
     loss_warning,
     lost_fraction,
 )
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 
@@ -39,7 +39,7 @@ class Pair:
 
 
 def lattice_facts(
-    lattice: Lattice, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
+    lattice: LatticeData, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     """What `lattice_report` says, for programs.
 
@@ -89,7 +89,7 @@ def lattice_facts(
 
 
 def lattice_report(
-    lattice: Lattice, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
+    lattice: LatticeData, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
 ) -> list[str]:
     """Lines that tell a user what a lattice holds and how well its step and spacing suit it."""
     facts = lattice_facts(lattice, max_hop, parameters)
@@ -117,7 +117,7 @@ def lattice_report(
     return lines + [f"note: {note}" for note in lattice.notes]
 
 
-def critical_spacings(lattice: Lattice, values: LatticeValues) -> list[Pair]:
+def critical_spacings(lattice: LatticeData, values: LatticeValues) -> list[Pair]:
     """For every reaction of two particles the site type with the smallest h / h_crit.
 
     h_crit = `CRITICAL` k / (D_A + D_B) with k = (constant of a site) h^3 and the largest D of hops
@@ -159,14 +159,14 @@ def poisson_tail(mean: float, most: int) -> float:
     return min(total, 1.0)
 
 
-def _particles(lattice: Lattice, values: LatticeValues) -> dict[str, int]:
+def _particles(lattice: LatticeData, values: LatticeValues) -> dict[str, int]:
     counts = dict.fromkeys(lattice.species, 0)
     for placed in values.placed:
         counts[lattice.species[placed.species]] += placed.count
     return {name: count for name, count in counts.items() if count}
 
 
-def _propensities(lattice: Lattice, values: LatticeValues, tau: float) -> dict[str, float]:
+def _propensities(lattice: LatticeData, values: LatticeValues, tau: float) -> dict[str, float]:
     """Largest expected propensity in a site times the step, by reaction."""
     states = expected_occupancy(lattice, values)
     largest: FloatArray = np.max([site_propensities(lattice, values, s) for s in states], axis=0)
@@ -176,7 +176,7 @@ def _propensities(lattice: Lattice, values: LatticeValues, tau: float) -> dict[s
     }
 
 
-def _occupancy(lattice: Lattice, values: LatticeValues) -> Iterator[dict[str, Any]]:
+def _occupancy(lattice: LatticeData, values: LatticeValues) -> Iterator[dict[str, Any]]:
     for state, occupancy in zip(_STATES, expected_occupancy(lattice, values), strict=True):
         for name, sites, row in zip(lattice.type_names, values.sites_of, occupancy, strict=True):
             mean = float(row.sum())

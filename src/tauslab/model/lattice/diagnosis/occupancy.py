@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.model.arrays import BoolArray, FloatArray, IntArray
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.values import LatticeValues
 
 
-def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
+def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArray:
     """Particles expected in a site ``[state, site type, species]``, in two states.
 
     State 0 is the start.  State 1 is the start spread evenly over every site type that a species
@@ -41,7 +41,7 @@ def expected_occupancy(lattice: Lattice, values: LatticeValues) -> FloatArray:
     return expected
 
 
-def _types_at(lattice: Lattice, z: IntArray, y: IntArray, x: IntArray) -> IntArray:
+def _types_at(lattice: LatticeData, z: IntArray, y: IntArray, x: IntArray) -> IntArray:
     types = np.zeros(len(z), np.int64)
     for plane in np.unique(z):
         here = z == plane
@@ -64,7 +64,9 @@ def _connected(passes: BoolArray) -> list[list[int]]:
     return groups
 
 
-def site_propensities(lattice: Lattice, values: LatticeValues, occupancy: FloatArray) -> FloatArray:
+def site_propensities(
+    lattice: LatticeData, values: LatticeValues, occupancy: FloatArray
+) -> FloatArray:
     """Expected propensity in a site (1/s) ``[reaction, site type]``, particles being Poisson.
 
     `occupancy` is particles in a site ``[site type, species]``.
@@ -78,13 +80,13 @@ def site_propensities(lattice: Lattice, values: LatticeValues, occupancy: FloatA
     return propensities
 
 
-def largest_site_propensity(lattice: Lattice, values: LatticeValues) -> float:
+def largest_site_propensity(lattice: LatticeData, values: LatticeValues) -> float:
     """Largest expected a0 of a site (1/s), over site types and both states of occupancy."""
     states = expected_occupancy(lattice, values)
     return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) for s in states)
 
 
-def lasting_propensity(lattice: Lattice, values: LatticeValues) -> float:
+def lasting_propensity(lattice: LatticeData, values: LatticeValues) -> float:
     """Largest propensity (1/s) that one set of reactants gives to a site and a reaction keeps.
 
     A gene that makes RNA is there again after each: at most one in a pass is too few, however

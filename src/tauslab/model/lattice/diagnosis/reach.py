@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.model.arrays import BoolArray
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import LatticeValues
 
 
-def reached_types(lattice: Lattice, values: LatticeValues) -> BoolArray:
+def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
     """Whether a species can come to a site type ``[site type, species]``.
 
     It is placed there, made there, comes over a held face or hops there, whether or not such sites
@@ -35,7 +35,7 @@ def reached_types(lattice: Lattice, values: LatticeValues) -> BoolArray:
     return reached
 
 
-def at_rest(lattice: Lattice, values: LatticeValues, reached: BoolArray) -> list[str]:
+def at_rest(lattice: LatticeData, values: LatticeValues, reached: BoolArray) -> list[str]:
     """Species that hop nowhere from where they can be."""
     moves = (values.diffusion > 0).any(axis=1) & reached
     return [
@@ -46,7 +46,7 @@ def at_rest(lattice: Lattice, values: LatticeValues, reached: BoolArray) -> list
 
 
 def never_happening(
-    lattice: Lattice, values: LatticeValues, reached: BoolArray
+    lattice: LatticeData, values: LatticeValues, reached: BoolArray
 ) -> list[tuple[str, str]]:
     """Reactions with a constant above 0 that never happen, and why."""
     number = {name: index for index, name in enumerate(lattice.species)}

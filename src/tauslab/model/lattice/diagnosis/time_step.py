@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import largest_site_propensity, lasting_propensity
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import LatticeValues
 
 MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
@@ -38,7 +38,7 @@ class TimeStep:
 
 
 def choose_time_step(
-    lattice: Lattice,
+    lattice: LatticeData,
     values: LatticeValues,
     *,
     max_hop: float = MAX_HOP,
@@ -112,7 +112,7 @@ def choose_time_step(
     return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
 
 
-def fastest_hop(lattice: Lattice, values: LatticeValues) -> float:
+def fastest_hop(lattice: LatticeData, values: LatticeValues) -> float:
     """Largest D / h^2, hops to one side in a second.
 
     Raises
@@ -129,7 +129,7 @@ def fastest_hop(lattice: Lattice, values: LatticeValues) -> float:
     return fastest
 
 
-def _hops(lattice: Lattice, values: LatticeValues) -> str:
+def _hops(lattice: LatticeData, values: LatticeValues) -> str:
     """The fastest species, as the beginning of a sentence."""
     species = int(values.diffusion.max(axis=(0, 1)).argmax())
     return (

@@ -5,14 +5,13 @@ Nothing here builds a network; `tauslab.model.readers.sbml.reader` does.
 
 from __future__ import annotations
 
-import importlib
 import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ModelError
 from tauslab.model.network.network import Feature
 from tauslab.model.portable.host_math import value_of
 from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
@@ -30,22 +29,6 @@ _END_TIME = re.compile(
     rf"|\bsimulate (?:for )?{_NUMBER} ?s(?:ec\w*)?\b",
     re.IGNORECASE,
 )
-
-
-def import_libsbml() -> Any:
-    """Return the libsbml module.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
-    try:
-        return importlib.import_module("libsbml")
-    except ImportError:
-        raise ConfigError(
-            "reading SBML needs python-libsbml, which is not installed: pip install python-libsbml"
-        ) from None
 
 
 def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Call, Expression, Number, walk
+from tauslab.model.expressions.expression import Call, Expression, Number, parse, walk
 from tauslab.model.expressions.reversible import SignAnalysis, Split
 from tauslab.model.network.network import Network, Reaction
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.stoichiometry import Sides, add_equations, counts
-from tauslab.model.readers.sbml.text import shorten
+from tauslab.model.readers.sbml.text import own_annotation, shorten
 
 Refuse = Callable[[str, str, str], None]
 
@@ -60,7 +60,10 @@ def add_reactions(
             if split.reverse is None and (found is not None or not _subtracts(law)):
                 one_way.append(name)
         if split.forward is not None:
-            network.reactions.append(Reaction(name, reactants, products, split.forward))
+            own = own_annotation(element)
+            limit = parse(own["limit"]) if "limit" in own else None
+            shown = own.get("name", name)
+            network.reactions.append(Reaction(shown, reactants, products, split.forward, limit))
         if split.reverse is not None:
             back = f"{name}_reverse"
             while back in laws:

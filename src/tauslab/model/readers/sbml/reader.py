@@ -28,7 +28,6 @@ from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
     default_unit,
     end_time,
-    import_libsbml,
     open_document,
     package_features,
     substance_features,
@@ -38,7 +37,13 @@ from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.rates import rate_of
 from tauslab.model.readers.sbml.reactions import add_reactions
 from tauslab.model.readers.sbml.stoichiometry import Sides
-from tauslab.model.readers.sbml.text import each, read_text, shorten
+from tauslab.model.readers.sbml.text import (
+    each,
+    import_libsbml,
+    own_annotation,
+    read_text,
+    shorten,
+)
 
 
 def read_sbml(path: str | Path) -> Network:
@@ -78,8 +83,13 @@ class _SbmlReader:
         self._model = document.getModel()
         self._libsbml = libsbml
         model = self._model
-        self._network = Network(model.getId() or stem)
-        self._compartments = {c.getId(): c for c in each(model.getListOfCompartments())}
+        name = own_annotation(model).get("name")
+        self._network = Network(name or model.getId() or stem)
+        self._compartments = {
+            c.getId(): c
+            for c in each(model.getListOfCompartments())
+            if own_annotation(c).get("compartment") != "none"
+        }
         self._species = {s.getId(): s for s in each(model.getListOfSpecies())}
         self._parameters = {p.getId(): p for p in each(model.getListOfParameters())}
         self._reactions = {r.getId(): r for r in each(model.getListOfReactions())}
@@ -223,6 +233,8 @@ class _SbmlReader:
     def _add_species(self, name: str, species: Any) -> None:
         where = f"species {name}"
         compartment = species.getCompartment() or None
+        if compartment is not None and compartment not in self._compartments:
+            compartment = None  # one that `tauslab.model.writers.sbml` writes where there is none
         volume = Symbol(compartment) if compartment is not None else Number(1.0)
         if name in self._assignments:
             initial = self._math.read(self._assignments[name].getMath(), where)
@@ -238,11 +250,14 @@ class _SbmlReader:
         else:
             initial = Number(math.nan)
             self._refuse("missing value", where, "it has no initial amount or concentration")
+        if label := own_annotation(species).get("label"):
+            self._network.labels[name] = label
         fixed = bool(species.getBoundaryCondition() or species.getConstant())
         self._network.species[name] = Species(name, initial, fixed, compartment)
 
     def _add_rule(self, name: str, rule: Any) -> None:
-        self._network.rules[name] = Rule(name, self._rule_amount(name, rule))
+        recorded = own_annotation(rule).get("recorded") != "false"
+        self._network.rules[name] = Rule(name, self._rule_amount(name, rule), recorded)
 
     def _rule_amount(self, name: str, rule: Any) -> Expression:
         """What an assignment rule gives, in molecules for a species."""

@@ -1,16 +1,18 @@
-"""Text of SBML files, and what libsbml says of it: encodings, XML, lists, errors."""
+"""Text of SBML files, and what libsbml says of it: encodings, XML, lists, annotations, errors."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ConfigError, ModelError
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
+OWN = "urn:tauslab:sbml"  # namespace of annotations that `tauslab.model.writers.sbml` writes
 _DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
 _NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 _WIDE = ("apply", "piecewise")
@@ -50,6 +52,38 @@ def read_text(path: Path) -> str:
         return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
     except (UnicodeError, LookupError) as error:
         raise ModelError(f"{path}: is not text in the encoding {encoding}: {error}") from None
+
+
+def import_libsbml() -> Any:
+    """Return the libsbml module.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    try:
+        return importlib.import_module("libsbml")
+    except ImportError:
+        raise ConfigError(
+            "reading SBML needs python-libsbml, which is not installed: pip install python-libsbml"
+        ) from None
+
+
+def own_annotation(element: Any) -> dict[str, str]:
+    """What an annotation of our own says of an element of libsbml, by attribute."""
+    if not element.isSetAnnotation() or OWN not in (text := element.getAnnotationString()):
+        return {}
+    found: dict[str, str] = {}
+    parser = expat.ParserCreate("UTF-8", "}")
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name == f"{OWN}}}tauslab":
+            found.update(attributes)
+
+    parser.StartElementHandler = start
+    parser.Parse(text, True)
+    return found
 
 
 def scan(text: str, label: str) -> int:

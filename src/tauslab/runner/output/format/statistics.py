@@ -228,7 +228,9 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     -------
     Those of the layout; in a sweep of the points only that the rows belong to.
     """
-    rows = len(arrays["amounts" if layout.amounts else "counts"])
+    rows = len(
+        next(arrays[name] for name in ("counts", "amounts", "observables") if name in arrays)
+    )
     cuts = _point_cuts(layout, start, rows)
     counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}

@@ -11,7 +11,7 @@ import numpy as np
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
-from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.lattice.recorded import RecordedLattice
 
 if TYPE_CHECKING:
     import h5py
@@ -21,7 +21,9 @@ _VERSION = (2, 2)  # of VTKHDF: the first with all that is used here is 2.0
 _SITES = "site type"  # with a space, as no species can be called
 
 
-def export_lattice(result: LatticeResult, path: Path, species: Sequence[str] | None = None) -> None:
+def export_lattice(
+    result: RecordedLattice, path: Path, species: Sequence[str] | None = None
+) -> None:
     """Write the frames as particles of each species in each site, one frame's slab at a time.
 
     ``.vtkhdf``: ImageData with a cell per site and a time step per frame, lengths in micrometres,
@@ -47,7 +49,7 @@ def export_lattice(result: LatticeResult, path: Path, species: Sequence[str] | N
 
 
 def _write_npy(
-    result: LatticeResult, path: Path, names: list[str], shape: tuple[int, int, int]
+    result: RecordedLattice, path: Path, names: list[str], shape: tuple[int, int, int]
 ) -> None:
     frames = len(result.frame_times)
     array = np.lib.format.open_memmap(
@@ -61,7 +63,7 @@ def _write_npy(
 
 
 def _write_vtkhdf(
-    result: LatticeResult, path: Path, names: list[str], shape: tuple[int, int, int]
+    result: RecordedLattice, path: Path, names: list[str], shape: tuple[int, int, int]
 ) -> None:
     with Hdf5OnDisk(path, Disk()) as opened:
         root = opened.file.create_group("VTKHDF")

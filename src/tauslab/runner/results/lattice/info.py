@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.lattice.recorded import RecordedLattice
 
 _SHOWN = 8
 _RANKS_SHOWN = 16
 
 
-def facts(result: LatticeResult) -> dict[str, Any]:
+def facts(result: RecordedLattice) -> dict[str, Any]:
     """The facts that ``tauslab info --json`` prints."""
     attributes = {
         name: value.item() if isinstance(value, np.generic) else value
@@ -71,7 +71,7 @@ def profile_lines(profile: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines + ([f"  and {more} more ranks"] if more > 0 else [])
 
 
-def lattice_summary(result: LatticeResult) -> list[str]:
+def lattice_summary(result: RecordedLattice) -> list[str]:
     """Lines for the user after a run."""
     attributes = result.attributes
     steps = f"{attributes['steps']} steps to t = {result.times[-1]:g} s"

@@ -1,0 +1,362 @@
+// Exact stochastic simulation, direct method, on the SIMD lanes of a CPU core: the same numbers as
+// ensemble/ssa.cc, in which symbols are explained. A thread runs VECTORS vectors of trajectories, one
+// trajectory on each lane, and all lanes fire one event each, then the next. A lane whose trajectory ends
+// takes the next one of the launch. Counts are doubles, which are exact.
+//
+// `clock` counts the events that the thread's lanes have fired; the draw's number of a lane is the clock
+// less its value when the lane's trajectory began.
+#include "simd/laws.h"
+#include "ensemble/control.h"
+#include "model.h"
+#include "device/prelude.h"
+#include "ensemble/arguments.h"
+#include "ensemble/sampling.h"
+#include "simd/draws.h"
+
+constexpr int LANES_HERE = VECTORS * SIMD_LANES;
+// Draws that each lane has in store, and those that are made together.
+constexpr int STORE = 16, TOGETHER = 4;
+constexpr i64 IDLE = -1;  // instead of a row: no trajectory is left for the lane
+constexpr u64 NEVER = ~0ull;
+
+// How many trajectories a thread runs at a time, for the host.
+extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;
+
+// What the loop keeps of a vector of trajectories.
+struct Running {
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], cumulative[N_REACTIONS];
+    Real t, t_next;
+};
+
+// The rest, lane by lane.
+struct Lanes {
+    SeriesOnLanes series;
+    Words begun;  // the clock when the trajectory began
+    Real c[N_CONSTANTS + 1];
+    i64 row[SIMD_LANES], k[SIMD_LANES];
+    u64 told[SIMD_LANES], pause[SIMD_LANES];
+    // Copies of what runs, for functions that are seldom called.
+    double x[N_SPECIES > 0 ? N_SPECIES : 1][SIMD_LANES], a0[SIMD_LANES];
+    double t[SIMD_LANES], t_event[SIMD_LANES], t_next[SIMD_LANES];
+};
+
+template <class Value, class Vector>
+DEVICE Value &at(Vector &vector, int lane) {
+    return ((Value *)&vector)[lane];
+}
+
+struct CountsOfLane {
+    const Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER i32 operator[](int i) const { return (i32)lanes.x[i][lane]; }
+};
+
+// Counts that may have passed their limit.
+struct LargeCountsOfLane {
+    const Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER double operator[](int i) const { return lanes.x[i][lane]; }
+};
+
+struct ConstantsOfLane {
+    Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER double operator[](int i) const { return at<double>(lanes.c[i], lane); }
+};
+
+// The launch, and what all vectors of a thread share.
+struct Thread {
+    const EnsembleArguments &launch;
+    Recorder out;
+    LogColumns log_table;
+    u64 fired = 0, look = LOOK_EVERY, pause = LOOK_EVERY;
+    int busy = 0;  // lanes that have a trajectory
+    Real waiting[STORE][VECTORS] = {}, unit[STORE][VECTORS] = {};
+};
+
+// Draws of the next STORE events of all lanes.
+DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
+    const KeysOnLanes keys(*thread.launch.keys);
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        const SeriesOnLanes series = lanes[v].series;
+        const Words number = clock - lanes[v].begun;
+        NO_UNROLL for (int d = 0; d < STORE; d += TOGETHER) {
+            DrawsOnLanes draws[TOGETHER];
+            draw_together<TOGETHER>(series, keys, number + (u64)d, 1, draws);
+            UNROLL for (int i = 0; i < TOGETHER; ++i) {
+                thread.waiting[d + i][v] = draws[i].waiting;
+                thread.unit[d + i][v] = draws[i].unit;
+            }
+        }
+    }
+    UNROLL for (int v = 0; v < VECTORS; ++v)
+        UNROLL_BY_4 for (int d = 0; d < STORE; ++d) thread.waiting[d][v] =
+            exponential_on_lanes(thread.log_table, thread.waiting[d][v]);
+}
+
+// Draws from number 0 on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
+DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d) {
+    constexpr int COUNT = STORE / SIMD_LANES;
+    const KeysOnLanes keys(*thread.launch.keys);
+    const SeriesOnLanes series = {on_lanes((u64)one.x2), on_lanes((u64)one.x0),
+                                  on_lanes((u64)one.x2_next), on_lanes((u64)one.x3_next)};
+    Words number = {};
+    for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = (u64)i;
+    DrawsOnLanes draws[COUNT];
+    draw_together<COUNT>(series, keys, number, SIMD_LANES, draws);
+    for (int i = 0; i < COUNT; ++i) {
+        Real waiting = exponential_on_lanes(thread.log_table, draws[i].waiting);
+        for (int j = 0; j < SIMD_LANES && d < STORE; ++j, ++d) {
+            at<double>(thread.waiting[d][v], lane) = at<double>(waiting, j);
+            at<double>(thread.unit[d][v], lane) = at<double>(draws[i].unit, j);
+        }
+    }
+}
+
+// When the lane pauses next: before a count can pass its limit, at the draw that `max_steps` forbids, or
+// where the low half of the draw's number begins anew.
+DEVICE void set_pause(Thread &thread, Lanes &lanes, int lane, u64 clock) {
+    const u64 number = clock - at<u64>(lanes.begun, lane);
+    const i64 room = events_before_overflow(LargeCountsOfLane{lanes, lane});
+    lanes.pause[lane] = NEVER;
+    if (room < 0 || number >= thread.launch.max_steps) {
+        lanes.t_next[lane] = -infinity();  // the next event is a rare case
+        return;
+    }
+    u64 events = 0x100000000ull - (u32)number;
+    if (thread.launch.max_steps - number < events) events = thread.launch.max_steps - number;
+    if ((u64)room + 1 < events) events = (u64)room + 1;
+    lanes.pause[lane] = clock + events;
+    if (lanes.pause[lane] < thread.pause) thread.pause = lanes.pause[lane];
+}
+
+// The lane takes a state: that of the launch's trajectory `row`.
+DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
+    const Place place = place_in(thread.launch, row);
+    for (int i = 0; i < N_SPECIES; ++i)
+        lanes.x[i][lane] = thread.launch.initial[place.input * thread.launch.initial_stride + i];
+    double c[N_CONSTANTS + 1] = {};
+    for (int i = 0; i < N_CONSTANTS; ++i)
+        c[i] = thread.launch.constants[place.input * thread.launch.constants_stride + i];
+    check_constants(c);
+    for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = c[i];
+    lanes.t[lane] = 0;
+    return place;
+}
+
+// The lane takes the next trajectory of the launch, or runs the first one's state for ever.
+DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock, int d) {
+    const i64 row = take_row(thread.launch.control, thread.launch.rows);
+    at<u64>(lanes.begun, lane) = clock;
+    lanes.k[lane] = 0, lanes.told[lane] = 0, lanes.pause[lane] = NEVER;
+    if (row >= thread.launch.rows) {
+        lanes.row[lane] = IDLE;
+        lanes.t_next[lane] = infinity();
+        load_lane(thread, lanes, lane, 0);
+        return;
+    }
+    ++thread.busy;
+    lanes.row[lane] = row;
+    lanes.t_next[lane] = thread.launch.times[0];
+    const Place place = load_lane(thread, lanes, lane, row);
+    const PhiloxSeries series =
+        draw_series(*thread.launch.keys, STREAM_SSA, place.trajectory, place.point, 0);
+    at<u64>(lanes.series.x2, lane) = series.x2;
+    at<u64>(lanes.series.x0, lane) = series.x0;
+    at<u64>(lanes.series.x2_next, lane) = series.x2_next;
+    at<u64>(lanes.series.x3_next, lane) = series.x3_next;
+    set_pause(thread, lanes, lane, clock);
+    fill_store_of_lane(thread, series, v, lane, d);
+}
+
+// What is rare on a lane, but for a sample alone: as in ensemble/ssa.cc. True if another trajectory begins.
+DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock, int d) {
+    const i64 row = lanes.row[lane];
+    i64 &k = lanes.k[lane];
+    if (row == IDLE) {
+        load_lane(thread, lanes, lane, 0);
+        return false;
+    }
+    const CountsOfLane state = {lanes, lane};
+    const ConstantsOfLane c = {lanes, lane};
+    const double a0 = lanes.a0[lane];
+    double t_event = lanes.t_event[lane];
+    u8 ended = DONE;
+    if (events_before_overflow(LargeCountsOfLane{lanes, lane}) < 0)
+        ended = OVERFLOWED;
+    else if (a0 == 0)
+        ended = ABSORBED, t_event = infinity();
+    else if (!(a0 > 0 && a0 < infinity()))
+        ended = NOT_A_NUMBER;
+
+    bool valid = ended <= ABSORBED;
+    const i64 n_times = thread.out.n_times;
+    if (valid)
+        for (; k < n_times && thread.launch.times[k] < t_event; ++k)
+            record_sample(thread.out, row, k, state, c);
+    const u64 number = clock - at<u64>(lanes.begun, lane);
+    if (valid && k < n_times && number >= thread.launch.max_steps) ended = STEP_LIMIT, valid = false;
+    if (valid && k < n_times) {
+        lanes.t_next[lane] = thread.launch.times[k];
+        return false;
+    }
+    if (!valid) record_missing(thread.out, row, k);
+    record_end(thread.out, row, ended, valid, state);
+    thread.fired += number;
+    --thread.busy;
+    begin_trajectory(thread, lanes, v, lane, clock, d);
+    return true;
+}
+
+DEVICE_SELDOM bool settle(Thread &thread, Lanes &lanes, int v, u32 rare, u64 clock, int d) {
+    bool anew = false;
+    for (; rare; rare &= rare - 1)
+        anew |= settle_lane(thread, lanes, v, lowest_bit(rare), clock, d);
+    return anew;
+}
+
+// All lanes are between two events. False if the launch is to end unfinished.
+DEVICE_SELDOM bool pause_all(Thread &thread, Lanes *vectors, u64 clock) {
+    bool leave = false;
+    const bool looks = clock == thread.look;
+    if (looks) thread.look += LOOK_EVERY;
+    thread.pause = thread.look;
+    for (int v = 0; v < VECTORS; ++v) {
+        Lanes &lanes = vectors[v];
+        for (int lane = 0; lane < SIMD_LANES; ++lane) {
+            if (lanes.row[lane] == IDLE) continue;
+            const u64 number = clock - at<u64>(lanes.begun, lane);
+            if (looks) {
+                leave |= must_leave(thread.launch.control, number - lanes.told[lane], lanes.t[lane]);
+                lanes.told[lane] = number;
+            }
+            if (lanes.pause[lane] == clock) {
+                if (number > 0 && (u32)number == 0) {
+                    const Place place =
+                        place_in(thread.launch, lanes.row[lane]);
+                    const PhiloxSeries series = draw_series(
+                        *thread.launch.keys, STREAM_SSA, place.trajectory, place.point, number);
+                    at<u64>(lanes.series.x2, lane) = series.x2;
+                    at<u64>(lanes.series.x0, lane) = series.x0;
+                    at<u64>(lanes.series.x2_next, lane) = series.x2_next;
+                    at<u64>(lanes.series.x3_next, lane) = series.x3_next;
+                }
+                set_pause(thread, lanes, lane, clock);
+            }
+            if (lanes.pause[lane] < thread.pause) thread.pause = lanes.pause[lane];
+        }
+    }
+    return !leave;
+}
+
+// Copies for functions that are seldom called, and back.
+DEVICE void copy_out(const Running &run, Lanes &lanes) {
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) store(lanes.x[i], run.x[i]);
+    store(lanes.a0, run.cumulative[N_REACTIONS - 1]);
+    store(lanes.t, run.t), store(lanes.t_next, run.t_next);
+}
+
+DEVICE void copy_back(Running &run, const Lanes &lanes) {
+    Real a[N_REACTIONS];
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) load(run.x[i], lanes.x[i]);
+    load(run.t, lanes.t), load(run.t_next, lanes.t_next);
+    all_propensities(run.x, lanes.c, a, run.cumulative);
+}
+
+// Samples of lanes that need nothing else; the others are returned. No call: registers keep the state.
+DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const Real &t_event,
+                        u32 rare) {
+    // An idle lane samples at infinity, and one that is at a limit before the first time.
+    const u32 samples = bits_of((run.t_next < t_event) & (t_event < infinity()) &
+                                (run.t_next >= 0.0)) & rare;
+    u32 others = rare ^ samples;
+    const i64 n_times = thread.out.n_times;
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) store(lanes.x[i], run.x[i]);
+    store(lanes.t_event, t_event);
+    NO_UNROLL for (u32 rest = samples; rest; rest &= rest - 1) {
+        const int lane = lowest_bit(rest);
+        const double t = lanes.t_event[lane];
+        i64 k = lanes.k[lane];
+        const CountsOfLane state = {lanes, lane};
+        const ConstantsOfLane c = {lanes, lane};
+        do record_sample(thread.out, lanes.row[lane], k, state, c);
+        while (++k < n_times && thread.launch.times[k] < t);
+        lanes.k[lane] = k;
+        if (k == n_times)
+            others |= 1u << lane;
+        else
+            put(run.t_next, lane, thread.launch.times[k]);
+    }
+    return others;
+}
+
+KERNEL(ssa_lanes, EnsembleArguments launch) {
+    Thread thread = {launch, recorder_of(launch), log_columns()};
+    Lanes lanes[VECTORS] = {};
+    Running run[VECTORS];
+    u64 clock = 0;
+
+    // A thread takes no more trajectories at once than its share of the launch.
+    const i64 share = (launch.rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
+    for (int i = 0; i < LANES_HERE; ++i) {
+        Lanes &some = lanes[i / SIMD_LANES];
+        some.row[i % SIMD_LANES] = IDLE;
+        some.t_next[i % SIMD_LANES] = infinity();
+        load_lane(thread, some, i % SIMD_LANES, 0);
+        if (i < share) begin_trajectory(thread, some, i / SIMD_LANES, i % SIMD_LANES, clock, 0);
+    }
+    for (int v = 0; v < VECTORS; ++v) copy_back(run[v], lanes[v]);
+
+    while (thread.busy) {
+        if (clock == thread.pause) {
+            for (int v = 0; v < VECTORS; ++v) copy_out(run[v], lanes[v]);
+            if (!pause_all(thread, lanes, clock)) break;
+            for (int v = 0; v < VECTORS; ++v) copy_back(run[v], lanes[v]);
+        }
+        fill_store(thread, lanes, clock);
+        for (int d = 0; d < STORE && clock < thread.pause;) {
+            // When the next events happen.
+            Real t_event[VECTORS];
+            u32 rare[VECTORS], any = 0;
+            UNROLL for (int v = 0; v < VECTORS; ++v) {
+                const Real waiting = thread.waiting[d][v] / run[v].cumulative[N_REACTIONS - 1];
+                t_event[v] = run[v].t + waiting;
+                // Total propensities that are zero, infinite or not a number give no positive time.
+                rare[v] = ALL_LANES ^ lanes_in_order(t_event[v], run[v].t_next, waiting);
+                any |= rare[v];
+            }
+            if (!LIKELY(any == 0)) {
+                u32 others = 0;
+                UNROLL for (int v = 0; v < VECTORS; ++v) {
+                    if (rare[v])
+                        rare[v] = sample_lanes(thread, run[v], lanes[v], t_event[v], rare[v]);
+                    others |= rare[v];
+                }
+                if (others) {
+                    bool anew = false;
+                    for (int v = 0; v < VECTORS; ++v) {
+                        if (!rare[v]) continue;
+                        copy_out(run[v], lanes[v]);
+                        anew |= settle(thread, lanes[v], v, rare[v], clock, d);
+                        copy_back(run[v], lanes[v]);
+                    }
+                    if (anew) {
+                        if (!thread.busy) break;
+                        continue;  // with the times of the next events
+                    }
+                }
+            }
+
+            // The reactions are the first whose cumulative propensity exceeds the target.
+            UNROLL for (int v = 0; v < VECTORS; ++v) {
+                Real a[N_REACTIONS];
+                const Real a0 = run[v].cumulative[N_REACTIONS - 1];
+                const Real target = fused(thread.unit[d][v], a0, -a0);
+                fire_together(target, run[v].x, lanes[v].c, a, run[v].cumulative);
+                run[v].t = t_event[v];
+            }
+            ++d, ++clock;
+        }
+    }
+    atomic_add(launch.work, thread.fired);
+}

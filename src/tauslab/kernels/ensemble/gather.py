@@ -1,0 +1,32 @@
+"""Rows of device memory in another order, for particles that are copied and given up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream
+
+_ENTRY = "gather_rows"
+
+
+class Gather:
+    """Copies rows of 32-bit words, or of 64-bit ones as two."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._program = backend.compile(KernelSource("ensemble/gather.cc", (_ENTRY,)))
+
+    def start(self, source: Any, ancestors: Any, target: Any, stream: Stream) -> None:
+        """Make row i of `target` row ``ancestors[i]`` of `source`, in stream order.
+
+        Parameters
+        ----------
+        source, target
+            Buffers ``[row, column]`` of one type with 4 or 8 bytes.
+        ancestors
+            int64 ``[row of target]`` on the device.
+        """
+        rows, columns = (int(size) for size in target.shape)
+        words = columns * (target.dtype.itemsize // 4)
+        if rows and words:
+            arguments = [source, ancestors, rows, words, target]
+            self._program.launch(_ENTRY, rows * words, arguments, stream)

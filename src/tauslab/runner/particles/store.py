@@ -1,0 +1,104 @@
+"""Particles in an HDF5 file, from which an ensemble goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from tauslab.model.arrays import Array, FloatArray, Int32Array
+from tauslab.model.errors import InputFileError, OutputError
+from tauslab.model.files.damaged import reading
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.model.readers.network_toml import read_toml_text
+
+_FORMAT = "tauslab particles"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """All that an ensemble goes on from; `rows` are values by name, one or one per particle."""
+
+    counts: Int32Array
+    status: Array
+    log_weights: FloatArray
+    rows: Mapping[str, float | FloatArray]
+    time: float
+    round: int
+    resamplings: int
+    seed: int
+    method: str
+    epsilon: float
+    max_steps: int
+
+
+def write_stored(path: Path, network: Network, stored: Stored) -> None:
+    """Write a new file beside `path`, and put it in its place when it is complete.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    """
+    draft = path.with_name(path.name + ".writing")
+    try:
+        with h5py.File(draft, "w") as file:
+            file.attrs["format"] = _FORMAT
+            for name in ("time", "method", "epsilon"):
+                file.attrs[name] = getattr(stored, name)
+            for name in ("round", "resamplings", "seed", "max_steps"):
+                file.attrs[name] = np.uint64(getattr(stored, name))
+            file["model/name"], file["model/canonical"] = network.name, canonical_text(network)
+            file["species"] = list(network.species)
+            for name in ("counts", "status", "log_weights"):
+                file[name] = getattr(stored, name)
+            values = file.create_group("values")
+            for name, row in stored.rows.items():
+                values[name] = row
+            file.attrs["complete"] = 1
+        with draft.open("rb") as done:
+            os.fsync(done.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written: {error}") from None
+
+
+def read_stored(path: Path) -> tuple[Network, Stored]:
+    """The model and all else of a file.
+
+    Raises
+    ------
+    InputFileError
+        It is missing, damaged or of another kind.
+    """
+    if not path.is_file():
+        raise InputFileError(f"{path}: no such file")
+    try:
+        opened = h5py.File(path, "r")
+    except OSError:
+        raise InputFileError(f"{path} is not an HDF5 file, or is damaged") from None
+    with opened as file, reading(path, InputFileError):
+        if file.attrs.get("format") != _FORMAT or "complete" not in file.attrs:
+            raise InputFileError(f"{path} holds no particles: ts.Ensemble.save writes such a file")
+        text = file["model/canonical"][()].decode()
+        network = replace(read_toml_text(text, path), name=file["model/name"][()].decode())
+        stored = Stored(
+            counts=file["counts"][()], status=file["status"][()],
+            log_weights=file["log_weights"][()],
+            rows={k: v[()] if v.ndim else float(v[()]) for k, v in file["values"].items()},
+            time=float(file.attrs["time"]), round=int(file.attrs["round"]),
+            resamplings=int(file.attrs["resamplings"]), seed=int(file.attrs["seed"]),
+            method=str(file.attrs["method"]), epsilon=float(file.attrs["epsilon"]),
+            max_steps=int(file.attrs["max_steps"]),
+        )  # fmt: skip
+    n = len(stored.counts)
+    shapes = stored.counts.shape == (n, len(network.species)) and stored.status.shape == (n,)
+    if not (n and shapes and stored.log_weights.shape == (n,)):
+        raise InputFileError(f"{path} is damaged: its arrays do not belong together")
+    return network, stored

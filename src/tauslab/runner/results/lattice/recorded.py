@@ -1,0 +1,335 @@
+"""What a lattice run recorded: counts over time and frames, which are read slab by slab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
+from tauslab.model.readers.toml_values import Naming, load_toml
+from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
+from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.results.columns import sorted_quantiles, texts
+from tauslab.runner.results.lattice.frame_parts import FrameParts
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+AXES = ("z", "y", "x")
+_SLAB = 1 << 22  # slots read at a time, about
+
+
+class RecordedLattice:
+    """Counts and frames in the file of a lattice run; users get a `LatticeResult`."""
+
+    def __init__(self, path: str | os.PathLike[str], replica: int = 0) -> None:
+        self.path = Path(path)
+        self._forget: Callable[[], object] | None = None
+        self._opened: h5py.File = open_hdf5(self.path)
+        try:
+            with reading(self.path, InputFileError):
+                self._checked = CheckedLattice(self.path, self._opened)
+                self._read_axes(replica)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_axes(self, replica: int) -> None:
+        self.species: tuple[str, ...] = tuple(texts(self._file["species"][()]))
+        self.all_times: FloatArray = self._file["time"][()]
+        replicated = self._file["counts"].ndim == 3
+        self.n_replicas = self._file["counts"].shape[0] if replicated else 1
+        if not 0 <= replica < self.n_replicas:
+            raise ConfigError(
+                f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
+            )
+        self._lead: tuple[int, ...] = (replica,) if replicated else ()
+        self.replica = replica
+        marks = self._file[MARKS][()]
+        self.times: FloatArray = self.all_times[: int(marks[replica])]
+
+    @property
+    def _file(self) -> CheckedLattice:
+        if not self._opened:
+            raise InputFileError(f"{self.path} was closed: open it again")
+        return self._checked
+
+    def close(self) -> None:
+        """Close the file."""
+        self._opened.close()
+        if self._forget is not None:
+            self._forget()
+
+    def keep_in(self, folder: Path) -> None:
+        """Remove a temporary folder when the result is closed or no longer used."""
+        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the file says of its run: seed, steps, choices made."""
+        return dict(self._file.attributes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self._file.complete
+
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """What each rank did: its planes, how these travelled, its speed; empty in old files."""
+        prefix, file = "profile/", self._file
+        names = [name for name in file.names if name.startswith(prefix)]
+        if not names:
+            return []
+        with reading(self.path, InputFileError):
+            columns = {name.removeprefix(prefix): file[name][()] for name in names}
+        return [
+            {name: _plain(values[row]) for name, values in columns.items()}
+            for row in range(len(columns["rank"]))
+        ]
+
+    # ---------------------------------------------------------------- over time
+
+    @property
+    def site_types(self) -> tuple[str, ...]:
+        """Names of the site types by number."""
+        return tuple(self._model["site_types"])
+
+    @property
+    def spacing(self) -> float:
+        """Edge of a site in metres."""
+        return float(self._model["spacing"])
+
+    @cached_property
+    def _model(self) -> dict[str, Any]:
+        """The table ``[lattice]`` of the model in the file."""
+        if "model/canonical" not in self._file:
+            raise InputFileError(f"{self.path} holds no model, as /model/canonical")
+        value = self._file["model/canonical"][()]
+        with reading(self.path, InputFileError), Naming(f"{self.path}: /model/canonical"):
+            table: dict[str, Any] = load_toml(value.decode())["lattice"]
+        return table
+
+    def number(self, species: str) -> int:
+        """Number of a species; a `ConfigError` if there is none of that name."""
+        if species not in self.species:
+            raise ConfigError(
+                f"{species!r} is not a species of {self.path}; it has {', '.join(self.species)}"
+            )
+        return self.species.index(species)
+
+    def counts(self, species: str, site_type: str | None = None) -> IntArray:
+        """Particles of a species ``[sample]``, on the whole lattice or in a site type.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species or site type.
+        """
+        name, index = self._counted(species, site_type)
+        return np.asarray(self._read(name, (slice(len(self.times)), *index)), np.int64)
+
+    def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `counts`, of all replicas ``[replica, sample]``; -1 where one is not so far yet."""
+        name, index = self._counted(species, site_type)
+        with reading(self.path, InputFileError):
+            values = self._file[name][(..., slice(len(self.times)), *index)]
+        return np.asarray(values, np.int64).reshape(self.n_replicas, len(self.times))
+
+    def mean(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Mean of `counts` over the replicas ``[sample]``."""
+        values = self._of_replicas(species, site_type)
+        return np.asarray(values.mean(axis=0).filled(np.nan), np.float64)
+
+    def std(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Standard deviation over the replicas (divided by n - 1) ``[sample]``; NaN for one."""
+        values = self._of_replicas(species, site_type)
+        if len(values) < 2:
+            return np.full(values.shape[1:], np.nan)
+        return np.asarray(values.std(axis=0, ddof=1).filled(np.nan), np.float64)
+
+    def quantile(
+        self, species: str, q: float | Sequence[float], site_type: str | None = None
+    ) -> FloatArray:
+        """Quantiles over the replicas, ``[sample]`` or ``[level, sample]``, as `Result.quantile`.
+
+        Raises
+        ------
+        ConfigError
+            A level outside 0 to 1, or an unknown name.
+        """
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+        samples = self.replica_counts(species, site_type)
+        found = sorted_quantiles(samples, levels.tolist())
+        return found if np.ndim(q) else found[0]
+
+    def _of_replicas(self, species: str, site_type: str | None) -> Any:
+        values = self.replica_counts(species, site_type)
+        return np.ma.masked_less(values, 0)
+
+    def _counted(self, species: str, site_type: str | None) -> tuple[str, tuple[int, ...]]:
+        """Dataset of counts, and the index behind that of samples."""
+        which = self.number(species)
+        if site_type is None:
+            return "counts", (which,)
+        if site_type not in self.site_types:
+            known = ", ".join(self.site_types) or "none"
+            raise ConfigError(f"{site_type!r} is not a site type of {self.path}; it has {known}")
+        return "counts_by_site_type", (self.site_types.index(site_type), which)
+
+    def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
+        if name not in self._file:
+            raise ConfigError(f"{self.path} has no /{name}")
+        with reading(self.path, InputFileError):
+            return np.asarray(self._file[name][(*self._lead, *index)])
+
+    # ---------------------------------------------------------------- frames
+
+    @property
+    def frame_times(self) -> FloatArray:
+        """Times of the frames ``[frame]``, in seconds; empty if none were recorded."""
+        if self._parts is not None:
+            return self._parts.times
+        if "lattice/time" not in self._file:
+            return np.zeros(0)
+        times: FloatArray = self._file["lattice/time"][()]
+        return times
+
+    @cached_property
+    def _parts(self) -> FrameParts | None:
+        """The frames of an unfinished run, which lie in parts until its end."""
+        found = self.attributes
+        if self.complete or not found["frame_every"]:
+            return None
+        return FrameParts(self.path, self.replica, self.shape, found)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites along z, y and x."""
+        z, y, x = self._model["shape"]
+        return int(z), int(y), int(x)
+
+    def frame_at(self, t: float | None) -> int:
+        """Number of the last frame at or before `t`, by default the last of all."""
+        self._need_frames()
+        if t is None:
+            return len(self.frame_times) - 1
+        before = np.flatnonzero(self.frame_times <= t)
+        if not len(before):
+            raise ConfigError(f"t = {t:g} is before the first frame at {self.frame_times[0]:g}")
+        return int(before[-1])
+
+    def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
+        """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species, or no frames were recorded.
+        """
+        slabs = [slab for _, slab in self.slabs(species, frame)]
+        return np.concatenate(slabs)
+
+    def slabs(
+        self, species: str, frame: int, planes: tuple[int, int] | None = None
+    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        """First plane and `density` of slabs that together are the lattice, one after another.
+
+        `planes` restricts them to planes along z: the first, and the one behind the last.
+        """
+        stored = self.number(species) + 1  # 0 is an empty slot
+        self._need_frames()
+        z, y, x = self.shape
+        first, last = (0, z) if planes is None else planes
+        if self._parts is not None:
+            for at, particles in self._parts.slabs(frame, first, last):
+                yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
+            return
+        slots = self._file["lattice/particles"].shape[-1]
+        count = max(1, _SLAB // (y * x * slots))
+        for at in range(first, last, count):
+            end = min(last, at + count)
+            particles = self._read("lattice/particles", (frame, slice(at, end)))
+            yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
+
+    def plane(self, species: str, frame: int, axis: int, at: int) -> npt.NDArray[np.uint8]:
+        """Particles of a species in the sites of one plane across an axis (number 0, 1, 2)."""
+        if axis == 0:
+            one: npt.NDArray[np.uint8] = next(self.slabs(species, frame, (at, at + 1)))[1][0]
+            return one
+        slabs = [slab.take(at, axis=axis) for _, slab in self.slabs(species, frame)]
+        joined: npt.NDArray[np.uint8] = np.concatenate(slabs)
+        return joined
+
+    def sites(self, frame: int) -> npt.NDArray[np.uint8] | None:
+        """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
+        if self._parts is not None:
+            return self._parts.sites(frame)
+        if "lattice/sites" not in self._file:
+            return None
+        stored = self._file["lattice/sites"]
+        lead = self._lead if stored.ndim == 5 else ()  # older files: one for all replicas
+        return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
+
+    def kymograph(self, species: str, axis: str | None = None) -> IntArray:
+        """Particles of a species in each plane across an axis ``[frame, position]``.
+
+        Parameters
+        ----------
+        axis
+            ``z``, ``y`` or ``x``; by default the longest.
+        """
+        self._need_frames()
+        along = self.axis(axis, longest=True)
+        others = tuple(i for i in range(3) if i != along)
+        lines = np.zeros((len(self.frame_times), self.shape[along]), np.int64)
+        for frame in range(len(lines)):
+            for at, slab in self.slabs(species, frame):
+                summed = slab.sum(axis=others, dtype=np.int64)
+                if along == 0:
+                    lines[frame, at : at + len(summed)] = summed
+                else:
+                    lines[frame] += summed
+        return lines
+
+    def axis(self, name: str | None, *, longest: bool) -> int:
+        """Number of an axis; without a name, the longest or the shortest of the lattice."""
+        if name is None:
+            return int(np.argmax(self.shape) if longest else np.argmin(self.shape))
+        if name not in AXES:
+            raise ConfigError(f"{name!r} is not an axis; axes: {', '.join(AXES)}")
+        return AXES.index(name)
+
+    def _need_frames(self) -> None:
+        if len(self.frame_times):
+            return
+        if self._parts is not None:
+            raise ConfigError(f"{self.path} is unfinished, and has no frame of this replica yet")
+        raise ConfigError(f"{self.path} has no frames: run with --frame-every N")
+
+
+def _plain(value: Any) -> Any:
+    found = value.item() if isinstance(value, np.generic) else value
+    return found.decode() if isinstance(found, bytes) else found

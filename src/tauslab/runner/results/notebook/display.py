@@ -1,0 +1,77 @@
+"""What a notebook shows of a result, and samples by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.pictures.html import card, escape, folded, table
+from tauslab.runner.results.ensemble_data import EnsembleData
+
+_SHOWN = 12  # quantities in a notebook
+_READ_AGAIN = 64 << 20  # bytes of samples: of more, no means are computed for a look
+_HIDDEN = ("format", "format_version", "storage", "run", "block", "record")
+
+
+def samples_by_name(result: EnsembleData, name: str) -> npt.NDArray[Any]:
+    """See `Result.__getitem__`."""
+    if name == "time":
+        return result.times
+    if name in result.species:
+        return result.amounts(name) if result.continuous else result.counts(name)
+    if name in result.observables:
+        whole = result.samples_at_points(name, slice(0, result.n_points))
+        return whole if result.swept else whole[0]
+    if result.summaries and name not in result.foremost:
+        return result.summary(name)
+    raise ConfigError(
+        f"{name!r} is not recorded in {result.name}; it has "
+        f"{', '.join(('time', *result.foremost, *result.summaries)[:20])}"
+    )
+
+
+def result_html(result: EnsembleData, short: str) -> str:
+    """A table of what was run, with means at the end where they cost nothing; all escaped."""
+    if getattr(result.data, "closed", False):
+        return f"<code>{escape(short)}</code>"
+    at = f"{len(result.times)} from {result.times[0]:g} to {result.times[-1]:g} {result.time_unit}"
+    facts = {
+        "file": "in memory" if result.path is None else result.path,
+        "method": result.method,
+        "approximate": result.approximate,
+        "trajectories": f"{result.n:,}"
+        + (f" at each of {result.n_points:,} points" if result.swept else ""),
+        "swept": ", ".join(result.points),
+        "times": at.rstrip(),
+        "seed": result.seed,
+        "state": "complete" if result.complete else "unfinished; --resume completes it",
+    }
+    settings = [(k, v) for k, v in sorted(result.attributes.items()) if k not in _HIDDEN]
+    parts = [_means(result), folded("settings", table(("name", "value"), settings))]
+    return card("Result", facts, parts)
+
+
+def _means(result: EnsembleData) -> str:
+    """Mean and standard deviation of the first quantities at the last sample time."""
+    stored = "amounts" if result.continuous else "counts"
+    small = stored in result.data and result.data[stored].nbytes <= _READ_AGAIN
+    if not (small or "statistics/n" in result.data) or not result.complete:
+        return ""
+    rows = []
+    for name in result.foremost[:_SHOWN]:
+        mean, sd = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
+        rows.append((name, span_text(mean), span_text(sd) if result.n > 1 else ""))
+    last = f"mean at t = {result.times[-1]:g} {result.time_unit}".rstrip()
+    header = ("quantity", last, "standard deviation")
+    return table(header, rows, more=len(result.foremost) - _SHOWN)
+
+
+def span_text(values: npt.NDArray[np.float64]) -> str:
+    """A number, or the smallest and largest over the points of a sweep."""
+    known = values[np.isfinite(values)]
+    if len(values) == 1 or not len(known):
+        return f"{values[0]:.6g}"
+    return f"{known.min():.6g} to {known.max():.6g}"

@@ -1,0 +1,201 @@
+"""Exact SSA on SIMD lanes: the same numbers as one trajectory at a time, on any width of vectors.
+
+``TAUSLAB_FUZZ_CASES`` is how many random models there are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from engine_runs import compiler
+from random_models import random_network
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.exact.ssa import ExactSsa, vectors_of
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.network.lowering import lower
+from tauslab.model.network.network import Network
+
+pytestmark = compiler
+NETWORKS = range(int(os.environ.get("TAUSLAB_FUZZ_CASES", "12")))
+ONE = Expected(1)  # trajectory: its kernel is ensemble/ssa.cc
+# Width of vectors, and for how many trajectories: one vector or two.
+SHAPES = ((1, 1000), (2, 10), (4, 1000), (8, 10), (8, 1000))
+ENOUGH = ((4, 10), (8, 1000))
+
+
+@dataclass
+class Work:
+    """A launch: inputs of `points` rows where constants vary, and what to record."""
+
+    network: Network
+    times: list[float]
+    n: int = 53
+    max_steps: int = MAX_STEPS
+    varying: tuple[str, ...] = ()
+    per_point: int = 0
+    before: int = 0
+    threads: int = 1
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def run(work, expected, monkeypatch, width=0):
+    """Counts, observables, final counts, status and events of a launch."""
+    given = os.environ.get("TAUSLAB_CXXFLAGS", "-O1")
+    with monkeypatch.context() as patch:
+        patch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DSIMD_LANES={width}" if width else given)
+        return _run(work, expected)
+
+
+def _run(work, expected):
+    net = work.network
+    backend = get_backend("cpu", BackendOptions(threads=work.threads))
+    values = net.parameter_values()
+    counts = {name: round(x) for name, x in net.initial_amounts(values).items()} | work.counts
+    lowered = lower(net, parameters=values, counts=counts, varying=work.varying)
+    engine = ExactSsa(backend, lowered, work.times, expected=expected)
+    assert engine.entry == ("ssa" if expected is ONE else "ssa_lanes")
+    n, k, species = work.n, len(work.times), len(lowered.species)
+    buffers = SampleBuffers(
+        np.full((n, k, species), -7, np.int32),
+        np.full((n, k, len(lowered.observables)), -7.0),
+        np.full((n, species), -7, np.int32), np.full(n, 77, np.uint8),
+        np.zeros(CONTROL_WORDS, np.uint64), np.zeros(5, np.uint64),
+    )  # fmt: skip
+    rows = -(-n // work.per_point) + 1 if work.per_point else n if work.varying else 1
+    constants = np.zeros((rows, max(1, len(lowered.constants))))
+    constants[:] = np.linspace(0.5, 2.0, rows)[:, None]
+    initial = np.tile(np.array([[counts[s] for s in lowered.species]], np.int32), (rows, 1))
+    launch = Launch(3, n, initial, constants, work.per_point, work.before)
+    stream = backend.stream()
+    engine.start(launch, buffers, stream, seed=11, max_steps=work.max_steps)
+    stream.record().wait()
+    backend.close()
+    return {
+        "counts": buffers.counts, "observables": buffers.observables, "final": buffers.final,
+        "status": buffers.status, "events": buffers.work[:1],
+    }  # fmt: skip
+
+
+def check(work, monkeypatch, shapes=ENOUGH):
+    """All shapes against one trajectory at a time; what they agreed on."""
+    expected = run(work, ONE, monkeypatch)
+    for width, trajectories in shapes:
+        lanes = Expected(trajectories * work.threads)
+        found = run(work, lanes, monkeypatch, width)
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array, equal_nan=True), (width, trajectories, name)
+    return expected
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("seed", NETWORKS)
+def test_a_random_network(monkeypatch, seed):
+    dice = random.Random(f"lanes {seed}")
+    net, _ = random_network(dice, dice.choice((1, 3, 20, 60)))
+    work = Work(net, [0.0, 0.1, 0.4], n=dice.choice((1, 5, 40)), threads=dice.choice((1, 3)),
+                max_steps=dice.choice((50, 3000, MAX_STEPS)))  # fmt: skip
+    check(work, monkeypatch, SHAPES if seed == 0 else ENOUGH)
+
+
+def all_functions() -> Network:
+    """Laws with every function and condition there is, rules that are recorded, and a constant."""
+    net = Network("functions")
+    net.add_species("X", 40)
+    net.add_species("Y", 3)
+    net.add_parameter("k", 1.0)
+    net.add_rule("wave", "sin(X) + cos(Y) + tan(0.1 * X) + k")
+    net.add_rule("bent", "asin(X / 1000) + acos(Y / 1000) + atan(X) + sinh(Y / 9) + cosh(Y / 9)")
+    laws = (
+        "k * (exp(-X / 30) + log10(1 + X) + ln(1 + Y) + sqrt(X) + cbrt(Y) + tanh(Y))",
+        "k * (abs(Y - X) + floor(X / 3) + ceil(Y / 4) + min(X, 3) + max(Y, X) + X ^ 1.5 + X ^ 3)",
+        "piecewise(k * X, X > Y && X != 7, 2, X == 7 || !(Y <= 4), 1 / (1 + X ^ 2))",
+        "2 + abs(wave) / 9 + abs(bent) / 9",
+    )
+    for law, equation in zip(laws, ("-> X", "X ->", "X -> Y", "Y -> 2 Y"), strict=True):
+        guard = f"({law}) * (X > 0) * (Y > 0)"
+        net.add_reaction(equation, law=guard)
+    net.add_reaction("Y ->", rate="k")
+    return net
+
+
+@pytest.mark.parametrize(
+    "per_point", [10, *(pytest.param(n, marks=pytest.mark.validate) for n in (0, None))]
+)
+def test_laws_rules_and_constants_of_each_trajectory(monkeypatch, per_point):
+    """In a sweep, with a row for each trajectory, and with none."""
+    work = Work(all_functions(), np.linspace(0, 1, 7).tolist(), per_point=per_point or 0,
+                varying=() if per_point is None else ("k",), before=per_point or 0)  # fmt: skip
+    found = check(work, monkeypatch, ENOUGH[1:] if per_point else SHAPES)
+    assert np.isfinite(found["observables"]).all()
+    assert found["events"][0] > 1000
+
+
+def pair() -> Network:
+    """Absorbed with 0 left, where its only propensity is -0, or with 1."""
+    net = Network("pair")
+    net.add_species("X", 21)
+    net.add_reaction("2 X ->", rate=0.5)
+    return net
+
+
+@pytest.mark.parametrize("start", [0, 1, 20, 21])
+def test_trajectories_that_are_absorbed(monkeypatch, start):
+    work = Work(pair(), [0.0, 0.05, 100.0], counts={"X": start})
+    found = check(work, monkeypatch)
+    assert (found["status"] == 1).all()
+    assert (found["final"] == start % 2).all()
+
+
+def burst() -> Network:
+    """X grows by 3; Y is at the limit and stays there."""
+    net = Network("burst")
+    net.add_species("X", 0)
+    net.add_species("Y", 2**31 - 1)
+    net.add_reaction("-> 3 X", rate=3.0)
+    net.add_reaction("X ->", rate=1e-9)
+    return net
+
+
+@pytest.mark.parametrize("below", [0, 1, 2, 3, 1000])
+def test_counts_that_pass_their_limit(monkeypatch, below):
+    """Some trajectories end early, others at the end of time."""
+    work = Work(burst(), [0.0, 0.1, 1.0, 2.0], counts={"X": 2**31 - 1 - below})
+    found = check(work, monkeypatch)
+    assert 2 in found["status"] or below == 1000
+
+
+@pytest.mark.parametrize("most", [0, 1, 15, 16, 17, 40])
+def test_a_limit_of_steps(monkeypatch, most):
+    work = Work(burst(), [0.0, 5.0, 10.0], max_steps=most)
+    found = check(work, monkeypatch)
+    assert 3 in found["status"]
+
+
+@pytest.mark.validate
+def test_a_law_that_becomes_negative_ends_its_trajectory(monkeypatch):
+    net = Network("negative")
+    net.add_species("X", 5)
+    net.add_reaction("-> X", law="8 - X")
+    net.add_reaction("X -> ", law="X / 100")
+    net.add_reaction("-> X", law="0.1 * X * (12 - X)")
+    found = check(Work(net, [0.0, 0.5, 9.0]), monkeypatch)
+    assert set(found["status"].tolist()) == {4}
+
+
+def test_more_draws_than_a_look(monkeypatch):
+    """Tens of thousands of events: pauses at every look, and many samples between two events."""
+    times = [0.0, *np.linspace(0.1, 0.2, 500).tolist(), 8000.0]
+    found = check(Work(burst(), times, n=21), monkeypatch)
+    assert found["events"][0] > 21 * 20_000
+
+
+def test_vectors_are_for_many_trajectories():
+    backend = get_backend("cpu", BackendOptions(threads=2))
+    assert [vectors_of(backend, n) for n in (1, 3, 4, 47, 48, 0)] == [0, 0, 1, 1, 2, 2]
+    backend.close()
