@@ -85,7 +85,7 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
         return
     row.message = ", ".join(f"status {s}" for s in sorted(set(result.status.tolist()) - {0, 1}))
     if means is not None:
-        times = np.linspace(0, t_end, len(means["mean"]))
+        times = np.linspace(0, means["t_end"], len(means["mean"]))
         found = ts.run(
             network, n=TRAJECTORIES, times=times, seed=1, device="cpu", record="statistics"
         )

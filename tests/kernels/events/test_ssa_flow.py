@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -9,7 +11,6 @@ from event_models import growing
 
 import tauslab as ts
 from tauslab.runner.results.digest import digest_lines
-import itertools
 
 N = 4000
 TIMES = [0.0, 1.0, 1.5, 3.0, 5.0]
