@@ -71,7 +71,7 @@ def row(kind: str, size: int, factor: float, given: argparse.Namespace) -> list[
     """One network with one factor."""
     network = network_of(kind, size)
     initial = scaled(network, factor)
-    options = Options(np.array([ENDLESS]), n=FEWEST_PILOTED, seed=1, method="ssa", set=initial)
+    options = Options(np.array([ENDLESS]), n=FEWEST_PILOTED, seed=1, set=initial)
     task = prepare(network, options)
     backend = get_backend("cpu", BackendOptions(threads=1))
     pilot = piloted(task, backend)

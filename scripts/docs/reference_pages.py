@@ -133,7 +133,6 @@ PAGES = (
             _entry(ts.random_network),
             _entry(ts.cyclic_chain),
             _entry(ts.colloidal_aggregation),
-            _entry(ts.synthetic_equations),
         ),
     ),
     Page(

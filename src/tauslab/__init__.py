@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.network import Network as Network
-    from tauslab.model.network.synthetic import synthetic_equations as synthetic_equations
     from tauslab.runner.api.api import AnyResult as AnyResult
     from tauslab.runner.api.api import Model as Model
     from tauslab.runner.api.api import open as open
@@ -69,7 +68,6 @@ _HOMES = {
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.model.network.synthetic": ("synthetic_equations",),
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),

@@ -11,7 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.runner.output.format.layout import BoolArray, Chunk, HistogramSpec, Layout
+from tauslab.runner.options.record import HistogramSpec
+from tauslab.runner.output.format.layout import BoolArray, Chunk, Layout
 from tauslab.runner.output.format.statistics import (
     accumulate,
     add_accumulators,

@@ -32,9 +32,17 @@ class TauslabError(Exception):
 
 
 class ModelError(TauslabError, ValueError):
-    """A model is malformed, or asks for something the chosen engine cannot honour."""
+    """A model is malformed, or asks for something the chosen engine cannot honour.
+
+    ``where`` names the table and key of a file that it is about, where these are known; the message
+    begins with it.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "", *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
 
 
 class ConfigError(TauslabError, ValueError):

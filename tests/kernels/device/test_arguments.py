@@ -55,6 +55,16 @@ def source_of(text: str) -> KernelSource:
     return KernelSource("arguments_probe.cc", ENTRIES, {"arguments_probe.cc": text})
 
 
+def has_offsets(backend) -> bool:
+    """Whether the device's compiler knows the offset of a field; NVRTC does since 13.5."""
+    refusal = "#if !__has_builtin(__builtin_offsetof)\n#error\n#endif\n"
+    try:
+        backend.compile(source_of(PROBE + refusal))
+    except KernelCompileError:
+        return False
+    return True
+
+
 @pytest.fixture
 def probe(backend):
     program, stream = backend.compile(source_of(PROBE)), backend.stream()
@@ -123,5 +133,7 @@ def test_a_struct_of_another_layout_does_not_build(backend, field, swapped):
     layouts = layouts_of("probe.cc", csrc_texts() | {"probe.cc": PROBE})
     assert field in PROBE
     changed = PROBE.replace(field, swapped) + layouts["large_probe"].checks()
+    if sorted(field) == sorted(swapped) and not has_offsets(backend):
+        pytest.skip("this compiler cannot tell where a field begins")
     with pytest.raises(KernelCompileError, match=r"assert|has no member|fourth"):
         backend.compile(source_of(changed))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.run import build_engine, prepare_task
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 
 ENDLESS = 1e15  # a time that no trajectory here reaches
 ROWS = 8
@@ -50,14 +50,14 @@ def prey():
 
 CASES = {
     "linear": (turnover, {}),
-    "pdm": (lambda: ring(70), {"selector": "pdm"}),
-    "rssa": (lambda: ring(70), {"selector": "rssa"}),
-    "tau": (lambda: turnover(1.0), {"method": "tau"}),
-    "checked": (lambda: turnover(1.0), {"method": "tau", "post_leap_check": True}),
-    "tables": (lambda: ring(170), {"method": "tau"}),
-    "dopri5": (prey, {"method": "ode", "integration": OdeSettings(solver="dopri5")}),
-    "rosenbrock": (prey, {"method": "ode", "integration": OdeSettings(solver="rosenbrock")}),
-    "rk4": (prey, {"method": "ode", "integration": OdeSettings(solver="rk4", substeps=1000),
+    "pdm": (lambda: ring(70), {"method": ts.SSA(selector="pdm")}),
+    "rssa": (lambda: ring(70), {"method": ts.SSA(selector="rssa")}),
+    "tau": (lambda: turnover(1.0), {"method": ts.TauLeaping()}),
+    "checked": (lambda: turnover(1.0), {"method": ts.TauLeaping(post_leap_check=True)}),
+    "tables": (lambda: ring(170), {"method": ts.TauLeaping()}),
+    "dopri5": (prey, {"method": ts.ODE(solver="dopri5")}),
+    "rosenbrock": (prey, {"method": ts.ODE(solver="rosenbrock")}),
+    "rk4": (prey, {"method": ts.ODE(solver="rk4", substeps=1000),
                    "times": np.arange(1.0, 1e6)}),
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ GENERATORS = {
     "kernels/ode/codegen_parts.py",
 }
 # Imports that are still to be turned. The set may only shrink.
-ROOMS_THAT_LOOK_UP = {("options", "cli"), ("options", "output"), ("results", "plots")}
+ROOMS_THAT_LOOK_UP = {("results", "plots")}
 
 
 def name_of(path: Path) -> str:

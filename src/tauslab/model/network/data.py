@@ -32,4 +32,6 @@ class NetworkData:
     notes: list[str] = field(default_factory=list, compare=False)
     labels: dict[str, str] = field(default_factory=dict)
     molecules_per_unit: float | None = field(default=None, compare=False)
+    amount_unit: str = field(default="molecules", compare=False)
+    time_unit: str = field(default="", compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)

@@ -73,6 +73,8 @@ class Network(NetworkData):
         A longer name of a species (the pattern in a .net file).
     molecules_per_unit
         The file's unit of amount, where it is known (see `tauslab.in_molecules`).
+    amount_unit, time_unit
+        What axes of pictures name, such as ``nmol`` and ``min``; empty where it is not known.
     source_digest
         Stands for what the source says beyond `features`, in a network that was read from a normal
         form.

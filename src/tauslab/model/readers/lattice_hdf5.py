@@ -17,7 +17,7 @@ from tauslab.model.lattice.file import GROUP
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import as_label, as_positions
 from tauslab.model.lattice.site_map import FileSites
-from tauslab.model.readers.lattice_toml import Stored, read_lattice_text
+from tauslab.model.readers.lattice_toml import Stored, digest_of_sites, read_lattice_text
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -51,8 +51,7 @@ def read_lattice_file(path: str | Path) -> Lattice:
 
 def _read(path: Path, group: Any) -> Lattice:
     canonical = _text(path, group, "canonical")
-    _, _, rest = canonical.partition('sites_sha256 = "')
-    sites = _sites(path, group, rest[:64])
+    sites = _sites(path, group, digest_of_sites(canonical))
     folder = group.get("positions", ())
     positions = [
         as_positions(_dataset(path, group, f"positions/{i}")[...], sites.shape, f"{path}: {i}")

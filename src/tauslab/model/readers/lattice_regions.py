@@ -37,7 +37,9 @@ def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None
         _labels(lattice, table, where, folder)
         return
     if kind not in _SHAPES:
-        raise ModelError(f"{where}: {kind!r} is not a shape; shapes: {', '.join(_SHAPES)}, labels")
+        raise ModelError(
+            f"{kind!r} is not a shape; shapes: {', '.join(_SHAPES)}, labels", where=where
+        )
     keys, build = _SHAPES[kind]
     only_keys(table, _COMMON + keys, where)
     mask = build(lattice, _Values(table, where))
@@ -63,7 +65,9 @@ class _Values:
     def whole(self, key: str, default: int | None = None) -> int:
         value = self.number(key, default)
         if not value.is_integer() if isinstance(value, float) else False:
-            raise ModelError(f"{self.where}, {key}: {value:g} where a whole number is expected")
+            raise ModelError(
+                f"{value:g} where a whole number is expected", where=f"{self.where}, {key}"
+            )
         return int(value)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -75,7 +79,9 @@ class _Values:
     def point(self, key: str) -> list[float]:
         value = self.table.get(key)
         if not isinstance(value, list) or len(value) != 3:
-            raise ModelError(f"{self.where}, {key}: {shown(value)} where [z, y, x] is expected")
+            raise ModelError(
+                f"{shown(value)} where [z, y, x] is expected", where=f"{self.where}, {key}"
+            )
         return [as_number(entry, f"{self.where}, {key}") for entry in value]
 
     def centre(self) -> list[float] | None:
@@ -145,7 +151,9 @@ _SHAPES: Mapping[str, tuple[tuple[str, ...], Callable[[Lattice, _Values], Mask]]
 def _labels(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
     names = table.get("labels")
     if not isinstance(names, dict) or not all(_LABEL.fullmatch(key) for key in names):
-        raise ModelError(f"{where}, labels: {shown(names)} where a table label = type is expected")
+        raise ModelError(
+            f"{shown(names)} where a table label = type is expected", where=f"{where}, labels"
+        )
     component = as_text(table["component"], f"{where}, component") if "component" in table else None
     file = folder / as_text(table.get("file"), f"{where}, file")
     axes = as_text(table.get("axes", "zyx"), f"{where}, axes")

@@ -55,6 +55,14 @@ def is_lattice_text(text: str) -> bool:
         return False  # the reader of networks says what is wrong
 
 
+def digest_of_sites(text: str) -> str:
+    """The SHA-256 of the sites that a normal form names; empty where it names none."""
+    try:
+        return as_text(table_of(load_toml(text), "lattice").get("sites_sha256"), "sites_sha256")
+    except ModelError:
+        return ""  # who reads all of it says what is wrong
+
+
 def read_lattice_text(text: str, path: Path, stored: Stored | None = None) -> Lattice:
     """Read a model that is in memory; files it names are looked for beside `path`.
 
@@ -111,7 +119,7 @@ class _LatticeReader:
         only_keys(table, _LATTICE + (_STORED if self.stored else ()), "[lattice]")
         for key in ("shape", "spacing"):
             if key not in table:
-                raise ModelError(f"[lattice]: the key {key} is missing")
+                raise ModelError(f"the key {key} is missing", where="[lattice]")
         step, t_end = table.get("step"), self.data.get("t_end")
         with Naming("[lattice]"):
             lattice = Lattice(
@@ -140,7 +148,7 @@ class _LatticeReader:
             held = table.get("concentrations", {})
             if not isinstance(held, dict):
                 raise ModelError(
-                    f"{where}, concentrations: {shown(held)} where a table is expected"
+                    f"{shown(held)} where a table is expected", where=f"{where}, concentrations"
                 )
             with Naming(where):
                 self.lattice.set_boundary(
@@ -154,7 +162,7 @@ class _LatticeReader:
         if isinstance(value, list):
             for entry in value:
                 if not isinstance(entry, dict):
-                    raise ModelError(f"{where}: {shown(entry)} where a table is expected")
+                    raise ModelError(f"{shown(entry)} where a table is expected", where=where)
                 self._start(name, entry, where)
             return
         table = value if isinstance(value, dict) else {"count": value}
@@ -182,10 +190,10 @@ class _LatticeReader:
         only_keys(table, _DIFFUSION, where)
         for key in ("species", "coefficient"):
             if key not in table:
-                raise ModelError(f"{where}: the key {key} is missing")
+                raise ModelError(f"the key {key} is missing", where=where)
         between = _texts(table.get("between", []), f"{where}, between")
         if len(between) not in (0, 2):
-            raise ModelError(f"{where}, between: two site types are expected")
+            raise ModelError("two site types are expected", where=f"{where}, between")
         with Naming(where):
             self.lattice.add_diffusion(
                 _names(table["species"], f"{where}, species"),
@@ -202,7 +210,7 @@ class _LatticeReader:
         only_keys(table, _REACTION, where)
         for key in ("equation", "rate"):
             if key not in table:
-                raise ModelError(f"{where}: the key {key} is missing")
+                raise ModelError(f"the key {key} is missing", where=where)
         volume, types = table.get("volume"), table.get("site_types")
         with Naming(where):
             self.lattice.add_reaction(
@@ -227,19 +235,19 @@ def _optional_value(table: dict[str, Any], key: str, where: str) -> Value | None
 
 def _whole(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ModelError(f"{where}: {shown(value)} where a whole number is expected")
+        raise ModelError(f"{shown(value)} where a whole number is expected", where=where)
     return value
 
 
 def _whole_numbers(value: object, where: str) -> list[int]:
     if not isinstance(value, list):
-        raise ModelError(f"{where}: {shown(value)} where an array of whole numbers is expected")
+        raise ModelError(f"{shown(value)} where an array of whole numbers is expected", where=where)
     return [_whole(entry, where) for entry in value]
 
 
 def _texts(value: object, where: str) -> list[str]:
     if not isinstance(value, list):
-        raise ModelError(f"{where}: {shown(value)} where an array of texts is expected")
+        raise ModelError(f"{shown(value)} where an array of texts is expected", where=where)
     return [as_text(entry, where) for entry in value]
 
 

@@ -127,10 +127,10 @@ def _add_rule(network: Network, name: str, value: object) -> None:
     table = value if isinstance(value, dict) else {"expression": value}
     only_keys(table, _RULE, where)
     if "expression" not in table:
-        raise ModelError(f"{where}: the key expression is missing")
+        raise ModelError("the key expression is missing", where=where)
     if name in network.species:  # a bare equation: dx/dt
         if "recorded" in table:
-            raise ModelError(f"{where}: {name} is a species, so recorded has no meaning here")
+            raise ModelError(f"{name} is a species, so recorded has no meaning here", where=where)
         with Naming(where):
             network.add_rate(name, as_value(table["expression"], f"{where}, expression"))
         return
@@ -148,13 +148,13 @@ def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
         where = f"[[reactions]] {name}"
     only_keys(table, _REACTION, where)
     if "equation" not in table:
-        raise ModelError(f'{where}: the key equation is missing, for example "2 X -> 3 X"')
+        raise ModelError('the key equation is missing, for example "2 X -> 3 X"', where=where)
     if ("rate" in table) == ("law" in table):
-        raise ModelError(f"{where}: give either rate or law, not both or neither")
+        raise ModelError("give either rate or law, not both or neither", where=where)
     rate, law = table.get("rate"), table.get("law")
     own = table.get("parameters", {})
     if not isinstance(own, dict):
-        raise ModelError(f"{where}, parameters: {shown(own)} where a table is expected")
+        raise ModelError(f"{shown(own)} where a table is expected", where=f"{where}, parameters")
     limit = table.get("limit")
     with Naming(where):
         network.add_reaction(
@@ -171,11 +171,13 @@ def _add_event(network: Network, table: dict[str, Any], where: str) -> None:
     only_keys(table, _EVENT, where)
     for key in ("time" if "trigger" not in table else "trigger", "assignments"):
         if key not in table:
-            raise ModelError(f"{where}: the key {key} is missing")
+            raise ModelError(f"the key {key} is missing", where=where)
     name = as_text(table.get("name", f"E{len(network.events) + 1}"), f"{where}, name")
     assignments = table["assignments"]
     if not isinstance(assignments, dict):
-        raise ModelError(f"{where}, assignments: {shown(assignments)} where a table is expected")
+        raise ModelError(
+            f"{shown(assignments)} where a table is expected", where=f"{where}, assignments"
+        )
     given = {key: as_value(table[key], f"{where}, {key}") for key in _EXPRESSIONS if key in table}
     flags = {key: as_boolean(table.get(key, True), f"{where}, {key}") for key in _EVENT[-3:]}
     with Naming(where):

@@ -46,8 +46,8 @@ class Naming:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ModelError) and not str(error).startswith("["):
-            raise ModelError(f"{_printable(self._where)}: {error}") from None
+        if isinstance(error, ModelError) and not error.where:
+            raise ModelError(str(error), where=_printable(self._where)) from None
 
 
 def _printable(text: str) -> str:
@@ -88,24 +88,24 @@ def as_value(value: object, where: str) -> float | str:
 def as_number(value: object, where: str, expected: str = "a number") -> float:
     """A number as a double."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ModelError(f"{where}: {shown(value)} where {expected} is expected")
+        raise ModelError(f"{shown(value)} where {expected} is expected", where=where)
     try:
         return float(value)
     except OverflowError:
-        raise ModelError(f"{where}: the number is too large for a double") from None
+        raise ModelError("the number is too large for a double", where=where) from None
 
 
 def as_text(value: object, where: str) -> str:
     """Text."""
     if not isinstance(value, str):
-        raise ModelError(f"{where}: {shown(value)} where a text in quotes is expected")
+        raise ModelError(f"{shown(value)} where a text in quotes is expected", where=where)
     return value
 
 
 def as_boolean(value: object, where: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise ModelError(f"{where}: {shown(value)} where true or false is expected")
+        raise ModelError(f"{shown(value)} where true or false is expected", where=where)
     return value
 
 

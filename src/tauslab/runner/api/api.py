@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,14 +16,10 @@ from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.api.typed import chosen, runs, takes
-from tauslab.runner.ensemble.from_file import times_to_append
-from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options, Record, default_n
+from tauslab.runner.ensemble.request import ensemble_options
+from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
-from tauslab.runner.options.methods import ensemble_settings, method_of
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.values.python_values import names_of, numbers, points_of, whole
-from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
 from tauslab.runner.results.dbn.network import DynamicNetwork
@@ -156,7 +153,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     given = chosen(NetworkKeywords, options, "run")
     executor = executor_settings(given.executor)
     comm = ranks_for("mpi" if executor is None else "dask")
-    result = run_job(model, _settings(model, given), comm)
+    result = run_job(model, _settings(model, given, options), comm)
     try:
         found = warning_of(result)
     except NoValidTrajectory as error:
@@ -169,42 +166,17 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 _CALLER = 5  # frames from a warning up to the call of `tauslab.run`
 
 
-def _settings(network: Network, given: NetworkKeywords) -> Options:
+def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
     """The keywords of `run_ensemble`, checked."""
-    place = output_settings(given.output)
-    output = place["output"]
+    output = output_settings(given.output)
     if not given.resume and given.append is None:
         read = [given.table, network.source_path]
-        require_no_input(output, [path for path in read if isinstance(path, str | os.PathLike)])
-    at = times_to_append(output, given.append, given.times, given.t_end, given.points)
-    method = ensemble_settings(method_of(given.method))
-    settings = {name: numbers(name, values) for name, values in dict(given.set or {}).items()}
-    sample = Sampling.parse([given.sample] if isinstance(given.sample, str) else given.sample)
-    n = default_n(method["method"], settings, sample) if given.n is None else whole(given.n)
-    return Options(
-        times=sample_times(
-            given.times if at is None else at,
-            given.t_end,
-            whole(given.points),
-            model_t_end=network.t_end,
-        ),
-        n=n,
-        seed=given.seed,
-        **method,
-        method_left_open=given.method is None,
-        set=settings,
-        sweep=points_of(given.sweep, given.table, given.design),
-        species=names_of(given.species),
-        record=None if given.record is None else Record.parse(names_of(given.record) or ()),
-        max_steps=whole(given.max_steps),
-        sample=sample,
+        inputs = [path for path in read if isinstance(path, str | os.PathLike)]
+        require_no_input(output["output"], inputs)
+    place = {
         **device_settings(given.device),
-        block=whole(given.block),
-        dask=executor_settings(given.executor),
-        **place,
-        resume=given.resume,
-        append=whole(given.append),
-        until=given.until,
-        quiet=given.quiet,
-        command=PYTHON_COMMAND,
-    )
+        **output,
+        "dask": executor_settings(given.executor),
+        "command": PYTHON_COMMAND,
+    }
+    return ensemble_options(network, options, place)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
@@ -22,7 +22,7 @@ from tauslab.runner.dbn.build import build_network
 from tauslab.runner.dbn.lane import DbnLane, engine_of
 from tauslab.runner.dbn.plan import with_seed
 from tauslab.runner.dbn.task import DbnTask, prepare_dbn
-from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DbnOptions
+from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DbnChoices, DbnOptions
 from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.keywords import Numbers, Values
 from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
@@ -64,19 +64,13 @@ def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNet
         ranges=_by_name("ranges", given.ranges),
         sample=_texts(given.sample),
         set={} if given.set is None else given.set,
-        samples=given.samples,
-        integration=_equations(given.method),
+        method=_equations(given.method),
         intervals=DEFAULT_INTERVALS if isinstance(intervals, Mapping) else intervals,
         own_intervals=intervals if isinstance(intervals, Mapping) else {},
-        spacing=given.spacing,
         edges=_edges(given.edges),
-        seed=given.seed,
         **device_settings(given.device),
-        block=given.block,
-        counting=given.counting,
         **file_settings(given.output),
-        resume=given.resume,
-        quiet=given.quiet,
+        **{one.name: getattr(given, one.name) for one in fields(DbnChoices)},
     )
     return build_network(network, settings, ranks())
 
@@ -137,7 +131,7 @@ def check_property(  # noqa: PLR0913
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=_listed("unknown", unknown), ranges=_by_name("ranges", ranges),
-        integration=_equations(equations),
+        method=_equations(equations),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=_drawn(seed), **device_settings(device),
     )  # fmt: skip
@@ -198,10 +192,10 @@ def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _equations(method: ODE | None) -> OdeSettings:
+def _equations(method: object) -> ODE:
     if method is not None and not isinstance(method, ODE):
         raise ConfigError(f"method={method!r} is not allowed: ts.ODE(...)")
-    return (method or ODE()).settings("dopri5")
+    return method or ODE()
 
 
 def _texts(sample: Sequence[str]) -> tuple[str, ...]:

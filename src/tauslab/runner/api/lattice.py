@@ -10,12 +10,10 @@ from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.ensemble import PYTHON_COMMAND
 from tauslab.runner.options.keywords import LatticeKeywords
-from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
 from tauslab.runner.options.places import GPU, device_settings, file_settings
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.results.lattice.result import LatticeResult
-
-_OWN = ("set", "hooks", "device", "output", "stop")  # that `LatticeOptions` has in another form
 
 
 @takes(LatticeKeywords)
@@ -52,7 +50,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     100
     """
     given = chosen(LatticeKeywords, options, "run for a lattice")
-    same = {one.name: getattr(given, one.name) for one in fields(given) if one.name not in _OWN}
+    same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
     settings = LatticeOptions(
         **same,
         set=dict(given.set or {}),

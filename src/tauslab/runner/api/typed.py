@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
@@ -13,7 +12,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.runner.options.methods import METHOD_CLASSES
-from tauslab.runner.options.places import CPU, GPU, Dask, Output
+from tauslab.runner.options.places import CPU, GPU, Dask, Device, Name, Output
 from tauslab.runner.options.values.definition import with_options
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.results.lattice.result import LatticeResult
@@ -29,15 +28,37 @@ _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 
 
 class Run(Protocol[P, Q]):
-    """The type of `tauslab.run`: the keywords depend on the kind of model."""
+    """The type of `tauslab.run`: the keywords depend on the kind of model.
+
+    A file may hold either.  Keywords that only one kind has tell which result comes; with keywords
+    that both have, a type checker knows no more than that it is one of two.
+    """
 
     @overload
-    def __call__(
-        self, model: Network | str | os.PathLike[str], *args: P.args, **options: P.kwargs
-    ) -> Result: ...
+    def __call__(self, model: Network, *args: P.args, **options: P.kwargs) -> Result: ...
 
     @overload
     def __call__(self, model: Lattice, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+    @overload
+    def __call__(
+        self,
+        model: Name,
+        *,
+        t_end: float | None = ...,
+        seed: int | None = ...,
+        set: Mapping[str, float] | None = ...,
+        device: Device = ...,
+        output: Name | Output | None = ...,
+        resume: bool = ...,
+        quiet: bool = ...,
+    ) -> Result | LatticeResult: ...
+
+    @overload
+    def __call__(self, model: Name, *args: P.args, **options: P.kwargs) -> Result: ...
+
+    @overload
+    def __call__(self, model: Name, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
 
 
 class OfModel(Protocol[M_contra, P, R_co]):

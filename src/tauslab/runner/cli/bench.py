@@ -16,7 +16,9 @@ from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.entry import run_network
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.methods import method_class
+from tauslab.runner.options.record import Record
 from tauslab.runner.ranks.mpi import Communicator
 
 Measured = dict[str, Any]
@@ -138,7 +140,7 @@ def run_case(
             times=np.linspace(0.0, case.t_end, case.points),
             n=n,
             seed=1,
-            method=case.method,
+            method=method_class(case.method)(),
             set=case.values,
             record=Record.parse(case.record),
             species=case.species,

@@ -28,9 +28,11 @@ from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
+from tauslab.runner.cli.experiments import run_experiments
 from tauslab.runner.cli.merge import merge
+from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
-from tauslab.runner.cli.rerun import own_output, take_from_result
+from tauslab.runner.cli.rerun import own_output, taken_from_result
 from tauslab.runner.cli.slurm import process_slurm  # noqa: F401 - the command line finds it here
 from tauslab.runner.cli.tools import (
     ignored,
@@ -39,17 +41,15 @@ from tauslab.runner.cli.tools import (
     warn_on_rank_0,
 )
 from tauslab.runner.ensemble.choices.method_choice import outlook
-from tauslab.runner.ensemble.from_file import times_to_append
+from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options
-from tauslab.runner.options.ensemble import FloatArray, Options, Record, default_n
-from tauslab.runner.options.integration import told_integration
-from tauslab.runner.options.lattice import LatticeOptions, set_parameters
-from tauslab.runner.options.methods import DEFAULT_METHOD, NO_LEAPS
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.sweep import choose_points, parse_design, parse_sweep
-from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.texts import assignments, names, read_times
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.keywords import NetworkKeywords
+from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions, set_parameters
+from tauslab.runner.options.methods import METHOD_CLASSES
+from tauslab.runner.options.values.texts import assignments, names
+from tauslab.runner.plots.report import write_page
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
@@ -61,16 +61,9 @@ from tauslab.runner.results.result import Result
 from tauslab.runner.results.validity import warning_of
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
+_PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_OWN = (
-    "n", "method", "epsilon", "post_leap_check", "max_steps", "selector", "team", "presimulation",
-)  # fmt: skip
-_STORED = ("t_end", "count_every", "frame_every", "replicas", "max_hop", "seed")
-_OF_THE_MACHINE = (
-    "device", "threads", "slabs", "halo", "halo_depth", "rebalance_every", "checkpoint_every",
-    "checkpoint_steps", "share_gpu", "overwrite", "resume", "quiet",
-)  # fmt: skip
 _STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 
@@ -81,6 +74,9 @@ def version_line() -> str:
 
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
+    if arguments.model.suffix.lower() == ".omex":
+        run_experiments(arguments)
+        return
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
     stop = stop_in_order(arguments.max_time, comm)
@@ -160,13 +156,13 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     if not isinstance(model, Lattice):
         raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
     # A result file reruns from itself: what the command does not say is as in the file.
-    chosen = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
-    given = {name: getattr(arguments, name) for name in _STORED}
-    chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen["set"] = chosen.get("set", {}) | assignments(arguments.set)
+    stored = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    asked = given_options(arguments, LatticeChoices)
+    asked["set"] = stored.get("set", {}) | assignments(arguments.set)
     return model, LatticeOptions(
-        **chosen,
-        **{name: getattr(arguments, name) for name in _OF_THE_MACHINE},
+        **{**stored, **asked, "quiet": arguments.quiet},
+        **{name: getattr(arguments, name) for name in ("device", "threads", "overwrite")},
+        share_gpu=arguments.share_gpu,
         output=arguments.output or Path(arguments.model.stem + ".h5"),
         command=shlex.join(["tauslab", *sys.argv[1:]]),
     )
@@ -180,52 +176,20 @@ def process_dbn(arguments: argparse.Namespace) -> None:
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
     if arguments.append is not None and arguments.n is not None:
         raise ConfigError("-n and --append exclude each other: --append says how many to add")
-    stored_sweep = take_from_result(arguments)
-    of_a_file = arguments.append is not None or arguments.resume
-    without_leaps = ("ssa", "ode") if of_a_file else (None, "ssa", "ode")
-    if arguments.epsilon is not None and arguments.method in without_leaps:
-        raise ConfigError(NO_LEAPS)
-    own = {k: getattr(arguments, k) for k in _OWN}
-    settings, sample = assignments(arguments.set), Sampling.parse(arguments.sample)
-    if own["n"] is None:
-        own["n"] = default_n(arguments.method or DEFAULT_METHOD, settings, sample)
-    given = read_times(arguments.times) if isinstance(arguments.times, Path) else arguments.times
-    output = arguments.output or own_output(arguments)
-    stored = times_to_append(output, arguments.append, given, arguments.t_end, arguments.points)
-    given = given if stored is None else stored
-    times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
-    return Options(
-        times=times,
-        method_left_open=arguments.method is None,
-        seed=arguments.seed,
-        set=settings,
-        sweep=stored_sweep
-        or choose_points(
-            parse_sweep(arguments.sweep),
-            arguments.table,
-            None if arguments.design is None else parse_design(arguments.design),
-        ),
-        species=None if arguments.species is None else names(arguments.species),
-        record=None if arguments.record is None else Record.parse(arguments.record),
-        device=arguments.device,
-        threads=arguments.threads,
-        block=arguments.block,
-        dask=dask_options(
+    asked = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
+    asked["quiet"] = arguments.quiet
+    stored, sweep = taken_from_result(arguments.model, asked)
+    place = {
+        **{name: getattr(arguments, name) for name in _PLACE},
+        "output": arguments.output or own_output(arguments),
+        "dask": dask_options(
             **{name: getattr(arguments, name) for name in _DASK},
             tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
         ),
-        output=output,
-        overwrite=arguments.overwrite,
-        resume=arguments.resume,
-        **{k: getattr(arguments, k) for k in ("append", "until", "writer", "compress")},
-        hints=dict(mpi_hint(text) for text in arguments.mpi_hint),
-        quiet=arguments.quiet,
-        verbose=arguments.verbose,
-        command=shlex.join(["tauslab", *sys.argv[1:]]),
-        integration=told_integration(vars(arguments)),
-        sample=sample,
-        **{k: v for k, v in own.items() if v is not None},
-    )
+        "hints": dict(mpi_hint(text) for text in arguments.mpi_hint),
+        "command": shlex.join(["tauslab", *sys.argv[1:]]),
+    }
+    return ensemble_options(network, {**stored, **asked}, place, sweep)
 
 
 def summary(result: Result, *, verbose: bool = False) -> list[str]:
@@ -351,6 +315,16 @@ def process_plot(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(suffix)
     require_new(path, overwrite=arguments.overwrite)
     kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
+    print(path)
+
+
+def process_report(arguments: argparse.Namespace) -> None:
+    """``tauslab report``: a page of HTML about a result file."""
+    path = arguments.output or arguments.file.with_suffix(".html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"{path}: a report is written as .html")
+    require_new(path, overwrite=arguments.overwrite)
+    write_page(path, kind_at(arguments.file).report(arguments.file))
     print(path)
 
 

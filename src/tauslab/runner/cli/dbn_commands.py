@@ -6,32 +6,31 @@ import argparse
 import shlex
 import sys
 import warnings
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from tauslab.model.network.network import Network
 from tauslab.runner.api.api import ranks
 from tauslab.runner.api.model_reading import read_telling
-from tauslab.runner.cli.tools import (
-    ignored,
-    warn_on_rank_0,
-)
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.tools import ignored, warn_on_rank_0
 from tauslab.runner.dbn.build import build_network
 from tauslab.runner.options.dbn import (
-    DEFAULT_SAMPLES,
+    DbnChoices,
     DbnOptions,
-    parse_edges,
     parse_intervals,
-    parse_ranges,
-    parse_samples,
 )
-from tauslab.runner.options.integration import told_integration
+from tauslab.runner.options.dbn_keywords import DbnKeywords
+from tauslab.runner.options.methods import ODE, method_as_in
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.texts import assignments, names, read_times
+from tauslab.runner.options.values.stored import taken
+from tauslab.runner.options.values.texts import names
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.runner.results.dbn.file import is_network, load
 from tauslab.runner.results.dbn.info import network_summary
-from tauslab.runner.results.dbn.network import FloatArray
 
 
 def build_and_tell(arguments: argparse.Namespace) -> None:
@@ -52,58 +51,54 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
-    times = _stored(arguments) if is_network(arguments.model) else None
-    if times is None:
-        given = None if arguments.times is None else read_times(arguments.times)
-        times = sample_times(given, arguments.t_end, arguments.points, model_t_end=network.t_end)
-    every, own = parse_intervals(arguments.intervals)
+    asked = given_options(arguments, DbnKeywords)
+    own = given_options(arguments, ODE)
+    stored, held = _taken_from_result(arguments.model, asked) if is_network(arguments.model) else (
+        {}, {}
+    )  # fmt: skip
+    asked = {**stored, **asked}
+    every, some = parse_intervals(arguments.intervals)
+    times = sample_times(
+        asked.get("times"), asked.get("t_end"), asked.get("points"), model_t_end=network.t_end
+    )
+    plain = {one.name for one in fields(DbnChoices)}
+    method = method_as_in({**held, "method": ODE.word}, ODE.word, own)
+    assert isinstance(method, ODE)
     return DbnOptions(
         times=times,
-        unknown=names(arguments.unknown) if arguments.unknown else (),
-        ranges=parse_ranges(arguments.range),
-        sample=tuple(arguments.sample),
-        integration=told_integration({**vars(arguments), "method": "ode"}, "dopri5"),
-        samples=parse_samples(DEFAULT_SAMPLES if arguments.samples is None else arguments.samples),
+        unknown=names(asked["unknown"]) if asked.get("unknown") else (),
+        ranges=asked.get("ranges", {}),
+        sample=tuple(asked.get("sample", ())),
+        method=method,
         intervals=every,
-        own_intervals=own,
-        spacing=arguments.spacing,
-        edges=parse_edges(arguments.edges),
-        set=assignments(arguments.set),
-        seed=arguments.seed,
+        own_intervals=some,
+        edges=asked.get("edges", {}),
+        set=asked.get("set", {}),
         device=arguments.device,
         threads=arguments.threads,
-        block=arguments.block,
-        counting=arguments.counting,
         output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
         overwrite=arguments.overwrite,
-        resume=arguments.resume,
-        quiet=arguments.quiet,
         command=shlex.join(["tauslab", *sys.argv[1:]]),
+        **{name: value for name, value in asked.items() if name in plain - {"quiet"}},
+        quiet=arguments.quiet,
     )
 
 
-def _stored(arguments: argparse.Namespace) -> FloatArray | None:
+def _taken_from_result(
+    model: Path, asked: Mapping[str, Any]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """A file reruns from itself: what the command does not say is as in the file.
 
-    Returns its time points, if the command gives no others.
+    Returns what it says, and the attributes of its root.
     """
-    found = load(arguments.model, unfinished=True)
-    stored = found.attributes
-    if not any((arguments.range, arguments.intervals, arguments.edges, arguments.unknown)):
-        arguments.edges = [
-            f"{name}={','.join(map(repr, edges.tolist()))}"
-            for name, edges in found.edges.items()
-            if edges[0] < edges[-1]
-        ]
-    if arguments.unknown is None:
-        arguments.unknown = str(stored["unknown"])
-        if not arguments.sample and not arguments.range and stored["sample"]:
-            arguments.sample = str(stored["sample"]).split("; ")
-    if not any((arguments.ode_solver, arguments.substeps, arguments.rtol, arguments.atol)):
-        for name in ("ode_solver", "substeps", "rtol", "atol"):
-            setattr(arguments, name, stored.get(name))
-    for name in ("seed", "samples", "precision"):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, stored[name])
-    given = (arguments.times, arguments.t_end, arguments.points)
-    return found.times if given == (None, None, None) else None
+    found = load(model, unfinished=True)
+    taken_over = taken(found.attributes, asked, DbnKeywords)
+    if asked.keys() & {"ranges", "unknown"}:  # which say what is drawn, and from where
+        taken_over.pop("sample", None)
+    if not asked.keys() & {"ranges", "intervals", "edges", "unknown"}:
+        taken_over["edges"] = {
+            name: edges for name, edges in found.edges.items() if edges[0] < edges[-1]
+        }
+    if not asked.keys() & {"times", "t_end", "points"}:
+        taken_over["times"] = found.times
+    return taken_over, found.attributes

@@ -35,6 +35,7 @@ from tauslab.runner.options.keywords import (
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
 from tauslab.runner.options.values.definition import on_command_line
+from tauslab.runner.options.values.spelling import command_spelling
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out:
+    with safe_streams() as out, command_spelling():
         return _main(argv, out)
 
 
@@ -96,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        _run, _rdme, _dbn, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench, _slurm,
-        _completion, _help,
+        _run, _rdme, _dbn, _info, _plot, _report, _export, _digest, _merge, _check, _doctor, _bench,
+        _slurm, _completion, _help,
     ):  # fmt: skip
         add(subparsers)
     return parser
@@ -114,7 +115,9 @@ def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentPar
 
 def _run(subparsers: Commands) -> None:
     run = _command(subparsers, "run", "simulate an ensemble of trajectories")
-    add_options(run, ".xml, .net, .bngl, .toml, a result (.h5), - for standard input", *RUN)
+    add_options(
+        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *RUN
+    )
 
 
 def _rdme(subparsers: Commands) -> None:
@@ -153,6 +156,13 @@ def _plot(subparsers: Commands) -> None:
         help=".png (the default), .svg or .pdf; a movie is .gif or .mp4",
     )
     plot.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _report(subparsers: Commands) -> None:
+    report = _command(subparsers, "report", "write a page of HTML about a result, with pictures")
+    report.add_argument("file", type=Path, help="a result (.h5)")
+    report.add_argument("-o", "--output", type=Path, help=".html; the file's stem + .html")
+    report.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _export(subparsers: Commands) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.text import plain
-from tauslab.runner.options.ensemble import Record
+from tauslab.runner.options.record import Record
 from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.locks import written_by_us

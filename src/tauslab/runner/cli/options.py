@@ -6,7 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tauslab.runner.options.values.definition import GROUPS, Definition, on_command_line
+from tauslab.runner.options.values.definition import (
+    GROUPS,
+    Definition,
+    definitions,
+    destination,
+    on_command_line,
+)
 
 
 def add_options(parser: argparse.ArgumentParser, model: str, *classes: type) -> None:
@@ -20,6 +26,16 @@ def add_options(parser: argparse.ArgumentParser, model: str, *classes: type) -> 
             group.add_argument("model", type=Path, help=model)
         for one in own:
             add_option(group, one)
+
+
+def given_options(arguments: argparse.Namespace, *classes: type) -> dict[str, Any]:
+    """Options of `classes` that the command gives, by field, as Python takes them."""
+    found = {}
+    for field, one in definitions(*classes):
+        value = getattr(arguments, destination(one)) if one.flags else one.command_default
+        if value is not None and value != one.command_default:
+            found[field.name] = one.read(value) if one.read else value
+    return found
 
 
 def add_option(to: Any, one: Definition) -> None:

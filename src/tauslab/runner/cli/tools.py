@@ -14,11 +14,11 @@ from typing import Any
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
+from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.output.targets import (
     inputs_of,
     require_no_input,
     require_place,
-    require_result_name,
 )
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)

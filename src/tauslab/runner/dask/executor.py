@@ -18,10 +18,9 @@ from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
 from tauslab.runner.dask.worker import Job, PilotPlan
-from tauslab.runner.ensemble.choices.method_choice import stored_choice, with_choice
+from tauslab.runner.ensemble.choices.method_choice import with_choice
 from tauslab.runner.ensemble.choices.presimulation import with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import (
-    stored_solver,
     wants_solver,
     with_chosen_solver,
 )
@@ -58,12 +57,6 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
     require_output(options, comm)
     options = with_stored_choices(options, comm)
     task = prepare_task(network, options)
-    choice = stored_choice(options) if options.method == "auto" else None
-    if choice is not None:
-        task = with_choice(task, choice, tell=True)
-    solver = stored_solver(options) if wants_solver(task) else None
-    if solver is not None:
-        task = with_chosen_solver(task, solver, tell=True)
     with open_workers(options, stop) as workers:
         task, plan = _planned(task, workers)
         name = secrets.token_hex(8)

@@ -32,6 +32,7 @@ from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task
+from tauslab.runner.options.methods import Auto
 from tauslab.runner.output.format.layout import Chunk
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.local_rank import local_rank, node_group
@@ -170,7 +171,7 @@ def plan(task: Task, version: str) -> PilotPlan:
         _require_version(version)
         backend = _open(task)
         try:
-            choice = choose_method(task, backend) if task.options.method == "auto" else None
+            choice = choose_method(task, backend) if isinstance(task.options.method, Auto) else None
             if wants_solver(task):
                 choice = choose_solver(task, backend)
                 task = with_chosen_solver(task, choice, tell=False)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.ode.counting import Counting
-from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
 from tauslab.model.errors import ConfigError
@@ -20,8 +19,9 @@ from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.ode_task import SLACK
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.runner.options.dbn import DbnOptions
+from tauslab.runner.options.dbn import DEFAULT_SOLVER, DbnOptions
 from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.results.dbn.network import FloatArray, Structure
 
@@ -59,9 +59,8 @@ class DbnTask:
         options = self.options
         assert options.seed is not None
         return {
-            "seed": options.seed,
-            "samples": options.samples,
-            **_integration(options.integration),
+            **attributes_of(options),
+            **attributes_of(options.method.settled(DEFAULT_SOLVER)),
             "unknown": ",".join(options.unknown),
             "sample": "; ".join(self.sampling.texts),
             "intervals": _interval_settings(options),
@@ -99,13 +98,6 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     digest = hashlib.sha256(canonical_text(network).encode())
     digest.update(sampling.digest())
     return DbnTask(network, options, structure, system, inputs, sampling, digest.hexdigest())
-
-
-def _integration(chosen: OdeSettings) -> dict[str, str | int | float]:
-    """How equations are integrated, by the names of the command's options."""
-    own = ("substeps",) if chosen.solver == "rk4" else ("rtol", "atol")
-    numbers = {name: getattr(chosen, name) for name in ("precision", *own)}
-    return {"ode_solver": chosen.solver, **numbers}
 
 
 def _interval_settings(options: DbnOptions) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.format.layout import HistogramSpec
+from tauslab.runner.options.record import HistogramSpec
 
 GROUP = 4096  # trajectories between two tests
 _Z = 1.959963984540054  # 97.5 % quantile of the normal law: intervals hold 95 %

@@ -1,22 +1,44 @@
-"""What a run takes over from a result file: one to resume, to add to, or to run again."""
+"""What a run takes over from a result file: one to resume, to add to, or to run again.
+
+One rule for all three: an option that nobody gave is as in the file.  Which options a file holds,
+and how, their definitions say (`tauslab.runner.options.values.stored`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.runner.options.ensemble import DEFAULT_EPSILON, FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
+from tauslab.runner.options.methods import (
+    DEFAULT_METHOD,
+    METHOD_CLASSES,
+    ODE,
+    SSA,
+    Auto,
+    Method,
+    TauLeaping,
+    method_as_in,
+    method_class,
+)
+from tauslab.runner.options.record import Record
 from tauslab.runner.options.sweep import Sweep
-from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_free
+from tauslab.runner.options.values.definition import definitions
+from tauslab.runner.options.values.stored import taken
+from tauslab.runner.output.writers.resume import existing_attributes, require_free
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
+
+_OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
 
 
 def require_output(options: Options, comm: Communicator) -> None:
@@ -29,75 +51,50 @@ def require_output(options: Options, comm: Communicator) -> None:
 
 def with_stored_choices(options: Options, comm: Communicator) -> Options:
     """The options with a seed, and with the choices of the run to resume. Collective."""
-    return _with_seed(_with_check(_with_choices(options, comm), comm), comm)
-
-
-def _with_seed(options: Options, comm: Communicator) -> Options:
-    """The options with a seed: the one given, that of the run to resume, or one drawn."""
     output = options.output if options.resume else None
-
-    def stored() -> int | None:
-        return None if output is None else existing_attribute(output, "seed")
-
-    return replace(options, seed=agreed_seed(options.seed, stored, comm))
-
-
-def _with_check(options: Options, comm: Communicator) -> Options:
-    """The options with the check after leaps that the run to resume has."""
-    output = options.output
-    if (
-        not options.resume
-        or output is None
-        or options.post_leap_check
-        or options.method in ("ssa", "ode")
-    ):
-        return options
-    stored = on_root(comm, lambda: existing_text(output, "post_leap_check"))
-    return replace(options, post_leap_check=stored is not None)
+    stored = {} if output is None else on_root(comm, lambda: existing_attributes(output))
+    n = int(stored["n"]) if "n" in stored and "n" not in options.asked else options.n
+    found = agree(comm, lambda: replace(options, **as_stored(options, stored), n=n))
+    return replace(found, seed=agreed_seed(found.seed, lambda: None, comm))
 
 
-def _with_choices(options: Options, comm: Communicator) -> Options:
-    """The options with the choices of the run to resume, where they are not given."""
-    output = options.output
-    if options.method_left_open and options.resume and output is not None:
-        stored = on_root(comm, lambda: existing_text(output, "method"))
-        options = replace(options, method=stored) if stored in ("ssa", "tau") else options
-    if options.method == "auto" and options.selector is not None:
-        options = replace(options, method="ssa")  # the only method that has selectors
-    if options.method in ("tau", "ode") or not options.resume or output is None:
-        return options
-    selector = on_root(comm, lambda: existing_text(output, "selector"))
-    events = on_root(comm, lambda: existing_text(output, "presimulation"))
-    if options.presimulation is None and selector is not None:
-        options = replace(options, presimulation=int(events or 0))
-    if options.selector is None and selector is not None:
-        options = replace(options, selector=selector, method="ssa", post_leap_check=False)
-    return options
+def as_stored(options: Options, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a file with these attributes for what nobody gave: method, and plain options."""
+    given = options.asked
+    chosen = taken(attributes, given, CommonChoices, EnsembleChoices)
+    return chosen | {"method": method_in(attributes, given)}
+
+
+def method_in(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> Method:
+    """The method of a run that goes on with a file of these attributes.
+
+    Raises
+    ------
+    ConfigError
+        An option is given that this method refuses.
+    """
+    own = {name: value for name, value in given.items() if name in _OF_METHODS}
+    held = str(attributes.get("method", ""))
+    word = given.get("method") or held or DEFAULT_METHOD
+    if word == Auto.word and held in (SSA.word, TauLeaping.word):
+        word = held  # what was chosen
+        names = {one.name for one in fields(method_class(word))}
+        own = {name: value for name, value in own.items() if name in names}
+    if held == ODE.word and own.get("solver") == "auto":
+        del own["solver"]  # one was chosen
+    return method_as_in(attributes, word, own)
 
 
 def left_open(options: Options, result: Result) -> dict[str, Any]:
     """Values from the result for options that the user left open."""
     stored = result.attributes
-    chosen: dict[str, Any] = {}
-    if options.seed is None:
-        chosen["seed"] = result.seed
+    chosen = as_stored(options, stored)
     if options.record is None:
         chosen["record"] = Record.parse(str(stored["record"]))
-    if options.method_left_open or options.method == "auto":
-        chosen["method"] = result.method
-        chosen["post_leap_check"] = "post_leap_check" in stored
-    if options.epsilon == DEFAULT_EPSILON and "epsilon" in stored:
-        chosen["epsilon"] = float(stored["epsilon"])
-    if options.max_steps == MAX_STEPS:
-        chosen["max_steps"] = int(stored["max_steps"])
     if options.species is None:
         chosen["species"] = result.species + result.observables
     if options.sweep is None and result.swept:
         chosen["sweep"] = sweep_of(result)
-    if "selector" in stored:
-        chosen["selector"] = options.selector or str(stored["selector"])
-        if options.presimulation is None:
-            chosen["presimulation"] = int(stored.get("presimulation", 0))
     return chosen
 
 

@@ -6,7 +6,6 @@ trajectories have the numbers that follow. In the end all are joined, by a renam
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options, Portion
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
@@ -77,14 +77,13 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     assert added is not None
     base = on_root(comm, lambda: _base(path, options))
     beside = path.with_name(f"{path.name}.append")
-    portion = Portion(before=base.n, run=base.run)
-    on_root(comm, lambda: _look_at_portion(beside, base.n, added))
-    chosen = replace(
-        options, **base.chosen, n=added, append=None, output=beside, resume=True, portion=portion
-    )
+    whole = replace(options, **base.chosen, given=None, n=added, append=None)
+    first = whole.first + base.n
+    on_root(comm, lambda: _look_at_portion(beside, first, added))
+    chosen = replace(whole, first=first, output=beside, resume=True, portion=Portion(run=base.run))
     with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm)
-        layout = _whole(layout, base.n + added, base.block)
+        layout = _whole(layout, base.n + added, base.block, whole.first)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
         with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
@@ -128,11 +127,11 @@ def _base(path: Path, options: Options) -> _Base:
         return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
 
 
-def _look_at_portion(beside: Path, n: int, added: int) -> None:
+def _look_at_portion(beside: Path, first: int, added: int) -> None:
     """Remove a portion that was joined already, by a run that was killed right after that."""
     if not beside.exists():
         return
-    if int(existing_text(beside, "before") or 0) < n:
+    if int(existing_text(beside, "before") or 0) < first:
         _remove(beside)
         return
     begun = existing_text(beside, "n")
@@ -143,9 +142,10 @@ def _look_at_portion(beside: Path, n: int, added: int) -> None:
         )
 
 
-def _whole(layout: Layout, n: int, block: int) -> Layout:
+def _whole(layout: Layout, n: int, block: int, first: int) -> Layout:
     """The layout of a portion as that of the whole result."""
     own = {k: v for k, v in layout.attributes.items() if k not in ("before", "group")}
+    own |= {"before": first} if first else {}
     return replace(layout, n=n, attributes=own, group=0, block=block)
 
 
@@ -168,10 +168,8 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
     until = agree(comm, lambda: UntilSpec.parse(text))
     done = None if path is None else on_root(comm, lambda: _finished(path, options))
     first = None if path is None else _portion_path(path, 0)
-    limited = replace(options, until=None, output=path if done else first)
-    if done and (options.method_left_open or options.method == "auto"):
-        checked = options.post_leap_check and done.method == "tau"
-        limited = replace(limited, method=done.method, post_leap_check=checked)
+    asked = {**options.asked, "n": options.n}
+    limited = replace(options, given=asked, until=None, output=path if done else first)
     limited = agree(comm, lambda: _refuse_varying(limited))
     with opened(network, limited, comm) as wanted:
         layout = agree(comm, lambda: layout_of(wanted.task, comm))
@@ -207,7 +205,6 @@ class _Finished:
     """A result that there is, and what its last test was: see `Convergence`."""
 
     n: int
-    method: str
     met: bool
     sums: tuple[int, int, int]
 
@@ -233,7 +230,7 @@ def _finished(path: Path, options: Options) -> _Finished | None:
         words = str(result.attributes.get("until_sums", "")).split()
         met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
         a, b, c = map(int, words or "000")
-        return _Finished(result.n, result.method, met, (a, b, c))
+        return _Finished(result.n, met, (a, b, c))
 
 
 def _portion_path(path: Path, before: int) -> Path:
@@ -262,7 +259,9 @@ def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
     histograms = record.histograms if extra is None else (*record.histograms, extra)
     more = replace(record, statistics=True, histograms=histograms)
     portion = Portion(group=GROUP)
-    chosen = replace(task.options, record=more, portion=portion, presimulation=task.presimulation)
+    chosen = replace(
+        task.options, given=None, method=task.settled_method, record=more, portion=portion
+    )
     return replace(wanted, task=replace(task, options=chosen))
 
 
@@ -284,14 +283,16 @@ def _next_task(
 ) -> Task:
     """The next trajectories to run. Collective."""
     before, n = tests.done, tests.next_end() - tests.done
-    portion = replace(task.options.portion, before=before, run=run)
+    portion = replace(task.options.portion, run=run)
+    first = task.options.first + before
     output: Path | None = None
     if path is not None:
         output = beside = _portion_path(path, before)
         begun = on_root(comm, lambda: existing_attribute(beside, "n"))
         if begun is not None and begun <= tests.limit - before:
             n = begun  # where another limit may have cut it
-    return replace(task, options=replace(task.options, n=n, output=output, portion=portion))
+    options = replace(task.options, n=n, first=first, output=output, portion=portion)
+    return replace(task, options=options)
 
 
 def _tested(result: Result, until: UntilSpec, index: int) -> npt.NDArray[np.object_]:
@@ -338,7 +339,7 @@ def _joined(
 ) -> Result:
     """The first `tests.done` trajectories of all portions. Collective."""
     if not tests.met and comm.rank == 0:
-        warnings.warn(
+        warn(
             f"--until {tests.until.text!r} was not met by {options.n} trajectories: the half "
             f"width is {tests.until.half_width(tests.sums):.3g}",
             stacklevel=2,
@@ -347,7 +348,7 @@ def _joined(
     if "approximate" in attributes:
         attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
         if comm.rank == 0:
-            warnings.warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
+            warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
     attributes["n_limit"] = options.n
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)

@@ -182,7 +182,7 @@ class Lane:
             self._rows_of(task.initial, inputs, self._shared[0]),
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
-            task.options.portion.before,
+            task.options.first,
         )
         begun = stream.record()
         engine.start(

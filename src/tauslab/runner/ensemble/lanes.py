@@ -13,6 +13,10 @@ from tauslab.runner.ranks.mpi import Communicator
 
 Interval = tuple[float, float]
 
+# On SIMD lanes a launch ends with lanes that have nothing to do. So it has so many trajectories
+# for each lane where a thread has no more events to fire for them: half a second of its time.
+_ROUNDS, _SHORT_EVENTS = 8, 2e7
+
 
 class LaneLike(Protocol):
     """One launch in flight, wherever it runs."""
@@ -70,7 +74,13 @@ class Lanes(Protocol):
 
 
 def launch_blocks(
-    task: Task, engine: Engine, block: int, share: int, most_bytes: int | None = None
+    task: Task,
+    engine: Engine,
+    block: int,
+    share: int,
+    most_bytes: int | None = None,
+    *,
+    events_each: float = 0.0,
 ) -> tuple[int, int]:
     """Storage blocks of a launch: the fewest that keep the device busy, and the most.
 
@@ -81,8 +91,14 @@ def launch_blocks(
         pinned memory takes time to get.
     most_bytes
         Limit on the samples of a launch, below that of a lane.
+    events_each
+        What a trajectory is expected to take, 0 where nobody knows.
     """
-    fill = -(-2 * engine.trajectories_in_flight(LANES) // LANES)  # two for each thread or team
+    together = engine.trajectories_in_flight(LANES)
+    fill = -(-2 * together // LANES)  # two for each thread or team
+    if engine.backend.style.lanes and events_each > 0:
+        short = int(_SHORT_EVENTS * engine.backend.processors / events_each)
+        fill = max(fill, min(_ROUNDS * together, short))
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
     fitting = lane_rows(task, engine.backend, block, most_bytes) // block
@@ -103,10 +119,14 @@ class DeviceLanes:
         reductions: Reductions,
         comm: Communicator,
         blocks: int,
+        *,
+        events_each: float = 0.0,
     ) -> None:
         self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
         share = -(-blocks // comm.size)
-        self.smallest, self.room = launch_blocks(task, engine, layout.block, share)
+        self.smallest, self.room = launch_blocks(
+            task, engine, layout.block, share, events_each=events_each
+        )
         copies = self._backend.stream()
         rows = self.room * layout.block
         self._lanes = [Lane(task, engine, reductions, rows, copies) for _ in range(LANES)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -24,7 +23,9 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.record import Record
+from tauslab.runner.options.values.spelling import warn
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 
@@ -93,7 +94,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
     moved = {n for n, species in network.species.items() if not species.fixed} | set(network.rates)
     largest = max((abs(amounts[name]) for name in moved), default=0.0)
     if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
-        warnings.warn(
+        warn(
             f"no amount is above {largest:.2g} at the start, and --atol {chosen.atol:g} allows "
             f"errors of that size: give one such as --atol {largest * 1e-9:.0e}",
             stacklevel=2,
@@ -116,19 +117,3 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
-
-
-def ode_attributes(options: Options) -> dict[str, str | int | float]:
-    """Attributes of a file that say how equations were integrated."""
-    chosen = options.integration
-    attributes: dict[str, str | int | float] = {
-        "precision": chosen.precision,
-        "ode_solver": chosen.solver,
-    }
-    if chosen.solver == "rk4":
-        attributes["substeps"] = chosen.substeps
-    else:
-        attributes |= {"rtol": chosen.rtol, "atol": chosen.atol}
-    if options.sample.names:
-        attributes["sample"] = "; ".join(options.sample.texts)
-    return attributes

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -31,13 +29,16 @@ from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
-from tauslab.runner.ensemble.ode_task import ode_attributes, prepare_ode
+from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
 from tauslab.runner.output.writers.memory import MemoryWriter
-from tauslab.runner.output.writers.resume import existing_attribute
+from tauslab.runner.output.writers.resume import existing_attributes
 from tauslab.runner.output.writers.writer import Storage, Writer, open_writer
 from tauslab.runner.ranks.job import agreed_task, devices
 from tauslab.runner.ranks.mpi import Communicator
@@ -85,7 +86,10 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
 
     def lanes(layout: Layout, blocks: int) -> Lanes:
-        return DeviceLanes(task, layout, setup.engine, setup.reductions, comm, blocks)
+        each = outlook.events / task.options.total
+        return DeviceLanes(
+            task, layout, setup.engine, setup.reductions, comm, blocks, events_each=each
+        )
 
     outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
     return run_task(task, comm, lanes, lambda: setup.row, stop, outlook.events)
@@ -93,7 +97,7 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
 
 def prepare_task(network: Network, options: Options) -> Task:
     """The task of a method, as `prepare` makes it."""
-    return (prepare_ode if options.method == "ode" else prepare)(network, options)
+    return (prepare_ode if isinstance(options.method, ODE) else prepare)(network, options)
 
 
 def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
@@ -154,14 +158,15 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
             backend, task.system, times, options.integration, priors=options.sample.priors,
             trajectories=each,
         )  # fmt: skip
-    if options.method == "tau" and task.lowered.reactions:
-        checked = options.post_leap_check
-        return leaping_engine(backend, task.lowered, times, options.epsilon, checked=checked)
+    method = options.method
+    if isinstance(method, TauLeaping) and task.lowered.reactions:
+        checked = method.post_leap_check
+        return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
     if task.lowered.dynamics is not None:
         return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
-        backend, task.lowered, times, selector=task.selector, team=options.team,
+        backend, task.lowered, times, selector=task.selector, team=task.team,
         firings=None if pilot is None else pilot.firings, expected=expected,
     )  # fmt: skip
 
@@ -170,40 +175,37 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     """The layout of the task's file. Collective."""
     options, record = task.options, task.record
     assert options.seed is not None
-    block = options.block
-    if block is None and options.resume and options.output is not None:
-        output: Path = options.output
-        block = on_root(comm, lambda: existing_attribute(output, "block"))
+    output = options.output if options.resume else None
+    held = {} if output is None else on_root(comm, lambda: existing_attributes(output))
+    block = options.block or int(held.get("block", 0))
     recorded_bytes = (
         task.sample_bytes if record.trajectories else task.final_type.itemsize * len(task.species)
     )
     recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
     block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
     Blocks(options.total, block)
+    method = task.settled_method
     attributes: dict[str, str | int | float] = {
-        "method": options.method,
-        "seed": options.seed,
+        "method": method.word,
         "precision": "double",
-        "max_steps": options.max_steps,
         "model_sha256": task.sha256,
         "command": options.command,
+        **attributes_of(options),
+        **attributes_of(method),
     }
-    if task.method_choice is not None:
-        attributes["method_choice"] = task.method_choice
-    if task.system is not None:
-        attributes |= ode_attributes(options)
-    elif options.method == "tau":
-        attributes["epsilon"] = options.epsilon
-        attributes["approximate"] = approximation(options.epsilon)
+    reason = task.method_choice or held.get("method_choice")
+    if reason is not None:
+        attributes["method_choice"] = reason
+    if options.sample.names:
+        attributes["sample"] = "; ".join(options.sample.texts)
+    if isinstance(method, TauLeaping):
+        attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
-        if options.post_leap_check:
-            attributes["post_leap_check"] = 1
-    else:
-        attributes["selector"] = task.selector
-        if task.presimulation:
-            attributes["presimulation"] = task.presimulation
+    if task.system is not None and task.network.amount_unit != "molecules":
+        attributes["amount_unit"] = task.network.amount_unit
+    if task.network.time_unit:
+        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
-    attributes |= {"before": portion.before} if portion.before else {}
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
         n=options.n,
@@ -297,14 +299,14 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
     for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
-            warnings.warn(
+            warn(
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
                 f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
                 "trajectories to see them",
                 stacklevel=2,
             )
     for name in cancelled(layout, totals):
-        warnings.warn(
+        warn(
             f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
             "cancel, and lacks digits of the small ones: record trajectories to have them all",
             stacklevel=2,

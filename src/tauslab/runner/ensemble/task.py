@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,10 +21,20 @@ from tauslab.model.network.check import check_rates, require_support, without_mi
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.portable.host_math import evaluate
-from tauslab.runner.options.ensemble import FloatArray, Options, Record
+from tauslab.runner.options.ensemble import FloatArray, Options
+from tauslab.runner.options.methods import (
+    ODE,
+    SSA,
+    Auto,
+    Method,
+    TauLeaping,
+    turned_into,
+    with_choices,
+)
+from tauslab.runner.options.record import SAMPLED, Record
 from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.texts import some
-from tauslab.runner.output.format.layout import SAMPLED
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -93,12 +102,36 @@ class Task:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
         if self.lowered.dynamics is not None:
             return "linear"
-        return selector_of(self.lowered, self.options.selector)
+        method = self.options.method
+        return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
+
+    @property
+    def leaps(self) -> TauLeaping:
+        """How leaps are made, or would be."""
+        method = self.options.method
+        found = turned_into("tau", method)
+        assert isinstance(found, TauLeaping)
+        return found
+
+    @property
+    def team(self) -> int:
+        """Threads that run one trajectory of a large network; 0 leaves it to the engine."""
+        method = self.options.method
+        return method.team if isinstance(method, SSA | Auto) else 0
+
+    @property
+    def settled_method(self) -> Method:
+        """The method with all that was chosen for it: what the file says of it."""
+        method = self.options.method
+        if isinstance(method, SSA):
+            return with_choices(method, selector=self.selector, presimulation=self.presimulation)
+        return method.settled() if isinstance(method, ODE) else method
 
     @property
     def presimulation(self) -> int:
         """Events of a pilot trajectory that orders the network; 0 for none."""
-        given = self.options.presimulation
+        method = self.options.method
+        given = method.presimulation if isinstance(method, SSA | Auto) else None
         if given is not None:
             return given if self.selector != "linear" else 0
         return pilot_events(self.lowered, self.selector, self.options.total)
@@ -172,10 +205,9 @@ def prepare(network: Network, options: Options) -> Task:
         recorded=recorded,
         reals=reals,
     )
-    if lowered.dynamics is not None and options.selector not in (None, "linear"):
-        raise ConfigError(
-            f"--selector {options.selector} is not for models with events: leave it out"
-        )
+    selector = options.method.selector if isinstance(options.method, SSA) else None
+    if lowered.dynamics is not None and selector not in (None, "linear"):
+        raise ConfigError(f"--selector {selector} is not for models with events: leave it out")
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
@@ -226,7 +258,7 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
 
 def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
-    method = "ssa" if options.method == "auto" else options.method
+    method = "ssa" if isinstance(options.method, Auto) else options.method.word
     require_support(without_missing(network, options.set.keys()), method)
     if not network.species and (method != "ode" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
@@ -349,7 +381,7 @@ def _rounded(name: str, amounts: FloatArray) -> CountArray:
         raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
     whole = np.rint(amounts)
     if (whole != amounts).any():
-        warnings.warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
+        warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
     return whole.astype(np.int32)
 
 

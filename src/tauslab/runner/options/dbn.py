@@ -15,20 +15,67 @@ from tauslab.kernels.ode.counting import COUNTINGS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.runner.options.methods import ODE
+from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 Counts: TypeAlias = Literal["auto", "inside", "after"]
 SPACINGS: tuple[str, ...] = get_args(Spacing)
 DEFAULT_SAMPLES = 100_000
+DEFAULT_SOLVER = "dopri5"
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
 MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
 PILOT = 4096  # trajectories that decide ranges which are not given
 
 
+def parse_samples(text: str | int) -> int:
+    """Read a number of trajectories, which may be written as ``3e6``."""
+    number = whole_number(text)
+    if number is None:
+        raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
+    return number
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class DbnChoices:
+    """Options that a build takes as they are."""
+
+    samples: int = option(
+        DEFAULT_SAMPLES, "trajectories (1e5)", flag="--samples", group="sampling", metavar="N",
+        stored=Stored(always=True, read=int), read=parse_samples, doc="Number of trajectories.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        metavar="S", stored=Stored(always=True), doc="64 bits; drawn and stored by default.",
+    )  # fmt: skip
+    spacing: Spacing = option(
+        "equal", "of intervals (equal)", flag="--spacing", group="method", choices=SPACINGS,
+        doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
+    )  # fmt: skip
+    resume: bool = option(
+        False, "go on with a stopped build", flag="--resume", group="output",
+        action="store_true", doc="Go on with a build that was stopped.",
+    )  # fmt: skip
+    quiet: bool = option(
+        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False, doc="Show no progress.",
+    )  # fmt: skip
+    counting: Counts = option(
+        "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
+        doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
+        "``after``, kernels of their own; ``auto``. Changes no count.",
+    )  # fmt: skip
+    block: int | None = option(
+        None, "trajectories that a rank takes at once", flag="--block", type=int, metavar="N",
+        doc="Trajectories that a rank takes at once.",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
-class DbnOptions:
-    """Everything a user may choose for ``tauslab dbn``.
+class DbnOptions(DbnChoices):
+    """Everything a user may choose for ``tauslab dbn``, checked: `DbnChoices`, and these.
 
     Parameters
     ----------
@@ -41,22 +88,12 @@ class DbnOptions:
         into intervals.
     sample
         Other distributions of unknowns, as ``tauslab run --sample`` takes them.
-    samples
-        Number of trajectories.
-    integration
-        How equations are integrated.
+    method
+        How equations are integrated; its solver is ``dopri5`` by default.
     intervals
         Number of intervals of every node, or by name for some.
-    spacing
-        ``equal`` widths, or ``quantile``: equally many samples of the pilot in each.
     edges
         Edges of the intervals of some nodes, given.
-    block
-        Trajectories in a block, the unit that ranks take; None decides by number.
-    counting
-        Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; ``after``,
-        kernels of their own, while the next trajectories are integrated; ``auto`` chooses. It
-        changes no count.
 
     Raises
     ------
@@ -68,22 +105,15 @@ class DbnOptions:
     unknown: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     sample: tuple[str, ...] = ()
-    samples: int = DEFAULT_SAMPLES
-    integration: OdeSettings = field(default_factory=lambda: OdeSettings("dopri5"))
+    method: ODE = field(default_factory=ODE)
     intervals: int = DEFAULT_INTERVALS
     own_intervals: Mapping[str, int] = field(default_factory=dict)
-    spacing: str = "equal"
     edges: Mapping[str, FloatArray] = field(default_factory=dict)
     set: Mapping[str, float] = field(default_factory=dict)
-    seed: int | None = None
     device: str = "auto"
     threads: int = 0
-    block: int | None = None
-    counting: str = "auto"
     output: Path | None = None
     overwrite: bool = False
-    resume: bool = False
-    quiet: bool = True
     command: str = "tauslab.dbn.build"
 
     def __post_init__(self) -> None:
@@ -111,20 +141,25 @@ class DbnOptions:
         if self.overwrite and self.resume:
             raise ConfigError("--overwrite and --resume exclude each other")
 
+    @property
+    def integration(self) -> OdeSettings:
+        """How equations are integrated."""
+        return self.method.settings(DEFAULT_SOLVER)
+
     def _check_by_name(self) -> None:
         """Check lists and what is given by name, of whatever kind a program gives it."""
-        for option, texts in (("--unknown", self.unknown), ("--sample", self.sample)):
+        for flag, texts in (("--unknown", self.unknown), ("--sample", self.sample)):
             listed = isinstance(texts, tuple | list)
             if not listed or not all(isinstance(text, str) for text in texts):
-                raise ConfigError(f"{option} {texts!r}: a list of texts is expected")
-        for option, by_name, kind in (
+                raise ConfigError(f"{flag} {texts!r}: a list of texts is expected")
+        for flag, by_name, kind in (
             ("--range", self.ranges, "pairs of numbers"),
             ("--intervals", self.own_intervals, "whole numbers"),
             ("--edges", self.edges, "lists of numbers"),
             ("--set", self.set, "numbers"),
         ):
             if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
-                raise ConfigError(f"{option} {by_name!r}: {kind} by name are expected")
+                raise ConfigError(f"{flag} {by_name!r}: {kind} by name are expected")
         for name, pair in self.ranges.items():
             if len(_numbers(f"--range {name}", pair)) != 2:
                 raise ConfigError(f"--range {name}: two numbers are expected, not {pair!r}")
@@ -190,14 +225,6 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
         else:
             every = number
     return every, own
-
-
-def parse_samples(text: str | int) -> int:
-    """Read a number of trajectories, which may be written as ``3e6``."""
-    number = whole_number(text)
-    if number is None:
-        raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
-    return number
 
 
 def _whole(option: str, value: int, low: int, high: int) -> None:

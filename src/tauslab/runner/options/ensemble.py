@@ -2,111 +2,43 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.dask import DaskOptions
-from tauslab.runner.options.methods import DEFAULT_EPSILON as DEFAULT_EPSILON  # noqa: PLC0414
-from tauslab.runner.options.methods import (
-    DEFAULT_METHOD,
-    METHODS,
-    check_epsilon,
-    check_presimulation,
-    check_selector,
-    check_team,
-)
+from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
+from tauslab.runner.options.methods import ODE, SSA, Method, given_in
 from tauslab.runner.options.places import WRITERS, check_compress, check_threads
+from tauslab.runner.options.record import Record
 from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.options.sweep import Design, Sweep
-from tauslab.runner.options.values.checks import seed_of, within
-from tauslab.runner.output.format.layout import SAMPLED, HistogramSpec
+from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.definition import check_values
 
 FloatArray = npt.NDArray[np.float64]
 
 PYTHON_COMMAND = "tauslab.run"  # in place of a command line
 MOST_TRAJECTORIES = 2**40  # a trajectory's id has 40 bits in the random counter
 MOST_TOTAL = 2**53  # of all points together
-_WORDS = ("trajectories", "statistics", "final", SAMPLED)
 _DEFAULT_N = 1000
 
 
-def default_n(method: str, settings: Mapping[str, float | FloatArray], sample: Sampling) -> int:
+def default_n(method: Method, settings: Mapping[str, float | FloatArray], sample: Sampling) -> int:
     """Trajectories at each point where nobody said how many: one where all would be the same.
 
-    >>> default_n("ode", {"k": 0.5}, Sampling()), default_n("ssa", {}, Sampling())
+    >>> default_n(ODE(), {"k": 0.5}, Sampling()), default_n(SSA(), {}, Sampling())
     (1, 1000)
     """
-    alike = method == "ode" and not sample.names and not any(map(np.ndim, settings.values()))
-    return 1 if alike else _DEFAULT_N
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a run keeps: samples, sums over them, histograms, summaries, what ``--sample`` drew."""
-
-    trajectories: bool = False
-    statistics: bool = False
-    final: bool = False
-    histograms: tuple[HistogramSpec, ...] = ()
-    summaries: tuple[SummarySpec, ...] = ()
-    sampled: bool = False
-
-    @classmethod
-    def parse(cls, text: str | Sequence[str]) -> Record:
-        """Read ``trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:...``.
-
-        Raises
-        ------
-        ConfigError
-            A word that is not one of these, a histogram without a range, or a summary that is
-            not known or given twice.
-        """
-        words = text.split(",") if isinstance(text, str) else list(text) or [""]
-        histograms = tuple(_histogram(w) for w in words if w.startswith("histogram"))
-        summaries = tuple(SummarySpec.parse(w) for w in words if w.startswith(PREFIX))
-        for word in words:
-            if word not in _WORDS and not word.startswith(("histogram", PREFIX)):
-                raise ConfigError(
-                    f"--record {word!r} is not known; allowed are {', '.join(_WORDS)}, "
-                    "histogram:SPECIES:LO:HI:BINS and summary:KIND:SPECIES[:...]"
-                )
-        for index, summary in enumerate(summaries):
-            if summary in summaries[:index]:
-                raise ConfigError(f"--record {PREFIX}{summary.name} is given twice")
-        chosen = {word: word in words for word in _WORDS}
-        return cls(histograms=histograms, summaries=summaries, **chosen)
-
-    @property
-    def reduced(self) -> bool:
-        """Whether only numbers per trajectory are kept of samples: summaries, and histograms."""
-        return bool(self.summaries) and not (self.trajectories or self.statistics or self.final)
-
-
-def _histogram(word: str) -> HistogramSpec:
-    parts = word.split(":")
-    try:
-        name, species, low, high, bins = parts
-        spec = HistogramSpec(species, float(low), float(high), int(bins))
-    except ValueError:
-        raise ConfigError(
-            f"--record {word!r}: write histogram:SPECIES:LO:HI:BINS, "
-            "for instance histogram:X:0:800:100"
-        ) from None
-    if name != "histogram" or not spec.low < spec.high or not math.isfinite(spec.high - spec.low):
-        raise ConfigError(f"--record {word!r}: LO must be less than HI, and both finite")
-    if not 1 <= spec.bins <= 2**20:
-        raise ConfigError(f"--record {word!r}: the number of bins must be 1 to {2**20}")
-    return spec
+    drawn = bool(sample.names) or any(map(np.ndim, settings.values()))
+    return 1 if isinstance(method, ODE) and not drawn else _DEFAULT_N
 
 
 @dataclass(frozen=True)
@@ -115,31 +47,30 @@ class Portion:
 
     Parameters
     ----------
-    before
-        Trajectories that each point has from earlier runs: numbers go on from there.
     group
         Trajectories whose sums are kept apart; 0 for one sum over all.
     run
         Identity of the run that it belongs to.
     """
 
-    before: int = 0
     group: int = 0
     run: str | None = None
 
 
 @dataclass(frozen=True)
-class Options:
-    """Everything a user may choose for ``tauslab run``, checked.
+class Options(CommonChoices, EnsembleChoices):
+    """Everything a user may choose for ``tauslab run``, checked: what its bases say, and this.
 
     Parameters
     ----------
-    n
-        Number of trajectories; with a sweep, at each of its points.
     times
         Sample times ``[time]``, in the model's time unit.
-    seed
-        64 bits; None lets rank 0 draw one.
+    method
+        The settings of the method. `Auto` is replaced by what a pilot chooses, which counts work
+        and judges the error of leaps.
+    given
+        Options that the user gave, by field, those of the method among them: a file that is
+        completed or added to says the others. None: all that have not their defaults.
     set
         Values of parameters, and initial amounts of species: a number for all trajectories, or an
         array ``[n]`` with a value for each.
@@ -149,43 +80,14 @@ class Options:
         Names of the species to record; None for all.
     record
         What to keep; None decides by size.
-    method
-        ``ssa``, ``tau``, ``ode``, or ``auto``, which chooses ``ssa`` or ``tau`` by a pilot that
-        counts work and judges the error of leaps.
-    method_left_open
-        Whether nobody chose `method`: a file that is completed or added to then keeps its own.
-    epsilon
-        Of ``tau``: bound on the expected relative change of every propensity in a leap.
-    post_leap_check
-        Of ``tau``: check every leap after it was made, and shorten those that changed too much.
-    selector
-        Of ``ssa``: how the next reaction is found; None chooses by the network and its pilot.
-    team
-        Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by device
-        and number of trajectories. Changes no result.
-    presimulation
-        Of large networks: events of a pilot trajectory that orders reactions and species by how
-        often they fire and change; 0 for no pilot, None decides by network and number of
-        trajectories.
-    max_steps
-        Steps (events, for ``tau`` also leaps) after which a trajectory is given up (status
-        ``step_limit``).
-    integration
-        Of ``ode``: how equations are integrated.
     sample
-        Of ``ode``: distributions of parameters and initial amounts.
-    threads
-        CPU threads of this rank; 0 for all it may use.
-    block
-        Trajectories in a storage block; None decides by size.
+        Of `ODE`: distributions of parameters and initial amounts.
+    device, threads
+        Where to compute; threads of this rank, 0 for all that it may use.
     dask
         Where Dask workers run the launches; None runs them on the ranks of this launch.
     output
         Result file; None keeps the result in memory.
-    append
-        Trajectories to add, at each point, to the finished result in `output`; `n` is then theirs.
-    until
-        Add trajectories until this holds, `n` at most: see `tauslab.runner.ensemble.convergence`.
     writer
         ``parts`` or ``mpio``, how several ranks write; ``auto`` takes mpio where h5py has it.
     verbose
@@ -203,33 +105,20 @@ class Options:
 
     times: FloatArray
     n: int = _DEFAULT_N
-    seed: int | None = None
-    method: str = DEFAULT_METHOD
-    method_left_open: bool = False
+    method: Method = field(default_factory=SSA)
+    given: Mapping[str, Any] | None = None
     set: Mapping[str, float | FloatArray] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     species: tuple[str, ...] | None = None
     record: Record | None = None
-    epsilon: float = DEFAULT_EPSILON
-    post_leap_check: bool = False
-    selector: str | None = None
-    team: int = 0
-    presimulation: int | None = None
-    max_steps: int = MAX_STEPS
-    integration: OdeSettings = field(default_factory=OdeSettings)
     sample: Sampling = field(default_factory=Sampling)
     device: str = "auto"
     threads: int = 0
-    block: int | None = None
     dask: DaskOptions | None = None
     output: Path | None = None
     overwrite: bool = False
-    resume: bool = False
-    quiet: bool = False
     verbose: bool = False
     command: str = ""
-    append: int | None = None
-    until: str | None = None
     writer: str = "auto"
     hints: Mapping[str, str] = field(default_factory=dict)
     compress: int = 0
@@ -238,13 +127,9 @@ class Options:
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
         within("-n", self.n, 1, MOST_TRAJECTORIES)
-        within("--max-steps", self.max_steps, 1, MAX_STEPS)
+        check_values(self)
         check_threads(self.threads)
-        if self.seed is not None:
-            seed_of(self.seed)
-        if self.block is not None:
-            within("--block", self.block, 1, 2**31 - 1)
-        self._check_method()
+        self._check_sample()
         one_of("--device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
             raise ConfigError("--species needs at least one name")
@@ -252,14 +137,32 @@ class Options:
             raise ConfigError("--resume needs the output file of the run to go on with")
         one_of("--writer", self.writer, WRITERS)
         check_compress(self.compress)
-        if self.method == "ode" and (self.append is not None or self.until is not None):
+        within("--first", self.first, 0, MOST_TRAJECTORIES - self.n)
+        if isinstance(self.method, ODE) and (self.append is not None or self.until is not None):
             raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
+        if isinstance(self.method, ODE) and self.first:
+            raise ConfigError("--first needs --method ssa, tau or auto, not ode")
         if self.append is not None:
             self._check_append(self.append)
         for name, values in self.set.items():
             self._check_values(name, values)
         if self.sweep is not None:
             self._check_sweep(self.sweep)
+
+    @property
+    def integration(self) -> OdeSettings:
+        """How equations are integrated."""
+        return self.method.settings() if isinstance(self.method, ODE) else OdeSettings()
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """`given`, also where nobody said what that is."""
+        if self.given is not None:
+            return self.given
+        plain = [*fields(CommonChoices), *fields(EnsembleChoices)]
+        own = {one.name: (getattr(self, one.name), one.default) for one in plain}
+        found = {name: value for name, (value, default) in own.items() if value != default}
+        return {**found, **given_in(self.method), "n": self.n, "method": self.method.word}
 
     @property
     def total(self) -> int:
@@ -282,24 +185,12 @@ class Options:
         if any(np.ndim(values) for values in self.set.values()):
             raise ConfigError("--append needs the same values for all trajectories")
 
-    def _check_method(self) -> None:
-        one_of("--method", self.method, METHODS)
-        check_epsilon(self.epsilon)
-        if self.post_leap_check and self.method in ("ssa", "ode"):
-            raise ConfigError(
-                f"--post-leap-check has nothing to check with --method {self.method}: "
-                "use it with tau or auto"
-            )
-        check_selector(self.selector)
-        if self.selector is not None and self.method in ("tau", "ode"):
-            raise ConfigError("--selector is a choice of exact simulation: use --method ssa")
-        check_presimulation(self.presimulation)
-        if self.sample.names and self.method != "ode":
+    def _check_sample(self) -> None:
+        if self.sample.names and self.method.word != ODE.word:
             raise ConfigError("--sample needs --method ode")
         for name in self.sample.names:
             if name in self.set or (self.sweep is not None and name in self.sweep.names):
                 raise ConfigError(f"{name} is drawn by --sample and also set or swept: choose one")
-        check_team(self.team)
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.total > MOST_TOTAL:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
-from tauslab.runner.options.lattice import HALOS, Halo, Hook
+from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
-from tauslab.runner.options.values.definition import declared, option
-from tauslab.runner.options.values.texts import count
+from tauslab.runner.options.sweep import parse_sweep
+from tauslab.runner.options.values.checks import line, whole
+from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = Sequence[float] | FloatArray
@@ -37,7 +38,7 @@ _RECORD = (
 class _Count:
     n: int | None = option(
         None, "trajectories at each point (1000; 1 of ode where nothing is drawn)", flag="-n",
-        group="sampling", type=count, stored=True,
+        group="sampling", type=count, stored=Stored(apart=True),
         doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
         "``ode`` where all would be the same: nothing is drawn or given for each.",
     )  # fmt: skip
@@ -45,8 +46,8 @@ class _Count:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _CommonKeywords:
-    """What `tauslab.run` and `tauslab.simulator` take."""
+class _Times:
+    """Sample times, said in one of two ways."""
 
     t_end: float | None = option(
         None, "last sample time, in model units", flag="--t-end", group="sampling", type=float,
@@ -59,51 +60,26 @@ class _CommonKeywords:
     )  # fmt: skip
     times: Numbers | None = option(
         None, "sample times, one a line", flag="--times", group="sampling", type=Path,
-        metavar="FILE", unit="time of the model",
+        metavar="FILE", read=read_times, unit="time of the model",
         doc="Sample times ``[time]``, in place of `t_end` and `points`.",
     )  # fmt: skip
-    method: MethodWord | Method | None = option(
-        None, "ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
-        flag="--method", group="method", choices=METHODS, stored=True,
-        doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
-        "step control; ``auto`` leaps only where that clearly pays and where a pilot finds its "
-        "error small; ``ode``, ordinary differential equations. Or the settings of one: "
-        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`.",
-    )  # fmt: skip
-    species: Sequence[str] | str | None = option(
-        None, "record these only", flag="--species", group="output", metavar="A,B",
-        doc="Names to record; all by default.",
-    )  # fmt: skip
-    record: str | Sequence[str] | None = option(
-        None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT", stored=True,
-        doc="Any of ``trajectories``, ``statistics``, ``final``, "
-        "``histogram:SPECIES:LO:HI:BINS`` and ``summary:KIND:SPECIES[:...]`` (a number per "
-        "trajectory, such as ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what "
-        "`sample` drew; as a list or separated by commas. By default trajectories while they stay "
-        "below 1 GiB, else statistics and final.",
-    )  # fmt: skip
-    sample: Sequence[str] | str = option(
-        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)", flag="--sample", group="model",
-        action="append", metavar="NAME=FORM", stored=True,
-        doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
-    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class CommonChoices:
+    """Options that a job of an ensemble takes as they are; `tauslab.simulator` has them too."""
+
     max_steps: int = option(
         MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
-        stored=True, doc="Steps (events, and leaps) after which a trajectory is given up (status "
+        stored=Stored(always=True), check=whole(1, MAX_STEPS),
+        doc="Steps (events, and leaps) after which a trajectory is given up (status "
         "``step_limit``).",
-    )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories in a storage block", flag="--block", type=int, metavar="N",
+        check=whole(1, 2**31 - 1),
         doc="Trajectories in a storage block, the unit of writing and resuming.",
-    )  # fmt: skip
-    executor: Dask | None = option(
-        None, doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers "
-        "of Dask.",
     )  # fmt: skip
     quiet: bool = option(
         True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
@@ -113,44 +89,25 @@ class _CommonKeywords:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class NetworkKeywords(_CommonKeywords, _Count):
-    """What `tauslab.run` takes for a network."""
+class EnsembleChoices:
+    """Options that a job of an ensemble takes as they are."""
 
+    first: int = option(
+        0, "number of the first trajectory (0)", flag="--first", group="sampling", type=count,
+        metavar="N", stored=Stored(name="before", absent=0),
+        doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
+        "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
+    )  # fmt: skip
+    note: str = option(
+        "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
+        stored=Stored(decides=False), check=line(1000),
+        doc="A remark, of one line, that the file keeps and ``tauslab info`` tells.",
+    )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=True,
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits: the same seed gives the same bits on any device and any number of ranks. "
         "Drawn and stored in the result by default.",
-    )  # fmt: skip
-    set: Mapping[str, Values] | None = option(
-        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
-        group="model", action="append", metavar="NAME=VALUE",
-        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
-        "for all trajectories, or an array ``[n]`` with one for each.",
-    )  # fmt: skip
-    sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
-        None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
-        flag="--sweep", group="model", action="append", metavar="NAME=FORM",
-        doc="Values of parameters and initial amounts by name; the points are all combinations, "
-        "the first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
-        "``list:a,b,c``.",
-    )  # fmt: skip
-    design: tuple[str, int] | str | None = option(
-        None, "N points in the ranges: sobol:N, lhs:N", flag="--design", group="model",
-        metavar="KIND:N",
-        doc='``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each '
-        '``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.',
-    )  # fmt: skip
-    table: Table | None = option(
-        None, "a point per row, CSV or Parquet", flag="--table", group="model", type=Path,
-        metavar="FILE",
-        doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
-        "them.",
-    )  # fmt: skip
-    output: Name | Output | None = option(
-        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
-        "stays in memory, on every rank.",
     )  # fmt: skip
     resume: bool = option(
         False, "complete an unfinished file", flag="--resume", group="output",
@@ -173,7 +130,89 @@ class NetworkKeywords(_CommonKeywords, _Count):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class SimulatorKeywords(_CommonKeywords):
+class _CommonKeywords:
+    """What `tauslab.run` and `tauslab.simulator` take."""
+
+    method: MethodWord | Method | None = option(
+        None, "ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
+        flag="--method", group="method", choices=METHODS,
+        stored=Stored(apart=True),
+        doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
+        "step control; ``auto`` leaps only where that clearly pays and where a pilot finds its "
+        "error small; ``ode``, ordinary differential equations. Or the settings of one: "
+        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`.",
+    )  # fmt: skip
+    species: Sequence[str] | str | None = option(
+        None, "record these only", flag="--species", group="output", metavar="A,B",
+        doc="Names to record; all by default.",
+    )  # fmt: skip
+    record: str | Sequence[str] | None = option(
+        None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
+        stored=Stored(apart=True),
+        doc="Any of ``trajectories``, ``statistics``, ``final``, "
+        "``histogram:SPECIES:LO:HI:BINS`` and ``summary:KIND:SPECIES[:...]`` (a number per "
+        "trajectory, such as ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what "
+        "`sample` drew; as a list or separated by commas. By default trajectories while they stay "
+        "below 1 GiB, else statistics and final.",
+    )  # fmt: skip
+    sample: Sequence[str] | str = option(
+        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)", flag="--sample", group="model",
+        action="append", metavar="NAME=FORM",
+        stored=Stored(apart=True, read=drawn, follows="method"),
+        doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
+    )  # fmt: skip
+    device: Device = option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+    )  # fmt: skip
+    executor: Dask | None = option(
+        None, group="cluster",
+        doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
+        "Dask.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count):
+    """What `tauslab.run` takes for a network."""
+
+    set: Mapping[str, Values] | None = option(
+        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
+        group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
+        "for all trajectories, or an array ``[n]`` with one for each.",
+    )  # fmt: skip
+    sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
+        None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+        flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
+        doc="Values of parameters and initial amounts by name; the points are all combinations, "
+        "the first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
+        "``list:a,b,c``.",
+    )  # fmt: skip
+    design: tuple[str, int] | str | None = option(
+        None, "N points in the ranges: sobol:N, lhs:N", flag="--design", group="model",
+        metavar="KIND:N",
+        doc='``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each '
+        '``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.',
+    )  # fmt: skip
+    table: Table | None = option(
+        None, "a point per row, CSV or Parquet", flag="--table", group="model", type=Path,
+        metavar="FILE",
+        doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
+        "them.",
+    )  # fmt: skip
+    output: Name | Output | None = option(
+        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
+        "stays in memory, on every rank.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
     """What `tauslab.simulator` takes."""
 
     seed: int | None = option(
@@ -183,75 +222,16 @@ class SimulatorKeywords(_CommonKeywords):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class LatticeKeywords:
+class LatticeKeywords(LatticeChoices):
     """What `tauslab.run` takes for a lattice."""
 
-    t_end: float | None = option(
-        None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
-        unit="s", stored=True, doc="End of model time; by default the model's own.",
-    )  # fmt: skip
-    count_every: int | None = option(
-        None, "steps between counts (a 1000th)", flag="--count-every", group="sampling",
-        type=count, metavar="N", stored=True,
-        doc="Steps between counts (about a thousand counts by default).",
-    )  # fmt: skip
-    frame_every: int = option(
-        0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
-        metavar="N", stored=True,
-        doc="Steps between frames, which hold every particle (none by default).",
-    )  # fmt: skip
-    replicas: int = option(
-        1, "independent runs (1)", flag="--replicas", group="sampling", type=int, metavar="R",
-        stored=True, doc="Independent runs: one after another, or side by side on several ranks.",
-    )  # fmt: skip
-    max_hop: float = option(
-        MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
-        metavar="Q", stored=True,
-        doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
-        "passes.",
-    )  # fmt: skip
-    seed: int | None = option(
-        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=True,
-        doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
-        "result by default.",
-    )  # fmt: skip
     set: Mapping[str, float] | None = option(
         None, "value of a parameter", flag="--set", group="model", action="append",
-        metavar="NAME=VALUE", doc="Values of parameters by name.",
+        metavar="NAME=VALUE", read=assignments, doc="Values of parameters by name.",
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
         (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
         "so many steps, between two of them; on every rank.",
-    )  # fmt: skip
-    slabs: int | None = option(
-        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=int,
-        metavar="N", doc="Ranks that share each lattice, a slab of planes each; by default as the "
-        "sizes suggest.",
-    )  # fmt: skip
-    halo: Halo = option(
-        "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
-        doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
-        "``shared``, ``host``, ``mpi``. Changes no result.",
-    )  # fmt: skip
-    halo_depth: int = option(
-        0, "planes at a time (by size and transport)", flag="--halo-depth", type=int,
-        metavar="K", doc="How many planes travel at a time (0: by size and transport). Changes no "
-        "result.",
-    )  # fmt: skip
-    rebalance_every: float | None = option(
-        None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
-        metavar="S", unit="s", doc="Time between new cuts into slabs, made where their times "
-        "differ; 0: never. By default with checkpoints.",
-    )  # fmt: skip
-    checkpoint_every: float = option(
-        10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
-        type=float, metavar="M", unit="minutes",
-        doc="Time between checkpoints; frames are checkpoints too.",
-    )  # fmt: skip
-    checkpoint_steps: int = option(
-        0, "steps (none)", flag="--checkpoint-steps", group="output", type=count, metavar="N",
-        doc="Steps between checkpoints; 0: none.",
     )  # fmt: skip
     device: Device = option(
         "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
@@ -261,14 +241,6 @@ class LatticeKeywords:
         None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
         "lies in a temporary file.",
-    )  # fmt: skip
-    resume: bool = option(
-        False, "complete an unfinished file", flag="--resume", group="output",
-        action="store_true", doc="Complete a file that a run left unfinished.",
-    )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
     )  # fmt: skip
     stop: Callable[[], bool] | None = option(
         None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "

@@ -19,6 +19,8 @@ from tauslab.model.lattice.canonical import lattice_sha256
 from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, loss_warning
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.options.hook_view import LatticeView
+from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.texts import count
 
 FloatArray = npt.NDArray[np.float64]
 Hook: TypeAlias = Callable[[LatticeView], None]
@@ -33,53 +35,105 @@ _FRAME = 1024  # bytes of one of an empty lattice
 _PLACING = 40  # bytes of a site while particles are placed
 
 
-@dataclass(frozen=True)
-class LatticeOptions:
-    """Everything a user may choose for ``tauslab rdme``.
+@declared
+@dataclass(frozen=True, kw_only=True)
+class LatticeChoices:
+    """Options that a job of a lattice takes as they are."""
+
+    t_end: float | None = option(
+        None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
+        unit="s", stored=Stored(apart=True), doc="End of model time; by default the model's own.",
+    )  # fmt: skip
+    count_every: int | None = option(
+        None, "steps between counts (a 1000th)", flag="--count-every", group="sampling",
+        type=count, metavar="N", stored=Stored(always=True),
+        doc="Steps between counts (about a thousand counts by default).",
+    )  # fmt: skip
+    frame_every: int = option(
+        0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
+        metavar="N", stored=Stored(always=True),
+        doc="Steps between frames, which hold every particle (none by default).",
+    )  # fmt: skip
+    replicas: int = option(
+        1, "independent runs (1)", flag="--replicas", group="sampling", type=int, metavar="R",
+        stored=Stored(always=True),
+        doc="Independent runs: one after another, or side by side on several ranks.",
+    )  # fmt: skip
+    max_hop: float = option(
+        MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
+        metavar="Q", stored=Stored(always=True),
+        doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
+        "passes.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        metavar="S", stored=Stored(always=True),
+        doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
+        "result by default.",
+    )  # fmt: skip
+    slabs: int | None = option(
+        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=int,
+        metavar="N", doc="Ranks that share each lattice, a slab of planes each; by default as the "
+        "sizes suggest.",
+    )  # fmt: skip
+    halo: Halo = option(
+        "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
+        doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
+        "``shared``, ``host``, ``mpi``. Changes no result.",
+    )  # fmt: skip
+    halo_depth: int = option(
+        0, "planes at a time (by size and transport)", flag="--halo-depth", type=int,
+        metavar="K", doc="How many planes travel at a time (0: by size and transport). Changes no "
+        "result.",
+    )  # fmt: skip
+    rebalance_every: float | None = option(
+        None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
+        metavar="S", unit="s", doc="Time between new cuts into slabs, made where their times "
+        "differ; 0: never. By default with checkpoints.",
+    )  # fmt: skip
+    checkpoint_every: float = option(
+        10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
+        type=float, metavar="M", unit="minutes",
+        doc="Time between checkpoints; frames are checkpoints too.",
+    )  # fmt: skip
+    checkpoint_steps: int = option(
+        0, "steps (none)", flag="--checkpoint-steps", group="output", type=count, metavar="N",
+        doc="Steps between checkpoints; 0: none.",
+    )  # fmt: skip
+    resume: bool = option(
+        False, "complete an unfinished file", flag="--resume", group="output",
+        action="store_true", doc="Complete a file that a run left unfinished.",
+    )  # fmt: skip
+    quiet: bool = option(
+        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False, doc="Show no progress.",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatticeOptions(LatticeChoices):
+    """Everything a user may choose for ``tauslab rdme``, checked: `LatticeChoices`, and these.
 
     Parameters
     ----------
-    t_end
-        Seconds; by default the model's.
-    count_every, frame_every
-        Steps between counts (by default about a thousand counts) and between frames (0: none).
     hooks
         Functions and the number of steps between their calls.
-    checkpoint_every, checkpoint_steps
-        Minutes, and steps (0: none), between checkpoints; with frames, these are enough.
-    slabs
-        Ranks that share each lattice; by default as `decomposition.slab.choose_grid` says.
-    halo, halo_depth
-        How planes travel between ranks, and how many at a time (0: as
-        `decomposition.halo_depth.choose_depth` says).
-    rebalance_every
-        Seconds between new cuts, where the ranks' times differ; 0: never. By default at
-        checkpoints.
     share_gpu
         Whether two ranks may use the same GPU.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
     """
 
-    t_end: float | None = None
-    count_every: int | None = None
-    frame_every: int = 0
-    replicas: int = 1
-    max_hop: float = MAX_HOP
-    seed: int | None = None
     set: Mapping[str, float] = field(default_factory=dict)
     hooks: Sequence[tuple[int, Hook]] = ()
-    checkpoint_every: float = 10.0
-    checkpoint_steps: int = 0
-    slabs: int | None = None
-    halo: str = "auto"
-    halo_depth: int = 0
-    rebalance_every: float | None = None
     share_gpu: bool = False
     device: str = "auto"
     threads: int = 0
     output: Path | None = None
     overwrite: bool = False
-    resume: bool = False
-    quiet: bool = False
     command: str = ""
 
     def __post_init__(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from tauslab.kernels.ode.codegen import PRECISIONS
 from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS, OdeSettings
 from tauslab.kernels.ode.placement import BALANCES
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.runner.options.integration import integration
 from tauslab.runner.options.values.checks import within
-from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.definition import Stored, declared, definitions, option
 from tauslab.runner.options.values.spelling import python_spelling
+from tauslab.runner.options.values.stored import taken
 from tauslab.runner.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
@@ -30,7 +31,7 @@ Balance: TypeAlias = Literal["cost", "equal"]
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
 DEFAULT_EPSILON = 0.03
-NO_LEAPS = "--epsilon is the error of leaps: use it with --method tau or auto"
+_OF_EQUATIONS = "needs --method ode"
 
 
 @declared
@@ -44,7 +45,8 @@ class _Pilot:
         "device and number of trajectories. Changes no result.",
     )  # fmt: skip
     presimulation: int | None = option(
-        None, "events of a pilot", flag="--presimulation", metavar="N", type=count, stored=True,
+        None, "events of a pilot", flag="--presimulation", metavar="N", type=count,
+        stored=Stored(absent=0, follows="selector"),
         doc="Of large networks: events of the pilot that orders reactions and species by how "
         "often they fire and change, and may choose the selector; 0 for none. By default by "
         "network and number of trajectories.",
@@ -58,12 +60,14 @@ class _Leaps:
 
     epsilon: float = option(
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
-        metavar="E", stored=True,
+        metavar="E", stored=Stored(always=True),
+        elsewhere="is the error of leaps: use it with --method tau or auto",
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
     post_leap_check: bool = option(
         False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
-        action="store_true", stored=True,
+        action="store_true", stored=Stored(),
+        elsewhere="has nothing to check with --method {method}: use it with tau or auto",
         doc="Check every leap after it was made, and shorten those in which a species changed by "
         "more than `epsilon` allows. More accurate, and slower.",
     )  # fmt: skip
@@ -87,7 +91,8 @@ class SSA(_Pilot):
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
         None, "how ssa finds the next reaction", flag="--selector", group="method",
-        choices=SELECTORS, stored=True,
+        choices=SELECTORS, stored=Stored(always=True),
+        elsewhere="is a choice of exact simulation: use --method ssa",
         doc="``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is found; "
         "all draw from the same law. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
@@ -169,45 +174,52 @@ class ODE:
     word: ClassVar[MethodWord] = "ode"
     solver: Solver | None = option(
         None, "auto; rk4 where --substeps are given; of dbn dopri5", flag="--ode-solver",
-        group="method", choices=SOLVERS, stored=True,
+        group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``rk4``, with fixed steps; ``dopri5`` or ``rosenbrock`` (for stiff equations), whose "
         "steps adapt; ``auto``, one of the last two by a pilot that counts steps. By default "
         "``rk4`` where `substeps` are given, else ``auto``, and ``dopri5`` for `tauslab.dbn`.",
     )  # fmt: skip
     substeps: int | None = option(
         None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
-        metavar="R", stored=True, doc="Of ``rk4``: steps from sample to sample (10).",
+        metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
+        doc="Of ``rk4``: steps from sample to sample (10).",
     )  # fmt: skip
     rtol: float | None = option(
         None, "relative error of a step (1e-6)", flag="--rtol", group="method", type=float,
-        metavar="E", stored=True,
+        metavar="E", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
         doc="Of the others: relative error of a variable in a step (1e-6).",
     )  # fmt: skip
     atol: float | None = option(
         None, "absolute error of a step (1e-9)", flag="--atol", group="method", type=float,
-        metavar="E", stored=True, unit="that of amounts",
+        metavar="E", stored=Stored(always=True, follows="solver"), unit="that of amounts",
+        elsewhere=_OF_EQUATIONS,
         doc="Of the others: absolute error of a variable in a step (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
         None, "of ode: double or single", flag="--precision", group="method",
-        choices=sorted(PRECISIONS), stored=True, doc="``double`` (default) or ``single``.",
+        choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
+        doc="``double`` (default) or ``single``.",
     )  # fmt: skip
     layout: Layout | None = option(
-        None, "how rk4 uses a GPU (auto)", flag="--ode-layout", choices=LAYOUTS,
+        None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
+        elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
         doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. This and what "
         "follows changes no result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "of layout warps (chosen)", flag="--ode-warps", type=int, metavar="C",
+        None, "of layout warps (chosen)", flag="--ode-warps",
+        elsewhere=_OF_EQUATIONS, type=int, metavar="C",
         doc="Of layout ``warps``: over how many the equations are spread.",
     )  # fmt: skip
     memory_warps: MemoryWarps | None = option(
         None, "warps that only write samples (auto)", flag="--ode-memory-warps",
+        elsewhere=_OF_EQUATIONS,
         choices=MEMORY_WARPS, doc="Whether warps of their own write samples: ``on``, ``off`` or "
         "``auto``.",
     )  # fmt: skip
     balance: Balance | None = option(
         None, "of layout warps: equations by cost, or as many", flag="--ode-balance",
+        elsewhere=_OF_EQUATIONS,
         choices=BALANCES, doc="Of layout ``warps``: equations by their ``cost``, or ``equal`` "
         "numbers of them.",
     )  # fmt: skip
@@ -219,17 +231,36 @@ class ODE:
     def settings(self, default: str = "auto") -> OdeSettings:
         """For the engine; `default` is the solver where neither it nor `substeps` are given."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
+        own = {name: value for name, value in given.items() if value is not None}
         with python_spelling():
             try:
-                return integration("ode", default, **given)
+                return _integration(default, own)
             except (TypeError, ValueError) as error:
                 if isinstance(error, ConfigError):
                     raise
-                told = ", ".join(f"{k}={v!r}" for k, v in given.items() if v is not None)
+                told = ", ".join(f"{name}={value!r}" for name, value in own.items())
                 raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+
+    def settled(self, default: str = "auto") -> ODE:
+        """The same with all that decides numbers given: of the solver's own, None for others."""
+        found = self.settings(default)
+        own = ("substeps",) if found.solver == "rk4" else ("rtol", "atol")
+        return replace(self, **{n: getattr(found, n) for n in ("solver", "precision", *own)})
+
+
+def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
+    name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
+    if name == "auto" != default:
+        raise ConfigError("--ode-solver auto is a choice of runs: use dopri5, rosenbrock or rk4")
+    if "substeps" in own and name != "rk4":
+        raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
+    if name == "rk4" and {"rtol", "atol"} & own.keys():
+        raise ConfigError("--rtol and --atol need steps that adapt: --ode-solver dopri5")
+    return OdeSettings(name, **own)
 
 
 Method: TypeAlias = SSA | TauLeaping | Auto | ODE
+M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE)
 METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE)
 
 
@@ -243,17 +274,64 @@ def method_of(given: MethodWord | Method | None) -> Method:
     """
     if isinstance(given, METHOD_CLASSES):
         return given
-    one_of("--method", DEFAULT_METHOD if given is None else given, METHODS)
-    found = next(one for one in METHOD_CLASSES if one.word == (given or DEFAULT_METHOD))
-    return found()
+    return method_class(DEFAULT_METHOD if given is None else given)()
 
 
-def ensemble_settings(method: Method) -> dict[str, Any]:
-    """A method by the names of `tauslab.runner.options.ensemble.Options`."""
-    if isinstance(method, ODE):
-        return {"method": method.word, "integration": method.settings()}
-    own = {one.name: getattr(method, one.name) for one in fields(method)}
-    return {"method": method.word, **own}
+def method_class(word: object) -> type[Method]:
+    """The settings of the method that a word names; a ConfigError where there is none."""
+    one_of("--method", word, METHODS)
+    return next(one for one in METHOD_CLASSES if one.word == word)
+
+
+def given_in(method: Method) -> dict[str, Any]:
+    """Options of a method that have not their defaults, by field."""
+    values = {one.name: (getattr(method, one.name), one.default) for one in fields(method)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def method_with(word: str, given: Mapping[str, Any]) -> Method:
+    """The method with those options of methods, by field, that are `given`.
+
+    Raises
+    ------
+    ConfigError
+        Another method's option that this one refuses.
+    """
+    if word == Auto.word and "selector" in given:
+        word = SSA.word  # the only method that has selectors
+    kind = method_class(word)
+    own = {one.name for one in fields(kind)}
+    for found, one in definitions(*METHOD_CLASSES):
+        # Double precision is everyone's.
+        foreign = found.name in given and found.name not in own
+        if foreign and one.elsewhere and (found.name, given[found.name]) != ("precision", "double"):
+            raise ConfigError(f"{one.flags[0]} {one.elsewhere.format(method=word)}")
+    return kind(**{name: value for name, value in given.items() if name in own})
+
+
+def method_as_in(attributes: Mapping[str, Any], word: str, given: Mapping[str, Any]) -> Method:
+    """`method_with`; what is not given is as in the file of a run of that method.
+
+    Parameters
+    ----------
+    attributes
+        Those of the file's root.
+    """
+    if attributes.get("method") != word:
+        return method_with(word, given)
+    return method_with(word, {**taken(attributes, given, method_class(word)), **given})
+
+
+def with_choices(method: M, **chosen: Any) -> M:
+    """The method with options that were chosen for it, in place of None."""
+    return replace(method, **chosen)
+
+
+def turned_into(word: str, method: Method) -> Method:
+    """Another method with the options that both have."""
+    kind = method_class(word)
+    names = {one.name for one in fields(kind)} & {one.name for one in fields(method)}
+    return kind(**{name: getattr(method, name) for name in names})
 
 
 def check_epsilon(epsilon: object) -> None:

@@ -16,8 +16,6 @@ _KINDS = {
     stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
 }  # fmt: skip
 _READ = ("model", "times", "table", "file")  # arguments that name files that a command reads
-_TABLES = (".csv", ".tsv", ".txt", ".xls", ".xlsx", ".parquet", ".json", ".npy", ".npz")
-_PICTURES = (".png", ".pdf", ".svg", ".jpg", ".gif")
 _TABLE = re.compile(r"table\((.*)\)\s*")
 
 
@@ -41,28 +39,6 @@ def require_place(path: Path) -> None:
             raise ConfigError(f"{path} is {kind}; -o takes the name of a file")
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
-
-
-def require_result_name(path: Path, *, python: bool = False) -> None:
-    """Refuse the name of a table or a picture as that of a result, and say how to get one.
-
-    Raises
-    ------
-    ConfigError
-        Names the two commands, or with `python` the two calls.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in _TABLES + _PICTURES:
-        return
-    result, table = path.with_suffix(".h5"), path.with_suffix(".csv")
-    picture = suffix in _PICTURES
-    if python:
-        then = f'plot(path="{path}")' if picture else f'to_pandas().to_csv("{table}")'
-        raise ConfigError(
-            f'output="{path}": a result is an HDF5 file: take output="{result}", then result.{then}'
-        )
-    then = f"plot {result} -o {path}" if picture else f"export {result} -o {table}"
-    raise ConfigError(f"-o {path}: a result is an HDF5 file: give -o {result}, then tauslab {then}")
 
 
 def what_is_not_a_file(path: Path) -> str | None:

@@ -21,7 +21,6 @@ from tauslab.runner.options.methods import (
     Method,
     MethodWord,
     TauLeaping,
-    ensemble_settings,
     method_of,
 )
 from tauslab.runner.options.places import Device, device_settings
@@ -121,7 +120,7 @@ class Ensemble:
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         options = Options(
             times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
-            **ensemble_settings(method_of(method)), **device_settings(device), **steps,
+            method=method_of(method), **device_settings(device), **steps,
         )  # fmt: skip
         require_method(options)
         self._options = options
@@ -396,8 +395,8 @@ class Ensemble:
             stored = Stored(
                 counts=self._motion.host_counts(), status=self.status,
                 log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
-                resamplings=self._resampled, seed=self.seed, method=self._options.method,
-                epsilon=self._options.epsilon, max_steps=self._options.max_steps,
+                resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
+                epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
             )  # fmt: skip
             write_stored(Path(path), self._model, stored)
         self._comm.barrier()

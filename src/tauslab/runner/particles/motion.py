@@ -19,6 +19,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.methods import SSA, TauLeaping
 from tauslab.runner.ranks.mpi import Communicator
 
 _MOST_ENGINES = 8  # of different durations; a compiled kernel is kept on disk
@@ -172,7 +173,7 @@ def _told(lowered: Any) -> tuple[Any, ...]:
 
 def require_method(options: Options) -> None:
     """Refuse methods that no ensemble has."""
-    if options.method not in ("ssa", "tau"):
+    if not isinstance(options.method, SSA | TauLeaping):
         raise ConfigError(
-            f"--method {options.method} is not for an ensemble of particles: ssa or tau"
+            f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
         )

@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from tauslab.model.errors import NoValidTrajectory
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
 
@@ -54,7 +55,7 @@ def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recor
     names = {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
     found = {name: count for name, count in names.items() if count}
     told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
-    return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
+    return f"{told}; {spelt(_hint(max(found, key=lambda name: found[name]), result))}"
 
 
 def _hint(end: str, result: Recorded) -> str:

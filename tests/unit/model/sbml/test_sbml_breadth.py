@@ -24,6 +24,7 @@ from sbml_factory import (
 import tauslab as ts
 from tauslab.model.errors import ModelError
 from tauslab.model.network.check import require_support
+from tauslab.model.portable.host_math import evaluate
 from tauslab.model.readers.sbml.reader import read_sbml
 
 SEMANTIC = TESTS / "data" / "semantic"
@@ -160,6 +161,42 @@ def test_the_rate_of_what_an_algebraic_rule_gives_is_refused(tmp_path: Path) -> 
         read_text(tmp_path, text.replace(mathml("-2*u"), mathml("rateOf(w)")))
 
 
+# ---------------------------------------------------------------- delays
+
+
+def _delayed(what: str, rule: str = "k * time") -> str:
+    text = _rated(what="k").replace("</listOfRules>", "<!-- --></listOfRules>")
+    text = text.replace(
+        "<!-- -->",
+        f'<assignmentRule variable="w">{mathml(rule)}</assignmentRule>'
+        f'<assignmentRule variable="y">{mathml(what)}</assignmentRule>',
+    )
+    more = parameter("w", constant=False) + parameter("y", constant=False)
+    return text.replace("<listOfParameters>", f"<listOfParameters>{more}")
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("delay(w, 2)", -6.0),  # what the rule is before time 0
+        ("1 + delay(w + time, k)", -11.0),
+        ("delay(k, 2)", 3.0),
+    ],
+)
+def test_what_the_time_alone_decides_may_be_delayed(tmp_path: Path, what, value) -> None:
+    network = read_text(tmp_path, _delayed(what))
+    require_support(network, "ode")
+    at_start = {**network.parameter_values(), "time": 0.0}
+    assert evaluate(network.rule_expressions()["y"], at_start) == value
+
+
+@pytest.mark.parametrize("what", ["delay(X, 2)", "delay(u, 2)", "delay(w + X, 1)"])
+def test_delays_of_what_moves_are_refused(tmp_path: Path, what: str) -> None:
+    network = read_text(tmp_path, _delayed(what))
+    with pytest.raises(ModelError, match="delays are not supported by ode"):
+        require_support(network, "ode")
+
+
 # ---------------------------------------------------------------- no math, no species, Level 1
 
 
@@ -241,6 +278,42 @@ def test_submodels_come_from_files_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "enzyme_model-l3v2.xml").write_text("<!DOCTYPE a><sbml/>", encoding="utf-8")
     with pytest.raises(ModelError, match="declares a document type"):
         read_sbml(write(tmp_path, text))
+
+
+_COMP = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<sbml xmlns="http://www.sbml.org/sbml/level3/version2/core" level="3" version="2" '
+    'xmlns:comp="http://www.sbml.org/sbml/level3/version1/comp/version1" comp:required="true">'
+    '<model id="m"><comp:listOfSubmodels>{}</comp:listOfSubmodels></model>{}</sbml>'
+)
+
+
+def _submodel(name: str, of: str) -> str:
+    return f'<comp:submodel comp:id="{name}" comp:modelRef="{of}"/>'
+
+
+def test_submodels_that_double_are_counted_before_they_are_made(tmp_path: Path) -> None:
+    """20 definitions, each of two of the next: 2^21 submodels in 5 kB."""
+    definitions = "".join(
+        f'<comp:modelDefinition id="x{i}"><comp:listOfSubmodels>{_submodel("A", f"x{i + 1}")}'
+        f"{_submodel('B', f'x{i + 1}')}</comp:listOfSubmodels></comp:modelDefinition>"
+        for i in range(20)
+    )
+    last = '<comp:modelDefinition id="x20"/>'
+    listed = f"<comp:listOfModelDefinitions>{definitions}{last}</comp:listOfModelDefinitions>"
+    with pytest.raises(ModelError, match="has 2097151 submodels; 10000 is the limit"):
+        read_sbml(write(tmp_path, _COMP.format(_submodel("A", "x0"), listed)))
+
+
+def test_a_file_that_is_its_own_submodel_is_refused(tmp_path: Path) -> None:
+    source = (
+        "<comp:listOfExternalModelDefinitions>"
+        '<comp:externalModelDefinition comp:id="x" comp:source="model.xml" comp:modelRef="m"/>'
+        "</comp:listOfExternalModelDefinitions>"
+    )
+    with pytest.raises(ModelError) as caught:
+        read_sbml(write(tmp_path, _COMP.format(_submodel("A", "x"), source)))
+    assert "subsequent errors" not in str(caught.value)
 
 
 def test_a_constant_that_is_infinite_is_refused(tmp_path: Path) -> None:

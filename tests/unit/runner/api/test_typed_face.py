@@ -19,7 +19,9 @@ from tauslab.kernels.ode.codegen import PRECISIONS
 from tauslab.kernels.ode.counting import COUNTINGS
 from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS
 from tauslab.kernels.ode.placement import BALANCES
+from tauslab.runner.api import typed
 from tauslab.runner.options import dbn, methods
+from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 
 SCRIPT = """\
 import tauslab as ts
@@ -29,17 +31,20 @@ net = ts.Network("decay")
 cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=1e-8)
 reveal_type(ts.run(net, t_end=3))
 reveal_type(ts.run("model.xml", n=3, method=ts.TauLeaping(epsilon=0.1)))
+reveal_type(ts.run("model.toml", t_end=3, seed=1))
+reveal_type(ts.run("model.toml", replicas=3, t_end=3))
 reveal_type(ts.run(cube, replicas=2, device=ts.GPU(share=True)))
 reveal_type(ts.read("model.xml"))
 reveal_type(ts.open("out.h5"))
 reveal_type(ts.simulator(net, ["k"], times=[1.0]))
 reveal_type(dbn.build(net, samples=10, method=ts.ODE(substeps=10)))
 """
-REVEALED = ["Result", "Result", "LatticeResult", "Network | Lattice",
-            "Result | LatticeResult | DynamicNetwork", "Simulator",
+REVEALED = ["Result", "Result", "Result | LatticeResult", "LatticeResult", "LatticeResult",
+            "Network | Lattice", "Result | LatticeResult | DynamicNetwork", "Simulator",
             "DynamicNetwork | None"]  # fmt: skip
 WRONG = """\
 ts.run(net, t_endd=3)
+ts.run("model.xml", n=3, replicas=3)
 ts.run(net, method="taus")
 ts.run(net, epsilon=0.1)
 ts.run(cube, n=3)
@@ -65,6 +70,15 @@ def test_a_type_checker_names_results_and_refuses_misspelt_options(tmp_path):
     first = SCRIPT.count("\n") + 1
     assert lines == set(range(first, first + WRONG.count("\n"))), told
     assert 'did you mean "t_end"?' in told
+
+
+def test_a_file_may_hold_either_kind_of_model():
+    """Keywords that both kinds have are those of the overload that says so."""
+    both = {one.name for one in fields(NetworkKeywords)} & {f.name for f in fields(LatticeKeywords)}
+    (run,) = ast.parse(inspect.getsource(typed.Run)).body
+    listed = [{one.arg for one in node.args.kwonlyargs} for node in ast.walk(run)
+              if isinstance(node, ast.FunctionDef)]  # fmt: skip
+    assert both in listed
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,8 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
     from tauslab.model.readers.read import read_network
     from tauslab.runner.api.executor import run_job
-    from tauslab.runner.options.ensemble import Options, Record
+    from tauslab.runner.options.ensemble import Options
+    from tauslab.runner.options.record import Record
     from tauslab.runner.options.values.sample_times import sample_times
     from tauslab.runner.ranks.mpi import SerialCommunicator
 
@@ -121,7 +122,7 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
     chosen = {"executor": ts.Dask(client), "output": path}
     options = RUN | {"t_end": 10.0, "n": 1200, "block": 20, "record": "statistics"}
     stopping = Options(
-        sample_times(None, 10.0, 6), seed=5, method="ssa", device="cpu", n=1200, block=20,
+        sample_times(None, 10.0, 6), seed=5, device="cpu", n=1200, block=20,
         record=Record.parse("statistics"), output=path, quiet=True,
         dask=dask_options.dask_options("dask", client, None),
     )  # fmt: skip

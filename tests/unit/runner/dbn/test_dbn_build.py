@@ -112,7 +112,7 @@ def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
         build_network(ts.read(model), options, SerialCommunicator(), stop)
     done = counted_blocks(tmp_path / "part.h5")
     assert 0 < done.sum() < len(done) == 30
-    with pytest.raises(OSError, match="unfinished: complete it with --resume"):
+    with pytest.raises(OSError, match="unfinished: complete it with resume=True"):
         dbn.load(tmp_path / "part.h5")
     built(model, output=tmp_path / "part.h5", resume=True, seed=None)
     lines = [network_digest_lines(tmp_path / f"{name}.h5") for name in ("whole", "part")]
@@ -154,8 +154,8 @@ def test_quantiles_and_given_edges():
 
 
 def test_words_of_the_command_line():
-    assert parse_intervals(["4", "X=7"]) == (4, {"X": 7})
     assert parse_samples("3e6") == 3_000_000
+    assert parse_intervals(["4", "X=7"]) == (4, {"X": 7})
     assert parse_edges(["X=0,1,2.5"])["X"].tolist() == [0, 1, 2.5]
 
 

@@ -15,7 +15,8 @@ from tauslab.runner.ensemble import growth
 from tauslab.runner.ensemble.convergence import Convergence, UntilSpec
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.run import run_portion
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 from tauslab.runner.output.writers import join
 from tauslab.runner.results.digest import digest_lines
 
@@ -90,7 +91,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     run(n=50, output=path, record=ALL).close()
     before = path.read_bytes()
     calls = []
-    options = Options(np.array([0.0, 1.0, 2.0]), seed=3, method="ssa", device="cpu", output=path,
+    options = Options(np.array([0.0, 1.0, 2.0]), seed=3, device="cpu", output=path,
                       append=600, block=8, record=Record.parse(ALL))  # fmt: skip
     told = f"of the 600 trajectories to add; the same command adds to {path}$"
     with pytest.raises(StoppedEarly, match=told):
@@ -187,7 +188,7 @@ def test_until_resumes_from_its_portions(tmp_path):
     network = ts.Network("decay")
     network.add_species("X", 50)
     network.add_reaction("X ->", rate=1.0)
-    options = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+    options = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, device="cpu",
                       until=common["until"], record=Record.parse("statistics"), output=path,
                       threads=1)  # fmt: skip
     calls = []
@@ -260,7 +261,7 @@ def test_a_portion_that_another_limit_cut_is_taken_as_it_is(tmp_path):
     network.add_species("X", 50)
     network.add_reaction("X ->", rate=1.0)
     options = Options(
-        np.array([0.0, 1.0, 2.0]), n=9000, seed=2, method="ssa", device="cpu", threads=1,
+        np.array([0.0, 1.0, 2.0]), n=9000, seed=2, device="cpu", threads=1,
         until=until, record=Record.parse("final"), output=path,
     )  # fmt: skip
     with pytest.raises(StoppedEarly):
@@ -277,7 +278,7 @@ def stopped_until(path):
     network = ts.Network("decay")
     network.add_species("X", 50)
     network.add_reaction("X ->", rate=1.0)
-    chosen = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, method="ssa", device="cpu",
+    chosen = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, device="cpu",
                      until="P(X>6 at 2) ci 0.002", record=Record.parse("statistics"), output=path,
                      threads=1)  # fmt: skip
     with pytest.raises(StoppedEarly):

@@ -98,13 +98,12 @@ def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     whole = run(
         t_end=None, points=None, times=times, method=ts.SSA(selector=selector, presimulation=0)
     )
-    given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10,
-             "method": "ssa"}  # fmt: skip
+    given = {"times": times, "n": 70, "seed": 3, "device": "cpu", "quiet": True, "block": 10}
     network, asked = ts.read(NET), iter([False])
     with pytest.raises(ts.StoppedEarly):
         run_network(
             network,
-            Options(**given, selector=selector, presimulation=0, output=path),
+            Options(**given, method=ts.SSA(selector=selector, presimulation=0), output=path),
             SerialCommunicator(),
             stop=lambda: next(asked, True),
         )

@@ -31,7 +31,7 @@ def births(equation="-> X", rate=1e5):
 def chosen(net, times=TIMES, n=3000, threads=2, **options):
     backend = get_backend("cpu", BackendOptions(threads=threads))
     try:
-        given = Options(times, n=n, seed=1, method="auto", **options)
+        given = Options(times, n=n, seed=1, method=ts.Auto(), **options)
         return choose_method(prepare_task(net, given), backend)
     finally:
         backend.close()
@@ -118,7 +118,9 @@ def test_a_run_too_short_for_such_a_pilot_is_exact(monkeypatch):
 )
 def test_leaps_that_err_are_not(monkeypatch, equation, rate, told):
     """The leaps of the run are those of another model: 3 % more, or twice the variance."""
-    other = prepare_task(births(equation, rate), Options(TIMES, method="tau", seed=1)).lowered
+    other = prepare_task(
+        births(equation, rate), Options(TIMES, method=ts.TauLeaping(), seed=1)
+    ).lowered
 
     def doctored(backend, network, times, epsilon, *, checked):
         network = other if epsilon == 0.03 else network

@@ -8,9 +8,9 @@ import pytest
 import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.choices.solver_choice import stored_solver
+from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.integration import integration
+from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.open import open_result
 
 
@@ -38,14 +38,8 @@ def test_stiff_equations_are_found(tmp_path):
         assert "which takes more than" in str(stiff.attributes["method_choice"])
         # By Radau of scipy with rtol 1e-11, atol 1e-13.
         assert stiff.amounts("x")[3, 1] == pytest.approx(1.85820595, rel=1e-6)
-    options = Options(
-        np.array([0.0, 200.0]), method="ode", integration=integration("ode"), output=path,
-        resume=True,
-    )  # fmt: skip
-    stored = stored_solver(options)
-    assert stored is not None
-    assert stored.method == "rosenbrock"
-    assert "which takes more than" in stored.reason
+    options = Options(np.array([0.0, 200.0]), method=ts.ODE(), output=path, resume=True)
+    assert with_stored_choices(options, SerialCommunicator()).method.solver == "rosenbrock"
 
 
 def test_other_equations_stay_explicit():
@@ -61,6 +55,7 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
     lines = []
     for name in ("a.h5", "b.h5"):
         command = ["run", str(model), "--method", "ode", "--t-end", "1", "-n", "1", "--seed", "1"]
+        command.append("--verbose")
         assert main([*command, "--device", "cpu", "-o", str(tmp_path / name)]) == 0
         told = capsys.readouterr().out.splitlines()
         lines += [line for line in told if line.startswith("solver: ")]
@@ -71,7 +66,7 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
 
 
 def test_networks_of_dbn_name_their_solver():
-    assert integration("ode", "dopri5").solver == "dopri5"
-    assert integration("ode").solver == "auto"
-    with pytest.raises(ConfigError, match="auto is a choice of runs"):
-        integration("ode", "dopri5", solver="auto")
+    assert ts.ODE().settings("dopri5").solver == "dopri5"
+    assert ts.ODE().settings().solver == "auto"
+    with pytest.raises(ConfigError, match=r'auto"? is a choice of runs'):
+        ts.ODE(solver="auto").settings("dopri5")

@@ -55,7 +55,10 @@ def run(**options):
 
 
 def prepared(network, **options):
-    settings = {"times": np.array([0.05]), "n": 70, "seed": 3, "method": "ssa"}
+    method = options.pop("method", None) or ts.SSA(
+        **{name: options.pop(name) for name in ("selector", "presimulation") if name in options}
+    )
+    settings = {"times": np.array([0.05]), "n": 70, "seed": 3, "method": method}
     return prepare(network, Options(**{**settings, **options}))
 
 
@@ -152,7 +155,7 @@ def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_fa
     network = ts.read(NET)
     task = prepared(network, selector="tree")
     assert piloting.with_pilot(task, pilot, tell=True).selector == "tree"
-    for none in ({"presimulation": 0}, {"n": 10}, {"method": "tau"}):
+    for none in ({"presimulation": 0}, {"n": 10}, {"method": ts.TauLeaping()}):
         task = prepared(network, **none)
         assert piloting.piloted(task, backend) is None
         assert piloting.with_pilot(task, None, tell=True).selector == BASE
@@ -164,8 +167,10 @@ def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
     """A rerun, a resumed run and one that is appended to ask no pilot again."""
     first, again, part = (tmp_path / f"{name}.h5" for name in ("first", "again", "part"))
     whole = lines(run(output=first))
-    given = {"seed": 3, "device": "cpu", "quiet": True, "block": 10, "method": "ssa", "n": 70}
-    options = Options(np.linspace(0, 0.05, 3), **given, presimulation=500, output=part)
+    given = {"seed": 3, "device": "cpu", "quiet": True, "block": 10, "n": 70}
+    options = Options(
+        np.linspace(0, 0.05, 3), **given, method=ts.SSA(presimulation=500), output=part
+    )
     asked, network = iter([False]), ts.read(NET)
     with pytest.raises(ts.StoppedEarly):
         run_network(network, options, SerialCommunicator(), lambda: next(asked, True))
@@ -175,7 +180,7 @@ def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
 
     assert main(["run", str(first), "--quiet", "--device", "cpu", "-o", str(again)]) == 0
     assert lines(ts.open(again)) == whole
-    resumed = replace(options, presimulation=None, resume=True)
+    resumed = replace(options, method=ts.SSA(), resume=True)
     assert lines(run_network(network, resumed, SerialCommunicator())) == whole
     assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
@@ -195,7 +200,7 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     )
     command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),
-               "--overwrite"]  # fmt: skip
+               "--overwrite", "--verbose"]  # fmt: skip
     assert main(command) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
     assert told == ["selector: cr (1.04 candidates and 0.2 bounds an event in the pilot)"]

@@ -13,7 +13,8 @@ from places import TESTS
 
 import tauslab as ts
 from tauslab.runner.ensemble.entry import run_network
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines
 

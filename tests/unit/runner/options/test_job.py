@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tauslab import ConfigError
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import HistogramSpec, Record
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.texts import assignments, read_times
-from tauslab.runner.output.format.layout import HistogramSpec
 
 TIMES = np.array([0.0, 1.0])
 
@@ -94,7 +94,6 @@ def test_times_file(tmp_path):
         ({"block": 0}, "--block"),
         ({"max_steps": 0}, "--max-steps"),
         ({"threads": -1}, "--threads"),
-        ({"method": "euler"}, "euler"),
         ({"device": "tpu"}, "tpu"),
         ({"species": ()}, "--species"),
         ({"resume": True}, "--resume"),

@@ -15,7 +15,8 @@ from tauslab.kernels.backends import cache
 from tauslab.kernels.dbn.entries import Entries
 from tauslab.runner.dbn.merge import merged
 from tauslab.runner.ensemble.run import layout_of, prepare_task
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.ranks.launcher import launched_rank
 from tauslab.runner.ranks.mpi import SerialCommunicator
@@ -73,7 +74,7 @@ def test_every_rank_gets_blocks(sweep, record):
     net.add_species("X", 50)
     net.add_parameter("k", 1.0)
     net.add_reaction("X ->", rate="k")
-    options = Options(times=np.linspace(0, 1, 11), seed=1, n=10_000, method="ssa")
+    options = Options(times=np.linspace(0, 1, 11), seed=1, n=10_000)
     options = replace(options, record=Record.parse(record))
     if sweep:
         points = np.linspace(0.5, 2.0, 10)[:, None]

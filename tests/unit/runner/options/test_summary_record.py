@@ -9,7 +9,8 @@ import tauslab as ts
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble.entry import run_network
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 from tauslab.runner.options.summary import SummarySpec
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines

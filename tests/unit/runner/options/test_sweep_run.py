@@ -11,7 +11,8 @@ import tauslab as ts
 from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
-from tauslab.runner.options.ensemble import Options, Record
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
 from tauslab.runner.options.sweep import choose_points
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.digest import digest_lines, digest_total

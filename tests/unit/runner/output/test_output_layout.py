@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.format.layout import Chunk, HistogramSpec, Layout, RowArray, chunk_blocks
+from tauslab.runner.options.record import HistogramSpec
+from tauslab.runner.output.format.layout import Chunk, Layout, RowArray, chunk_blocks
 from tauslab.runner.output.format.schema import MOST_CHUNK_BYTES, chunk_shape, file_specs
 from tauslab.runner.output.format.statistics import (
     accumulate,

@@ -10,7 +10,8 @@ import pytest
 import result_factory as make
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner.output.format.layout import Chunk, HistogramSpec, Layout
+from tauslab.runner.options.record import HistogramSpec
+from tauslab.runner.output.format.layout import Chunk, Layout
 from tauslab.runner.output.format.statistics import accumulate
 from tauslab.runner.output.writers.memory import MemoryWriter
 from tauslab.runner.output.writers.writer import open_writer

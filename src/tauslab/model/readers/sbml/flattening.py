@@ -15,6 +15,8 @@ from tauslab.model.errors import ModelError
 from tauslab.model.readers.sbml.text import each, first_error, read_text
 
 _MOST_FILES = 1000
+_MOST_SUBMODELS = 10_000  # submodels of submodels included; libsbml makes one after the other
+_Key = tuple[Path, str]  # file, and identifier of a model definition; empty for the main model
 
 
 def has_submodels(document: Any) -> bool:
@@ -30,12 +32,15 @@ def scan_sources(
     Raises
     ------
     ModelError
-        A file is missing, is no path relative to the model, or `scan` refuses its text.
+        A file is missing, is no path relative to the model, `scan` refuses its text, or there are
+        more submodels than anybody writes.
     """
     left = [(document, path)]
     seen: set[Path] = set()
+    inside: dict[_Key, list[_Key]] = {}
     while left:
         inner, place = left.pop()
+        inside |= _inside(inner, place)
         for source in _sources(inner):
             found = place.parent / source
             if "://" in source or source.startswith(("file:", "urn:", "/")) or not found.is_file():
@@ -52,7 +57,48 @@ def scan_sources(
             text = read_text(found)
             scan(text, str(found))
             left.append((libsbml.readSBMLFromString(text), found))
+    if (count := _submodels(inside, (path, ""))) > _MOST_SUBMODELS:
+        raise ModelError(f"{path}: has {count} submodels; {_MOST_SUBMODELS} is the limit")
     return bool(seen)
+
+
+def _inside(document: Any, place: Path) -> dict[_Key, list[_Key]]:
+    """Submodels of every model of a file."""
+    plugin = document.getPlugin("comp")
+    if plugin is None:
+        return {}
+    sources: dict[str, _Key] = {}
+    for definition in each(plugin.getListOfExternalModelDefinitions()):
+        file = (place.parent / definition.getSource()).resolve()
+        sources[definition.getId()] = file, definition.getModelRef()
+    main = document.getModel()
+    definitions = each(plugin.getListOfModelDefinitions())
+    models = {definition.getId(): definition for definition in definitions}
+    if main is not None:
+        models |= {"": main, main.getId(): main}
+    return {
+        (place, name): [
+            sources.get(own.getModelRef(), (place, own.getModelRef()))
+            for own in each(model.getPlugin("comp").getListOfSubmodels())
+        ]
+        for name, model in models.items()
+    }
+
+
+def _submodels(inside: dict[_Key, list[_Key]], root: _Key) -> int:
+    """How many submodels a model has in all; of a circle, which libsbml refuses, each once."""
+    found: dict[_Key, int] = {}
+    opened: set[_Key] = set()
+    stack = [root]
+    while stack:
+        key = stack[-1]
+        if key in opened:
+            stack.pop()
+            found[key] = sum(1 + found.get(own, 0) for own in inside.get(key, ()))
+        else:
+            opened.add(key)
+            stack += [own for own in inside.get(key, ()) if own not in opened]
+    return found[root]
 
 
 def _sources(document: Any) -> Iterator[str]:

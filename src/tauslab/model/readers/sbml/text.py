@@ -140,6 +140,8 @@ def raise_first_error(document: Any, label: str) -> list[Any]:
     errors = errors_of(document)
     found = [error for error in errors if error.isFatal() or error.getErrorId() not in _HARMLESS]
     if found:
+        if len(found) > 1 and "subsequent errors are from this attempt" in found[0].getMessage():
+            del found[0]  # a heading of libsbml's
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise ModelError(f"{label}, {told(found[0])}{more}")
     return errors

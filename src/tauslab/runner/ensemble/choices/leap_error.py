@@ -26,7 +26,7 @@ from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import Record
+from tauslab.runner.options.record import Record
 from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
@@ -137,12 +137,13 @@ def judge(task: Task, backend: Backend, leaping: int, exact: int) -> Difference:
     kept = kept[times[kept] > 0]
     finer = np.unique(np.concatenate([times, _middles(times)]))
     kept_finer = np.searchsorted(finer, times[kept])
-    checked, lowered = options.post_leap_check, task.lowered
+    chosen, lowered = task.leaps, task.lowered
 
     def leaps(epsilon: float, at: FloatArray) -> Callable[[], Engine]:
+        checked = chosen.post_leap_check
         return lambda: leaping_engine(backend, lowered, at.tolist(), epsilon, checked=checked)
 
-    coarse, fine = leaps(options.epsilon, times), leaps(options.epsilon / 2, finer)
+    coarse, fine = leaps(chosen.epsilon, times), leaps(chosen.epsilon / 2, finer)
     worst = Difference(0.0, 0.0)
     for point in points:
         n = -(-leaping // len(points))

@@ -38,8 +38,9 @@ from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, 
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import Task, prepare
-from tauslab.runner.options.ensemble import Options, Record
-from tauslab.runner.output.writers.resume import existing_text
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.methods import Auto, TauLeaping, turned_into
+from tauslab.runner.options.record import Record
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
@@ -90,9 +91,9 @@ def leap_cost(reactions: int) -> float:
 def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
     """The task with ``ssa`` or ``tau`` in place of ``auto``; rank 0 chooses. Collective."""
     options = task.options
-    if options.method != "auto":
+    if not isinstance(options.method, Auto):
         return task
-    choice = on_root(comm, lambda: stored_choice(options) or choose_method(task, backend))
+    choice = on_root(comm, lambda: choose_method(task, backend))
     return with_choice(task, choice, tell=comm.rank == 0)
 
 
@@ -102,20 +103,8 @@ def with_choice(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     if tell and not options.quiet:
         why = f": {choice.reason}" if options.verbose else ""
         print(f"method: {_NAMES[choice.method]}{why}", flush=True)
-    checked = options.post_leap_check and choice.method == "tau"
-    chosen = replace(options, method=choice.method, post_leap_check=checked)
+    chosen = replace(options, method=turned_into(choice.method, options.method))
     return replace(task, options=chosen, method_choice=choice.reason)
-
-
-def stored_choice(options: Options) -> MethodChoice | None:
-    """The choice in the file of the run to go on with."""
-    if not options.resume or options.output is None:
-        return None
-    method = existing_text(options.output, "method")
-    if method is None:
-        return None
-    reason = existing_text(options.output, "method_choice")
-    return MethodChoice(method, reason or f"as in {options.output.name}")
 
 
 def choose_method(task: Task, backend: Backend) -> MethodChoice:
@@ -181,7 +170,7 @@ def outlook(network: Network) -> list[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            task = prepare(network, Options(np.ones(1), method="tau"))
+            task = prepare(network, Options(np.ones(1), method=TauLeaping()))
     except TauslabError:
         return []
     if not task.lowered.reactions:
@@ -206,7 +195,7 @@ def _first_leap(task: Task) -> str | None:
     """Describe the first leap from the initial state; None where no leap is possible."""
     if _refusal(task) is not None:
         return None
-    epsilon = task.options.epsilon
+    epsilon = task.leaps.epsilon
     reach = leap_reach(task.lowered, task.initial, task.constants, epsilon)
     total, limit = float(reach.total[0]), float(reach.limit[0])
     if total == 0:
@@ -296,7 +285,7 @@ def _cost_between(
     n, intervals, species = len(states), len(times) - 1, states.shape[2]
     flat = states[:, :-1].reshape(n * intervals, species)
     rows = np.repeat(constants, intervals, axis=0)
-    reach = leap_reach(task.lowered, flat, rows, task.options.epsilon)
+    reach = leap_reach(task.lowered, flat, rows, task.leaps.epsilon)
     duration = np.tile(np.diff(times), n)
     samples = np.tile(np.diff(np.searchsorted(task.options.times, times, side="right")), n)
     cost = leap_cost(len(task.lowered.reactions))
@@ -318,10 +307,11 @@ def _in_turn(terms: FloatArray) -> float:
 def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     """The same trajectories by leaping, with all sample times, at which leaps are cut."""
     reactions = len(task.lowered.reactions)
-    times, epsilon = task.options.times, task.options.epsilon
+    times, leaps = task.options.times, task.leaps
     pilot = _pilot(task, Record(), max(_FEWEST_LEAPS, _LEAPED_REACTIONS // reactions), times)
-    checked = task.options.post_leap_check
-    engine = leaping_engine(backend, task.lowered, times.tolist(), epsilon, checked=checked)
+    engine = leaping_engine(
+        backend, task.lowered, times.tolist(), leaps.epsilon, checked=leaps.post_leap_check
+    )
     flat = _trajectories(task)
     deliveries = _simulated(pilot, engine, flat)
     work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}

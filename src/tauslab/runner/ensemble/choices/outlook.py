@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,9 @@ from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gai
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import DEFAULT_EPSILON, Record
+from tauslab.runner.options.methods import DEFAULT_EPSILON, SSA
+from tauslab.runner.options.record import Record
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
@@ -87,7 +88,7 @@ def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
 def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:
     """Say what a long exact run will take, before it begins; returns what that is. Of one rank."""
     options = task.options
-    if options.method != "ssa" or not task.lowered.reactions:
+    if not isinstance(options.method, SSA) or not task.lowered.reactions:
         return Outlook(0.0)
     found = outlook_of(task, engine, comm.size)
     if found.long:
@@ -121,7 +122,7 @@ def _tell(task: Task, text: str) -> None:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
     elif task.options.from_python:
-        warnings.warn(text, stacklevel=2)
+        warn(text, stacklevel=2)
 
 
 def _few_tried(task: Task, engine: Engine) -> list[_Trial]:

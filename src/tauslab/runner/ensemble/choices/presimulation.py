@@ -12,11 +12,12 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.exact.presimulation import presimulate
 from tauslab.kernels.exact.selectors import Pilot, selector_after
 from tauslab.runner.ensemble.task import Task
+from tauslab.runner.options.methods import SSA, with_choices
 
 
 def piloted(task: Task, backend: Backend) -> Pilot | None:
     """Run the task's pilot on this device; None for a task without a pilot."""
-    if not task.presimulation or task.options.method != "ssa":
+    if not task.presimulation or not isinstance(task.options.method, SSA):
         return None
     assert task.options.seed is not None
     return presimulate(
@@ -33,8 +34,8 @@ def with_pilot(task: Task, pilot: Pilot | None, *, tell: bool) -> Task:
 
     From here on the choice stands in the options, as if it had been given.
     """
-    options = task.options
-    if pilot is None or options.selector is not None:
+    options, method = task.options, task.options.method
+    if pilot is None or not isinstance(method, SSA) or method.selector is not None:
         return task
     selector = selector_after(task.lowered, task.selector, pilot)
     if selector == task.selector:
@@ -43,4 +44,5 @@ def with_pilot(task: Task, pilot: Pilot | None, *, tell: bool) -> Task:
         candidates, bounds = pilot.work
         counted = f"{candidates:.3g} candidates and {bounds:.2g} bounds an event in the pilot"
         print(f"selector: {selector} ({counted})", flush=True)
-    return replace(task, options=replace(options, selector=selector))
+    chosen = replace(options, method=with_choices(method, selector=selector))
+    return replace(task, options=chosen)

@@ -18,8 +18,8 @@ from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import Options, Record
-from tauslab.runner.output.writers.resume import existing_text
+from tauslab.runner.options.methods import with_choices
+from tauslab.runner.options.record import Record
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 
@@ -67,7 +67,7 @@ def with_solver(task: Task, backend: Backend, comm: Communicator) -> Task:
     """The task with a solver in place of ``auto``; rank 0 chooses. Collective."""
     if not wants_solver(task):
         return task
-    choice = on_root(comm, lambda: stored_solver(task.options) or choose_solver(task, backend))
+    choice = on_root(comm, lambda: choose_solver(task, backend))
     return with_chosen_solver(task, choice, tell=comm.rank == 0)
 
 
@@ -82,20 +82,9 @@ def with_chosen_solver(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     if tell and not options.quiet:
         why = f" ({choice.reason})" if options.verbose else ""
         print(f"solver: {choice.method}{why}", flush=True)
-    integration = replace(options.integration, solver=choice.method)
-    options = replace(options, integration=integration)
+    method = with_choices(options.method, solver=choice.method)
+    options = replace(options, method=method)
     return replace(task, options=options, method_choice=choice.reason)
-
-
-def stored_solver(options: Options) -> MethodChoice | None:
-    """The choice in the file of the run to go on with."""
-    if not options.resume or options.output is None:
-        return None
-    solver = existing_text(options.output, "ode_solver")
-    if solver is None:
-        return None
-    reason = existing_text(options.output, "method_choice")
-    return MethodChoice(solver, reason or f"as in {options.output.name}")
 
 
 def choose_solver(task: Task, backend: Backend) -> MethodChoice:
@@ -176,7 +165,9 @@ class _SolverPilot:
         options = self.task.options
         integration = replace(options.integration, solver=solver)
         steps = min(budget, options.max_steps)
-        chosen = replace(options, integration=integration, max_steps=steps)
+        chosen = replace(
+            options, method=with_choices(options.method, solver=solver), max_steps=steps
+        )
         pilot = replace(self.task, options=chosen, record=Record())
         if solver not in self.engines:
             self.engines[solver] = Ode(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+
+_TABLES = (".csv", ".tsv", ".txt", ".xls", ".xlsx", ".parquet", ".json", ".npy", ".npz")
+_PICTURES = (".png", ".pdf", ".svg", ".jpg", ".gif")
 
 
 def within(option: str, value: object, low: int, high: int) -> None:
@@ -15,7 +22,46 @@ def within(option: str, value: object, low: int, high: int) -> None:
         raise ConfigError(f"{option} {shown} is not allowed: a whole number from {low} to {high}")
 
 
+def whole(low: int, high: int) -> Callable[[str, Any], None]:
+    """A check of a whole number from `low` to `high`."""
+    return lambda option, value: within(option, value, low, high)
+
+
+def line(most: int) -> Callable[[str, Any], None]:
+    """A check of a text in one line, of at most so many characters."""
+
+    def check(option: str, value: Any) -> None:
+        if not isinstance(value, str) or not value.isprintable() or len(value) > most:
+            raise ConfigError(
+                f"{option}: a line of at most {most} characters is expected, not {value!r:.60}"
+            )
+
+    return check
+
+
 def seed_of(value: int) -> int:
     """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
     within("--seed", value, 0, 2**64 - 1)
     return int(value)
+
+
+def require_result_name(path: Path, *, python: bool = False) -> None:
+    """Refuse the name of a table or a picture as that of a result, and say how to get one.
+
+    Raises
+    ------
+    ConfigError
+        Names the two commands, or with `python` the two calls.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _TABLES + _PICTURES:
+        return
+    result, table = path.with_suffix(".h5"), path.with_suffix(".csv")
+    picture = suffix in _PICTURES
+    if python:
+        then = f'plot(path="{path}")' if picture else f'to_pandas().to_csv("{table}")'
+        raise ConfigError(
+            f'output="{path}": a result is an HDF5 file: take output="{result}", then result.{then}'
+        )
+    then = f"plot {result} -o {path}" if picture else f"export {result} -o {table}"
+    raise ConfigError(f"-o {path}: a result is an HDF5 file: give -o {result}, then tauslab {then}")

@@ -17,6 +17,42 @@ T = TypeVar("T")
 
 GROUPS = ("model", "sampling", "method", "output", "cluster", "expert")
 _KEY = "tauslab"
+_DEFAULT: Any = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """How a result file holds an option: as an attribute of its root.
+
+    An option that a new version brings is `Stored()`: a file holds it where it has not its default,
+    and a file without it, as all of earlier versions are, has the default.
+
+    Parameters
+    ----------
+    name
+        Of the attribute; by default the option's on the command line.
+    always
+        Whether the attribute is written whatever the value; a file without one says nothing.
+    absent
+        The value that is not written; by default the option's default.
+    read
+        Makes the value of what the file holds; by default the option's `Definition.type`.
+    follows
+        Another option, by the name of its field: this one is taken from a file only where that is
+        as in the file.
+    apart
+        Whether the file's layout holds it and compares it, not `attributes_of`.
+    decides
+        Whether a run with another value is another run, which ``--resume`` refuses.
+    """
+
+    name: str = ""
+    always: bool = False
+    absent: Any = _DEFAULT
+    read: Callable[[Any], Any] | None = None
+    follows: str = ""
+    apart: bool = False
+    decides: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +74,14 @@ class Definition:
     metavar, choices, type, action
         As `argparse` has them.
     stored
-        Whether a result file holds it: a file that is run again then gives it, where the command
-        does not.
+        How a result file holds it; None for an option that it does not hold. A run that completes a
+        file, adds to it or has it as its model takes the value from there, where nobody gives one.
+    read
+        Makes of the parser's value the one that Python takes.
+    check
+        Refuses, by its flag, a value that is not allowed: a `ConfigError`.
+    elsewhere
+        Of an option of a method: why other methods refuse it; empty where they pass over it.
     command_default
         What the parser gives where the command says nothing; None for a stored option.
     python
@@ -55,7 +97,10 @@ class Definition:
     choices: tuple[str, ...] = ()
     type: Callable[[str], Any] | None = None
     action: str | None = None
-    stored: bool = False
+    stored: Stored | None = None
+    read: Callable[[Any], Any] | None = None
+    check: Callable[[str, Any], None] | None = None
+    elsewhere: str = ""
     command_default: Any = None
     python: bool = True
 
@@ -72,7 +117,10 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
     choices: Sequence[str] = (),
     type: Callable[[str], Any] | None = None,  # noqa: A002 - as argparse calls it
     action: str | None = None,
-    stored: bool = False,
+    stored: Stored | None = None,
+    read: Callable[[Any], Any] | None = None,
+    check: Callable[[str, Any], None] | None = None,
+    elsewhere: str = "",
     command_default: Any = ...,
     python: bool = True,
 ) -> T:
@@ -82,7 +130,8 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
     defined = Definition(
         help=help, doc=doc, flags=(flag,) if isinstance(flag, str) else tuple(flag), group=group,
         unit=unit, metavar=metavar, choices=tuple(choices), type=type, action=action,
-        stored=stored, command_default=command_default, python=python,
+        stored=stored, read=read, check=check, elsewhere=elsewhere, command_default=command_default,
+        python=python,
     )  # fmt: skip
     made: T = field(default=default, metadata={_KEY: defined})
     return made
@@ -102,15 +151,18 @@ def on_command_line(*classes: type) -> list[Definition]:
     return sorted(found.values(), key=lambda one: GROUPS.index(one.group))
 
 
+def check_values(settings: object) -> None:
+    """Refuse a value that the definition of its option does not allow; None is always allowed."""
+    for found, one in definitions(type(settings)):
+        value = getattr(settings, found.name)
+        if one.check is not None and value is not None:
+            one.check(one.flags[0], value)
+
+
 def destination(defined: Definition) -> str:
     """The name of an option among the arguments that the parser gives."""
     longest = next((f for f in defined.flags if f.startswith("--")), defined.flags[0])
     return longest.lstrip("-").replace("-", "_")
-
-
-def stored_names(*classes: type) -> tuple[str, ...]:
-    """Names, on the command line, of options that a result file holds."""
-    return tuple(destination(one) for _, one in definitions(*classes) if one.stored and one.flags)
 
 
 def parameters_section(*classes: type) -> str:

@@ -1,14 +1,18 @@
 """How a message names an option: as the command line spells it, or as Python does.
 
 Messages are written with flags.  What Python calls is wrapped in `python_spelling`, which spells
-them as keywords: ``--t-end 0`` becomes ``t_end=0``, ``--method tau`` becomes ``method="tau"``.
+them as keywords: ``--t-end 0`` becomes ``t_end=0``, ``--method tau`` becomes ``method="tau"``.  The
+command line is wrapped in `command_spelling`: within it flags stay, also where it calls what Python
+calls.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -23,6 +27,7 @@ _FLAG = re.compile(
     r"""(?<![\w/.-])(--[a-z][a-z-]*|-[no]\b)(?:[ =]("[^"]*"|'[^']*'|[^\s,;:()]+))?"""
 )
 _VALUE = re.compile(r"[-+]?(\d|\.\d|nan|inf)|(True|False|None)\Z")
+_FUNCTIONS = {"--molecules": "ts.in_molecules(model)"}
 _OBJECTS = {"--executor dask": "executor=ts.Dask()", "--executor mpi": "executor=None"}
 
 
@@ -39,6 +44,8 @@ def in_python(message: str) -> str:
         flag, value = found[1], found[2]
         if found[0] in _OBJECTS:
             return _OBJECTS[found[0]]
+        if flag in _FUNCTIONS:
+            return found[0].replace(flag, _FUNCTIONS[flag])
         if flag not in known:
             return found[0]
         name, option = known[flag]
@@ -61,15 +68,44 @@ def in_python(message: str) -> str:
     return _FLAG.sub(spelt, message)
 
 
+_SPEAKER: ContextVar[str] = ContextVar("speaker", default="")
+
+
+@contextmanager
+def command_spelling() -> Iterator[None]:
+    """Messages within it name options by their flags."""
+    token = _SPEAKER.set("command")
+    try:
+        yield
+    finally:
+        _SPEAKER.reset(token)
+
+
 @contextmanager
 def python_spelling() -> Iterator[None]:
-    """Errors that leave it name options as Python does."""
+    """Errors that leave it, and warnings within it, name options as Python does."""
+    if _SPEAKER.get() == "command":
+        yield
+        return
+    token = _SPEAKER.set("python")
     try:
         yield
     except TauslabError as error:
         if error.args and isinstance(error.args[0], str):
             error.args = (in_python(error.args[0]), *error.args[1:])
         raise
+    finally:
+        _SPEAKER.reset(token)
+
+
+def spelt(message: str) -> str:
+    """A message in words of who reads it: with flags on the command line, else with keywords."""
+    return message if _SPEAKER.get() == "command" else in_python(message)
+
+
+def warn(message: str, stacklevel: int = 2) -> None:
+    """`warnings.warn`, in words of who reads it."""
+    warnings.warn(spelt(message), stacklevel=stacklevel + 1)
 
 
 def speaks_python(function: Callable[P, R]) -> Callable[P, R]:

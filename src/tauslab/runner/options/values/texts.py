@@ -88,6 +88,11 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
     return values
 
 
+def drawn(text: str) -> tuple[str, ...]:
+    """The distributions that a result file holds in one text."""
+    return tuple(text.split("; ")) if text else ()
+
+
 def assignment(text: str) -> tuple[str, float]:
     """Read ``NAME=VALUE``."""
     name, _, value = text.partition("=")

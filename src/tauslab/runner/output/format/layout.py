@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.runner.options.record import SAMPLED, HistogramSpec
 from tauslab.runner.output.format.windows import SQUARE_DIGITS, SUM_DIGITS
 
 FloatArray = npt.NDArray[np.float64]
@@ -27,7 +28,6 @@ Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 COUNT_SUMS = ("sum", "sq_low", "sq_high")
-SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
 REAL_SUMS = {
     **dict.fromkeys(("obs_n", "obs_infinite", "obs_top", "obs_low"), ()),
     "obs_sum": (SUM_DIGITS,),
@@ -35,21 +35,6 @@ REAL_SUMS = {
 }
 WIDE_SUMS = ("sum_high", "sq_top")
 MOST_NARROW = 1 << 32  # trajectories, whose sums of halves of squares fit in 64 bits
-
-
-@dataclass(frozen=True)
-class HistogramSpec:
-    """Equal bins of one species over [low, high), plus a cell under and a cell over the range."""
-
-    species: str
-    low: float
-    high: float
-    bins: int
-
-    @property
-    def edges(self) -> FloatArray:
-        """Edges of the bins ``[bins + 1]``, in molecules."""
-        return np.linspace(self.low, self.high, self.bins + 1)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.runner.options.record import HistogramSpec
 from tauslab.runner.output.format import windows
-from tauslab.runner.output.format.layout import Accumulators, HistogramSpec, Layout, RealGroup
+from tauslab.runner.output.format.layout import Accumulators, Layout, RealGroup
 from tauslab.runner.output.format.windows import add_reals, sum_rows
 
 if TYPE_CHECKING:

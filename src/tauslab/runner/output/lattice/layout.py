@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from tauslab._version import __version__
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.options.lattice import LatticeTask
+from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
 from tauslab.runner.output.format.schema import TEXT, DatasetSpec
 
@@ -33,6 +35,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "tauslab_version": __version__,
         "method": "rdme",
         "storage": "plain",
+        **attributes_of(replace(task.options, count_every=task.count_every)),
         "seed": np.uint64(seed),
         "model_sha256": task.sha256,
         "command": task.options.command,
@@ -40,10 +43,6 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "step": task.lattice.step,
         "diffusion_substeps": task.passes,
         "reaction_substeps": task.lattice.reaction_substeps,
-        "max_hop": task.options.max_hop,
-        "count_every": task.count_every,
-        "frame_every": task.options.frame_every,
-        "replicas": task.options.replicas,
         **{f"set_{name}": value for name, value in task.options.set.items()},
     }
 

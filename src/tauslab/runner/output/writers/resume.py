@@ -13,6 +13,9 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
+from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
+from tauslab.runner.options.methods import METHOD_CLASSES
+from tauslab.runner.options.values.stored import attribute_names
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.format.layout import Layout
@@ -21,10 +24,11 @@ from tauslab.runner.output.targets import require_place
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-# Root attributes that decide the numbers of a run.
-_IDENTITY = ("model_sha256", "method", "seed", "precision", "max_steps", "epsilon", "selector",
-             "presimulation", "post_leap_check", "leaper", "ode_solver", "substeps", "rtol", "atol",
-             "sample", "before", "group")  # fmt: skip
+# Root attributes that decide the numbers of a run: options, and what else a file says.
+_IDENTITY = (
+    "model_sha256", "method", *attribute_names(EnsembleChoices, CommonChoices, *METHOD_CLASSES),
+    "leaper", "sample", "group",
+)  # fmt: skip
 
 _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
 
@@ -117,8 +121,8 @@ def existing_attribute(path: Path, name: str) -> int | None:
     ConfigError
         The file is not a result of tauslab.
     """
-    text = existing_text(path, name)
-    return None if text is None else int(text)
+    found = existing_attributes(path)
+    return int(found[name]) if name in found else None
 
 
 def existing_text(path: Path, name: str) -> str | None:
@@ -129,10 +133,22 @@ def existing_text(path: Path, name: str) -> str | None:
     ConfigError
         The file is not a result of tauslab.
     """
+    found = existing_attributes(path)
+    return str(found[name]) if name in found else None
+
+
+def existing_attributes(path: Path) -> Mapping[str, Any]:
+    """The root attributes of the result at `path`; none without a file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not a result of tauslab.
+    """
     if not path.exists():
-        return None
+        return {}
     with _open(path) as (_, attributes):
-        return str(attributes[name]) if name in attributes else None
+        return dict(attributes)
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.pictures.html import escape
+from tauslab.runner.options.lattice import LatticeChoices
+from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import kind_of, open_hdf5
 from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
@@ -41,12 +43,8 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open_hdf5(path) as file:
         found = CheckedLattice(path, file).attributes
         return {
-            "seed": int(found["seed"]),
+            **values_in(found, LatticeChoices),
             "t_end": float(found["steps"]) * float(found["step"]),
-            "count_every": int(found["count_every"]),
-            "frame_every": int(found["frame_every"]),
-            "replicas": int(found["replicas"]),
-            "max_hop": float(found["max_hop"]),
             "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
         }
 
@@ -93,6 +91,18 @@ class LatticeResult(RecordedLattice):
     def __getitem__(self, species: str) -> IntArray | FloatArray:
         """`counts` of a species on the whole lattice ``[sample]``; ``"time"`` gives `times`."""
         return self.times if species == "time" else self.counts(species)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names that ``result[name]`` takes."""
+        return ("time", *self.species)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of a dict."""
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` is known."""
+        return name in self.keys()
 
     def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int]]:
         """A copy, as another process gets it, opens the file for itself."""

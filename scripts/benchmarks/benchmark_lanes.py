@@ -1,0 +1,161 @@
+"""One CPU core: exact SSA on its SIMD lanes against one trajectory at a time, in the same run.
+
+    python scripts/benchmarks/benchmark_lanes.py -o docs/benchmarks/lanes.csv
+    python scripts/benchmarks/benchmark_lanes.py --few -o docs/benchmarks/lanes-few.csv
+
+Events of a call of `ts.run` and seconds of the processor that the process took for it, with
+compiled kernels, 101 samples and one thread that is pinned to a core. The forms of the kernel take
+turns, and the median of the repeats counts. `avx2` is compiled without AVX-512. A row also tells
+whether all forms gave the same counts; the program exits with 1 if not.
+
+`--few` tells from how many trajectories a thread on which form is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import tauslab as ts
+from tauslab.kernels.backends.compilers import cpu_features, host_compiler
+from tauslab.kernels.exact import ssa
+from tauslab.model.readers.read import read_network
+
+MODELS = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"
+POINTS = 101
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, the end of its time and a number of trajectories."""
+
+    name: str
+    t_end: float
+    n: int = 1000
+
+
+CASES = (
+    Case("schlogl", 10.0),
+    Case("vilar_oscillator", 50.0),
+    Case("dimer_decay", 10.0),
+    Case("michaelis_menten", 50.0, 10_000),
+    Case("heat_shock_mass_action", 0.5),
+    Case("lac_two_state", 100.0),
+    Case("lotka_volterra", 10.0),
+)
+FEW = (1, 2, 3, 4, 8, 16, 24, 32, 64, 256)
+FEW_CASES = ("schlogl", "vilar_oscillator", "heat_shock_mass_action")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel of exact SSA: on lanes or not, and flags for its compiler."""
+
+    name: str
+    lanes: bool
+    flags: str = ""
+
+    @contextmanager
+    def chosen(self) -> Iterator[None]:
+        """Runs within it use this form, from how many trajectories on that may be."""
+        before = ssa.FEWEST_ON_LANES
+        os.environ["TAUSLAB_CXXFLAGS"] = self.flags
+        ssa.FEWEST_ON_LANES = 0 if self.lanes else NEVER
+        try:
+            yield
+        finally:
+            ssa.FEWEST_ON_LANES = before
+            del os.environ["TAUSLAB_CXXFLAGS"]
+
+
+NO_AVX512 = "-mno-avx512f"
+FORMS = (Form("one", lanes=False), Form("lanes", lanes=True))
+AVX2 = (Form("one avx2", False, NO_AVX512), Form("lanes avx2", True, NO_AVX512))
+
+
+def timed(case: Case, n: int, form: Form, seed: int) -> tuple[float, int, np.ndarray]:
+    """Processor seconds, events and counts of a run."""
+    model = read_network(MODELS / f"{case.name}.xml")
+    times = np.linspace(0, case.t_end, POINTS)
+    with form.chosen():
+        begin = time.process_time()
+        result = ts.run(model, n=n, times=times, seed=seed, device=ts.CPU(threads=1),
+                        record="trajectories")  # fmt: skip
+        seconds = time.process_time() - begin
+    events = int(np.sum(result.data["profile/events"][()]))
+    return seconds, events, np.asarray(result.data["counts"][()])
+
+
+def measured(
+    case: Case, n: int, forms: Sequence[Form], repeats: int
+) -> tuple[dict[str, float], float, bool]:
+    """Median of millions of events a second by form, events of a trajectory, and whether all agree."""
+    rates: dict[str, list[float]] = {form.name: [] for form in forms}
+    same, total = True, 0
+    for form in forms:
+        timed(case, min(n, 20), form, 1)
+        timed(case, n, form, 1)  # with as many trajectories another kernel may be compiled
+    for repeat in range(repeats):
+        first = None
+        for form in forms:
+            seconds, events, counts = timed(case, n, form, repeat + 2)
+            rates[form.name].append(events / seconds / 1e6)
+            first = counts if first is None else first
+            same = same and np.array_equal(first, counts)
+            total += events
+    each = total / (repeats * len(forms) * n)
+    return {name: statistics.median(found) for name, found in rates.items()}, each, same
+
+
+def main() -> int:
+    """Measure and write the table; 1 if two forms gave different counts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--few", action="store_true", help="few trajectories a thread")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--models", nargs="+", choices=[case.name for case in CASES])
+    parser.add_argument("--core", type=int, help="the core to use; by default the last allowed")
+    parser.add_argument("-o", "--output", type=Path, default=Path("lanes.csv"))
+    options = parser.parse_args()
+    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    os.sched_setaffinity(0, {core})
+    wanted = options.models or (FEW_CASES if options.few else [case.name for case in CASES])
+    cases = [case for case in CASES if case.name in wanted]
+    has_avx512 = "avx512dq" in cpu_features()
+    forms = FORMS if options.few or not has_avx512 else (*FORMS, *AVX2)
+    head = ["model", "t_end", "trajectories", "events_each", *(f"{f.name} M/s" for f in forms)]
+    table = [[*head, "gain", "same_counts"]]
+    for case in cases:
+        for n in FEW if options.few else (case.n,):
+            rates, each, same = measured(case, n, forms, options.repeats)
+            gain = rates["lanes"] / rates["one"]
+            table.append([
+                case.name, f"{case.t_end:g}", str(n), f"{each:.0f}",
+                *(f"{rate:.1f}" for rate in rates.values()), f"{gain:.2f}", str(same).lower(),
+            ])  # fmt: skip
+            print(*table[-1], flush=True)
+    with options.output.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# core {core} of {_processor()}, {platform.system()}; {host_compiler().version}; "
+                   f"median of {options.repeats}\n")  # fmt: skip
+        csv.writer(file, lineterminator="\n").writerows(table)
+    return int(any(row[-1] == "false" for row in table))
+
+
+def _processor() -> str:
+    lines = cpu_features().splitlines()
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "a CPU")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What a user asks for, in the words of the command line or of Python, made into `Options`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.from_file import times_to_append
+from tauslab.runner.options.ensemble import Options, default_n
+from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
+from tauslab.runner.options.methods import Method, given_in, method_of, method_with
+from tauslab.runner.options.record import Record
+from tauslab.runner.options.sampling import Sampling
+from tauslab.runner.options.sweep import Sweep
+from tauslab.runner.options.values.python_values import names_of, numbers, points_of, whole
+from tauslab.runner.options.values.sample_times import sample_times
+
+_PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
+_WHOLE = ("max_steps", "block", "append")  # which may be written as 1e4
+
+
+def ensemble_options(
+    network: Network,
+    asked: Mapping[str, Any],
+    place: Mapping[str, Any],
+    sweep: Sweep | None = None,
+) -> Options:
+    """What was asked for, checked.
+
+    Parameters
+    ----------
+    asked
+        Keywords of `NetworkKeywords` that the user gave, and options of methods beside them.
+    place
+        Fields of `Options` that say where to compute and what to write.
+    sweep
+        Points that are known.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed, or options that do not go together.
+    """
+    known = {one.name for one in fields(NetworkKeywords)}
+    keywords = NetworkKeywords(**{name: v for name, v in asked.items() if name in known})
+    given = {name: value for name, value in asked.items() if value is not None}
+    own = {name: value for name, value in given.items() if name not in known}
+    if isinstance(keywords.method, Method):
+        own |= given_in(keywords.method)
+    method = method_of(keywords.method)
+    if "method" in given:
+        given["method"] = method.word
+    goes_on = keywords.resume or keywords.append is not None
+    if own and ("method" in given or not goes_on):  # else the file says which method
+        method = method_with(method.word, own)
+    at = times_to_append(
+        place.get("output"), keywords.append, keywords.times, keywords.t_end, keywords.points
+    )
+    plain = {name: getattr(keywords, name) for name in _PLAIN}
+    values = {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
+    drawn = keywords.sample
+    sample = Sampling.parse([drawn] if isinstance(drawn, str) else drawn)
+    n = default_n(method, values, sample) if keywords.n is None else whole(keywords.n)
+    return Options(
+        times=sample_times(
+            keywords.times if at is None else at,
+            keywords.t_end,
+            whole(keywords.points),
+            model_t_end=network.t_end,
+        ),
+        n=n,
+        method=method,
+        given={**given, **own},
+        **{name: whole(value) if name in _WHOLE else value for name, value in plain.items()},
+        set=values,
+        sweep=sweep or points_of(keywords.sweep, keywords.table, keywords.design),
+        species=names_of(keywords.species),
+        record=None if keywords.record is None else Record.parse(names_of(keywords.record) or ()),
+        sample=sample,
+        **place,
+    )

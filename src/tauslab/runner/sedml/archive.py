@@ -1,0 +1,73 @@
+"""COMBINE archives: a zip file with a manifest that says which parts are experiments."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path, PurePosixPath
+from xml.etree import ElementTree as ET
+
+from tauslab.model.errors import ConfigError, ModelError
+
+_MOST_BYTES = 1 << 30
+_MANIFEST = "manifest.xml"
+_SPACE = "{http://identifiers.org/combine.specifications/omex-manifest}"
+_SEDML = "identifiers.org/combine.specifications/sed-ml"
+
+
+def unpack(path: Path, folder: Path) -> list[PurePosixPath]:
+    """Unpack an archive; returns places of its experiments, the master ones if any is marked.
+
+    Raises
+    ------
+    ModelError
+        The file is no such archive, a part would lie outside the folder, or it unpacks to more than
+        1 GiB.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_members(archive, path)
+            for member in archive.infolist():
+                target = folder / member.filename
+                if member.is_dir():
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError) as error:
+        raise ModelError(f"{path}: is no COMBINE archive: {error}") from None
+    return _experiments(path, folder)
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    total = 0
+    for member in archive.infolist():
+        place = PurePosixPath(member.filename)
+        if place.is_absolute() or ".." in place.parts or "\\" in member.filename:
+            raise ModelError(f"{path}: its part {member.filename!r} would lie outside the folder")
+        total += member.file_size
+    if total > _MOST_BYTES:
+        raise ModelError(f"{path}: unpacks to {total} bytes, more than {_MOST_BYTES}")
+
+
+def _experiments(path: Path, folder: Path) -> list[PurePosixPath]:
+    manifest = folder / _MANIFEST
+    if not manifest.is_file():
+        raise ModelError(f"{path}: has no {_MANIFEST}")
+    text = manifest.read_text(encoding="utf-8", errors="replace")
+    if "<!DOCTYPE" in text:
+        raise ModelError(f"{path}: {_MANIFEST} declares a document type")
+    try:
+        root = ET.fromstring(text)  # noqa: S314 - without a document type, so no entities
+    except ET.ParseError as error:
+        raise ModelError(f"{path}: {_MANIFEST}: {error}") from None
+    parts = [e for e in root.iter(f"{_SPACE}content") if _SEDML in e.get("format", "")]
+    masters = [e for e in parts if e.get("master", "").lower() == "true"]
+    found = [PurePosixPath(e.get("location", "")) for e in masters or parts]
+    if not found:
+        raise ConfigError(f"{path}: holds no experiment in SED-ML")
+    for place in found:
+        if place.is_absolute() or ".." in place.parts or not (folder / place).is_file():
+            raise ModelError(f"{path}: {_MANIFEST} names {str(place)!r}, which it does not hold")
+    return found

@@ -1,0 +1,261 @@
+"""SED-ML (Levels 1 Version 1 to 4) as plain data: models, tasks, data generators, outputs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tauslab.model.errors import ConfigError, ModelError
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model: the file or model that it comes from, attributes that it gets (XPath, text)."""
+
+    source: str
+    changes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class TimeCourse:
+    """A uniform time course of ``steps + 1`` samples from `start` to `end`."""
+
+    initial: float
+    start: float
+    end: float
+    steps: int
+    algorithm: str
+    parameters: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model, one simulation."""
+
+    model: str
+    simulation: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that a repeated task sets: XPath, MathML of ranges, names in it that are numbers."""
+
+    target: str
+    math: str
+    parameters: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RepeatedTask:
+    """A task as often as its main range has values; `functional` ranges are MathML."""
+
+    task: str
+    main: str
+    ranges: dict[str, tuple[float, ...]]
+    functional: dict[str, tuple[str, dict[str, float]]]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A quantity of a task: an XPath, or a symbol such as the time."""
+
+    target: str
+    symbol: str
+    task: str
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A formula of variables."""
+
+    name: str
+    math: str
+    variables: dict[str, Variable]
+    parameters: dict[str, float]
+
+
+@dataclass(frozen=True)
+class OutputData:
+    """A report, or the data of a plot: identifiers, labels and generators of its data sets."""
+
+    kind: str
+    name: str
+    sets: tuple[tuple[str, str, str], ...]
+
+
+@dataclass
+class Experiment:
+    """What a SED-ML file asks for, by identifier."""
+
+    models: dict[str, ModelSource] = field(default_factory=dict)
+    simulations: dict[str, TimeCourse] = field(default_factory=dict)
+    tasks: dict[str, Task | RepeatedTask] = field(default_factory=dict)
+    generators: dict[str, Generator] = field(default_factory=dict)
+    outputs: dict[str, OutputData] = field(default_factory=dict)
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read a SED-ML file.
+
+    Raises
+    ------
+    ModelError
+        libsedml finds an error: its message, with the line.
+    ConfigError
+        The file asks for what is not supported, by name; or python-libsedml is not installed.
+    """
+    try:
+        libsedml = importlib.import_module("libsedml")
+    except ImportError:
+        raise ConfigError(
+            'SED-ML needs python-libsedml, which is not installed: pip install "tauslab[sedml]"'
+        ) from None
+    document = libsedml.readSedMLFromString(path.read_text(encoding="utf-8-sig"))
+    errors = [document.getError(i) for i in range(document.getNumErrors())]
+    for error in errors:
+        if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:
+            message = " ".join(error.getMessage().split())
+            raise ModelError(f"{path.name}, line {error.getLine()}: {message}")
+    found = Experiment()
+    reader = _Reader(libsedml, path.name)
+    found.models = {m.getId(): reader.model(m) for m in _each(document.getListOfModels())}
+    found.simulations = {
+        s.getId(): reader.simulation(s) for s in _each(document.getListOfSimulations())
+    }
+    found.tasks = {t.getId(): reader.task(t) for t in _each(document.getListOfTasks())}
+    found.generators = {
+        g.getId(): reader.generator(g) for g in _each(document.getListOfDataGenerators())
+    }
+    found.outputs = {o.getId(): reader.output(o) for o in _each(document.getListOfOutputs())}
+    return found
+
+
+def _each(items: Any) -> Iterator[Any]:
+    return (items.get(i) for i in range(items.size()))
+
+
+class _Reader:
+    """Elements of libsedml as data; what is not supported is refused."""
+
+    def __init__(self, libsedml: Any, label: str) -> None:
+        self._libsedml, self._label = libsedml, label
+
+    def _refused(self, element: Any, why: str) -> ConfigError:
+        what = f"{element.getElementName()} {element.getId()}".strip()
+        return ConfigError(f"{self._label}: {what}: {why}")
+
+    def model(self, model: Any) -> ModelSource:
+        changes = []
+        for change in _each(model.getListOfChanges()):
+            if change.getElementName() != "changeAttribute":
+                raise self._refused(model, f"{change.getElementName()} is not supported")
+            changes.append((change.getTarget(), change.getNewValue()))
+        return ModelSource(model.getSource(), tuple(changes))
+
+    def simulation(self, simulation: Any) -> TimeCourse:
+        if simulation.getElementName() != "uniformTimeCourse":
+            raise self._refused(simulation, "only uniform time courses are supported")
+        algorithm = simulation.getAlgorithm()
+        steps = simulation.getNumberOfSteps()
+        if steps is None or steps < 1 or steps > 2**31:
+            steps = simulation.getNumberOfPoints()
+        times = (
+            simulation.getInitialTime(),
+            simulation.getOutputStartTime(),
+            simulation.getOutputEndTime(),
+        )
+        if times[0] != 0:
+            raise self._refused(simulation, f"it begins at {times[0]:g}; only 0 is supported")
+        if not (0 <= times[1] < times[2] < float("inf")) or steps < 1:
+            raise self._refused(simulation, "its times do not increase")
+        parameters = [] if algorithm is None else _each(algorithm.getListOfAlgorithmParameters())
+        return TimeCourse(
+            *times,
+            int(steps),
+            "" if algorithm is None else algorithm.getKisaoID(),
+            {p.getKisaoID(): p.getValue() for p in parameters},
+        )
+
+    def task(self, task: Any) -> Task | RepeatedTask:
+        if task.getElementName() == "task":
+            return Task(task.getModelReference(), task.getSimulationReference())
+        if task.getElementName() != "repeatedTask":
+            raise self._refused(task, "only tasks and repeated tasks are supported")
+        subtasks = list(_each(task.getListOfSubTasks()))
+        if len(subtasks) != 1:
+            raise self._refused(task, f"it has {len(subtasks)} subtasks; one is supported")
+        if not task.getResetModel():
+            raise self._refused(task, "resetModel is false; each repeat starts anew here")
+        ranges: dict[str, tuple[float, ...]] = {}
+        functional: dict[str, tuple[str, dict[str, float]]] = {}
+        for one in _each(task.getListOfRanges()):
+            if one.getElementName() == "functionalRange":
+                if one.getNumVariables():
+                    raise self._refused(one, "it reads the model, which is not supported")
+                functional[one.getId()] = self._math(one), _numbers(one)
+            else:
+                ranges[one.getId()] = self._values(one)
+        return RepeatedTask(
+            subtasks[0].getTask(),
+            task.getRangeId(),
+            ranges,
+            functional,
+            tuple(self._change(task, change) for change in _each(task.getListOfTaskChanges())),
+        )
+
+    def _values(self, one: Any) -> tuple[float, ...]:
+        if one.getElementName() == "vectorRange":
+            return tuple(float(value) for value in one.getValues())
+        if one.getElementName() != "uniformRange":
+            raise self._refused(one, "only uniform, vector and functional ranges are supported")
+        steps = one.getNumberOfSteps()
+        if steps is None or steps < 1 or steps > 2**31:
+            steps = one.getNumberOfPoints()
+        first, last, kind = one.getStart(), one.getEnd(), one.getType()
+        parts = [i / steps for i in range(steps + 1)]
+        if kind == "linear":
+            return tuple(first + (last - first) * part for part in parts)
+        if kind == "log" and first > 0 and last > 0:
+            return tuple(first * (last / first) ** part for part in parts)
+        raise self._refused(one, f"its type is {kind!r}, and its ends {first:g} and {last:g}")
+
+    def _change(self, task: Any, change: Any) -> Change:
+        if change.getNumVariables():
+            raise self._refused(task, "a value that it sets reads the model: not supported")
+        return Change(change.getTarget(), self._math(change), _numbers(change))
+
+    def generator(self, generator: Any) -> Generator:
+        variables = {
+            v.getId(): Variable(v.getTarget(), v.getSymbol(), v.getTaskReference())
+            for v in _each(generator.getListOfVariables())
+        }
+        name = generator.getName() or generator.getId()
+        return Generator(name, self._math(generator), variables, _numbers(generator))
+
+    def output(self, output: Any) -> OutputData:
+        kind, name = output.getElementName(), output.getName()
+        if kind == "report":
+            sets = tuple(
+                (d.getId(), d.getLabel() or d.getId(), d.getDataReference())
+                for d in _each(output.getListOfDataSets())
+            )
+            return OutputData("SedReport", name, sets)
+        if kind != "plot2D":
+            raise self._refused(output, "only reports and plot2D are supported")
+        used: dict[str, None] = {}
+        for curve in _each(output.getListOfCurves()):
+            used |= {curve.getXDataReference(): None, curve.getYDataReference(): None}
+        return OutputData("SedPlot2D", name, tuple((key, key, key) for key in used))
+
+    def _math(self, element: Any) -> str:
+        if element.getMath() is None:
+            raise self._refused(element, "it has no math")
+        return str(self._libsedml.writeMathMLToString(element.getMath()))
+
+
+def _numbers(element: Any) -> dict[str, float]:
+    return {p.getId(): p.getValue() for p in _each(element.getListOfParameters())}

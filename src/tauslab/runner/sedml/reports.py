@@ -1,0 +1,168 @@
+"""What an experiment asks for: data sets computed and written as HDF5 and CSV.
+
+The HDF5 file follows BioSimulators' conventions for reports: a dataset ``[data set, repeat, time]``
+(without repeats ``[data set, time]``) at the place of the SED-ML file and the output, and
+attributes that name the rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import h5py
+import numpy as np
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.runner.sedml.archive import unpack
+from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
+from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml
+
+REPORTS = "reports.h5"
+
+
+def run_archive(
+    path: Path, folder: Path, options: Mapping[str, Any], *, overwrite: bool = False
+) -> list[str]:
+    """Run all experiments of a COMBINE archive; returns a line for each output.
+
+    Parameters
+    ----------
+    path
+        The archive, ``.omex``.
+    folder
+        Where `REPORTS` and a CSV file of each output go.
+    options
+        Of `tauslab.run`, for every task: ``device``, ``seed``.
+    overwrite
+        Replace results that are there.
+
+    Raises
+    ------
+    ConfigError, ModelError
+        The archive, an experiment or a model asks for what is not supported; nothing is written.
+    OutputError
+        The results cannot be written, or are there already.
+    """
+    if not overwrite and (folder / REPORTS).exists():
+        raise OutputError(f"{folder / REPORTS} exists; --overwrite replaces it")
+    computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]] = []
+    with tempfile.TemporaryDirectory() as unpacked:
+        root = Path(unpacked)
+        for place in unpack(path, root):
+            experiment = read_experiment(root / place)
+            for name, data in _data(experiment, root / place, root, options).items():
+                computed.append((place, name, experiment.outputs[name], data))
+    if not computed:
+        raise ConfigError(f"{path}: its experiments have no outputs")
+    try:
+        return _write(folder, computed)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written: {error.strerror or error}") from None
+
+
+def _data(
+    experiment: Experiment, place: Path, root: Path, options: Mapping[str, Any]
+) -> dict[str, list[FloatArray]]:
+    """Values of the data sets of every output, each task run once."""
+    where = place.name
+    used: dict[str, dict[str, Variable]] = {}  # of each task, by generator and variable
+    for output in experiment.outputs.values():
+        for _, _, name in output.sets:
+            if name not in experiment.generators:
+                raise ConfigError(f"{where}: there is no data generator {name!r}")
+            for key, variable in experiment.generators[name].variables.items():
+                used.setdefault(variable.task, {})[f"{name}/{key}"] = variable
+    runner = Runner(experiment, place, root, options)
+    values: dict[str, FloatArray] = {}
+    for task, variables in used.items():
+        values |= runner.run(task, variables).values
+    found: dict[str, FloatArray] = {}
+    for name, generator in experiment.generators.items():
+        own = {key: values.get(f"{name}/{key}") for key in generator.variables}
+        if any(course is None for course in own.values()):
+            continue  # no output asks for it
+        known = {key: course for key, course in own.items() if course is not None}
+        tree = expression_of_mathml(generator.math, f"{where}: data generator {name}")
+        found[name] = evaluated(tree, {**generator.parameters, **known}, where)
+    return {
+        name: [found[generator] for _, _, generator in output.sets]
+        for name, output in experiment.outputs.items()
+    }
+
+
+def _write(
+    folder: Path, computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]]
+) -> list[str]:
+    """Write everything; the HDF5 file comes last, under its name when it is whole."""
+    lines = []
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / f"{REPORTS}.part"
+    with h5py.File(whole, "w") as file:
+        for place, name, output, data in computed:
+            target = folder / place / f"{name}.csv"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shape = _write_csv(target, output, data)
+            _write_dataset(file, str(place), name, output, data)
+            lines.append(f"{target}: {len(data)} data sets of {' x '.join(map(str, shape))} values")
+    shutil.move(whole, folder / REPORTS)
+    return [*lines, f"{folder / REPORTS}: all of them"]
+
+
+def _common(data: list[FloatArray]) -> tuple[int, ...]:
+    """Shape that holds every data set."""
+    most = max((own.ndim for own in data), default=1)
+    shapes = [(1,) * (most - own.ndim) + own.shape for own in data]
+    return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+
+
+def _write_csv(path: Path, output: OutputData, data: list[FloatArray]) -> tuple[int, ...]:
+    """A column for each data set, and one for the repeat where there are some."""
+    shape = _common(data)
+    columns = [_padded(own, shape).reshape(-1) for own in data]
+    labels = [label for _, label, _ in output.sets]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        repeats = len(shape) > 1
+        writer.writerow([*(["repeat"] if repeats else []), *labels])
+        for index, row in enumerate(zip(*columns, strict=True)):
+            numbers = [repr(float(value)) for value in row]
+            writer.writerow([*([index // shape[-1]] if repeats else []), *numbers])
+    return shape
+
+
+def _padded(own: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """A data set in the shape of all, with NaN where it has no value."""
+    if own.ndim < len(shape):
+        own = own.reshape((1,) * (len(shape) - own.ndim) + own.shape)
+    whole = np.full(shape, np.nan)
+    whole[tuple(slice(size) for size in own.shape)] = own
+    return whole
+
+
+def _write_dataset(
+    file: h5py.File, place: str, name: str, output: OutputData, data: list[FloatArray]
+) -> None:
+    shape = _common(data)
+    rows = np.stack([_padded(own, shape) for own in data])
+    dataset = file.create_dataset(f"{place}/{name}", data=rows)
+    text = h5py.string_dtype()
+    for key, value in {
+        "_type": output.kind,
+        "uri": f"{place}/{name}",
+        "sedmlId": name,
+        "sedmlName": output.name or name,
+    }.items():
+        dataset.attrs[key] = value
+    identifiers, labels, _ = zip(*output.sets, strict=True)
+    dataset.attrs["sedmlDataSetIds"] = np.array(identifiers, dtype=text)
+    dataset.attrs["sedmlDataSetLabels"] = np.array(labels, dtype=text)
+    dataset.attrs["sedmlDataSetNames"] = np.array(labels, dtype=text)
+    dataset.attrs["sedmlDataSetDataTypes"] = np.array(["float64"] * len(data), dtype=text)
+    shapes = [",".join(map(str, own.shape)) for own in data]
+    dataset.attrs["sedmlDataSetShapes"] = np.array(shapes, dtype=text)
