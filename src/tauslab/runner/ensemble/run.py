@@ -12,6 +12,7 @@ import numpy as np
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
@@ -161,6 +162,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
         return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+    if task.lowered.dynamics is not None:
+        return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,
