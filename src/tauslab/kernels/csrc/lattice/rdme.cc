@@ -89,7 +89,7 @@ BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, 
     }
 }
 
-#if TOGETHER
+#if MANY_STEPS
 // `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
 // run at the same time. `listed` has room for six numbers of each tile.
 BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
