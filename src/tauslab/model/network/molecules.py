@@ -68,6 +68,7 @@ def in_molecules(network: Network) -> Network:
     result = Network(network.name)
     result.t_end, result.labels = network.t_end, network.labels
     result.source_path, result.source_text = network.source_path, network.source_text
+    result.time_unit = network.time_unit
     result.features = [feature for feature in network.features if feature.kind not in _KINDS]
     result.parameters = {**network.parameters, factor: Number(per_unit)}
     result.species = {
@@ -80,7 +81,10 @@ def in_molecules(network: Network) -> Network:
     }
     result.rates = {name: converted(tree, name) for name, tree in network.rates.items()}
     result.events = [
-        replace(event, assignments={k: converted(v, k) for k, v in event.assignments.items()})
+        replace(
+            event.mapped(read),
+            assignments={k: converted(v, k) for k, v in event.assignments.items()},
+        )
         for event in network.events
     ]
     result.reactions = [
