@@ -296,4 +296,6 @@ def test_a_broken_kernel_names_file_line_and_flags():
 
 def test_kernels_include_no_header_of_the_system():
     for name, text in csrc_texts().items():
-        assert not re.search(r"^\s*#\s*include\s*<", text, re.MULTILINE), name
+        found = re.findall(r"^\s*#\s*include\s*<(.*)>", text, re.MULTILINE)
+        # Vector instructions of a CPU: a header of its compiler, which no other device reads.
+        assert found == (["immintrin.h"] if name == "simd/lanes.h" else []), name
