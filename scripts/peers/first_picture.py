@@ -213,10 +213,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3, help="timed runs, of which the median")
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--job", action="append", choices=JOBS, help="these alone")
+    chosen = parser.parse_args()
+    repeat, jobs = chosen.repeat, chosen.job or list(JOBS)
     found = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
     print(f"| job | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
-    for job, what in JOBS.items():
+    for job in jobs:
         took: dict[str, list[float]] = {name: [] for name in found}
         with tempfile.TemporaryDirectory() as folder:
             cache = Path(folder) / "cache"
@@ -232,7 +234,7 @@ def main() -> None:
                 continue
             first, later = took[name][0], statistics.median(took[name][1:])
             told.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")
-        print(f"| {what} | {' | '.join(told)} |", flush=True)
+        print(f"| {JOBS[job]} | {' | '.join(told)} |", flush=True)
 
 
 if __name__ == "__main__":
