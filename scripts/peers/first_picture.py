@@ -174,7 +174,7 @@ t, m = runs[0].index, np.array([x["X"] for x in runs])
 
 
 def program(name: str, job: str) -> str | None:
-    """The text of a job, which uses ``png`` and ``sbml``; None where a program cannot do it."""
+    """The text of a job, which uses ``png`` and ``sbml``; None where it was not written."""
     work = WORK.get((name, job))
     if work is None:
         return None
@@ -230,7 +230,7 @@ def main() -> None:
         for name in found:
             text = program(name, job)
             if text is None:
-                told.append("cannot")
+                told.append("not measured")
                 continue
             first, later = took[name][0], statistics.median(took[name][1:])
             told.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")
