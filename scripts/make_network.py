@@ -19,6 +19,7 @@ from pathlib import Path
 
 import tauslab as ts
 from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.synthetic import synthetic_equations
 
 
 def rates(text: str) -> str | tuple[float, float]:
@@ -62,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         "random": ts.random_network,
         "chain": ts.cyclic_chain,
         "colloidal": ts.colloidal_aggregation,
-        "synthetic": ts.synthetic_equations,
+        "synthetic": synthetic_equations,
     }
     try:
         network = kinds[kind](**arguments)

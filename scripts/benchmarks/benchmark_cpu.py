@@ -9,8 +9,8 @@ repeats counts. `rebop_core` is the compiled class inside rebop, without the lab
 API makes of each trajectory; it is compared with the seconds in tauslab's kernel. The mean of one
 species at the end shows that all ran the same model: it must agree within 6 standard errors.
 
-`--bit-contract` times what equal bits on every device cost: the same kernel with the C library's
-logarithm, and with contraction of a * b + c left to the compiler.
+`--bit-contract` times what equal bits on every device cost: the kernel that runs one trajectory at
+a time with the C library's logarithm, and with contraction of a * b + c left to the compiler.
 """
 
 from __future__ import annotations
@@ -214,6 +214,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
     from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
     from tauslab.kernels.exact.ssa import ExactSsa
+    from tauslab.kernels.exact.table_network import Expected
     from tauslab.kernels.network.codegen import unrolled_header
     from tauslab.kernels.network.lowering import lower
 
@@ -223,7 +224,8 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     lowered = lower(network, parameters=values, counts=counts)
     backend = get_backend("cpu", BackendOptions(threads=1))
     assert isinstance(backend, CpuBackend)
-    engine = ExactSsa(backend, lowered, np.linspace(0, case.t_end, POINTS).tolist())
+    times = np.linspace(0, case.t_end, POINTS).tolist()
+    engine = ExactSsa(backend, lowered, times, expected=Expected(1))  # one trajectory at a time
     shapes = ((n, POINTS, len(lowered.species)), (n,), (CONTROL_WORDS,), (1,))
     samples, status, row, events = (
         backend.empty(shape, kind)

@@ -21,6 +21,7 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
+from tauslab.model.network.synthetic import synthetic_equations
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.random_words import RandomWords
 from tauslab.runner.dbn.intervals import rounded_range
@@ -129,7 +130,7 @@ def _generated() -> Found:
     """Models that are drawn."""
     networks = [
         ts.random_network(reactions=90, species=40, rates=(0.1, 9.0), seed=4),
-        ts.synthetic_equations(2, seed=3),
+        synthetic_equations(2, seed=3),
     ]
     return np.frombuffer("".join(map(canonical_text, networks)).encode(), np.uint8)
 

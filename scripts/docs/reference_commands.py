@@ -27,6 +27,7 @@ _PAGES = {
     "dbn": ("dbn", "ode"),
     "info": ("file-format",),
     "plot": ("summaries",),
+    "report": ("tables", "file-format"),
     "export": ("tables", "lattices", "dbn"),
     "digest": ("file-format",),
     "merge": ("clusters",),

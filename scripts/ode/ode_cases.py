@@ -1,7 +1,7 @@
 """The eight systems that a paper measured ODE ensembles on, and how long they took there.
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), tables II to VII: three published models, and five
-synthetic systems, here those of `tauslab.synthetic_equations`, of the same sizes. Figures of the
+synthetic systems, here those of `tauslab.model.network.synthetic`, of the same sizes. Figures of the
 paper are of a Tesla S2050. Beside them systems of other sizes: some to which the constants of
 predictions were fitted too, and some to which they were not.
 """

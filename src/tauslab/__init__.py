@@ -28,13 +28,15 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.network import Network as Network
-    from tauslab.model.network.synthetic import synthetic_equations as synthetic_equations
     from tauslab.runner.api.api import AnyResult as AnyResult
     from tauslab.runner.api.api import Model as Model
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
     from tauslab.runner.api.cme import cme as cme
+    from tauslab.runner.api.particles import exact_filter as exact_filter
+    from tauslab.runner.api.particles import particle_filter as particle_filter
+    from tauslab.runner.api.particles import pmmh as pmmh
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
@@ -47,7 +49,9 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.options.places import GPU as GPU
     from tauslab.runner.options.places import Dask as Dask
     from tauslab.runner.options.places import Output as Output
+    from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
+    from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
 
@@ -69,15 +73,17 @@ _HOMES = {
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.model.network.synthetic": ("synthetic_equations",),
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
+    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
+    "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
+    "tauslab.runner.particles.filtering": ("FilterResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
 }

@@ -31,7 +31,7 @@ _SHORTER = (
     ("--design", r"(\w+):\d+", r"\1:4"),
     ("--sweep", r"(.*:.*:.*):\d+", r"\1:2"),
 )
-_OVERWRITE = ("run", "rdme", "dbn", "plot", "export", "slurm")
+_OVERWRITE = ("run", "rdme", "dbn", "plot", "report", "export", "slurm")
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from tauslab.kernels.backends import compilers
+from tauslab.kernels.backends import BackendOptions, compilers, cpu
+from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cache import cache_directory, compiled
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError, KernelCompileError, OutputError
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
@@ -80,6 +81,35 @@ def test_flags_of_the_environment_come_last_and_make_another_library(monkeypatch
     monkeypatch.setenv("TAUSLAB_CXXFLAGS", "'-O1")
     with pytest.raises(ConfigError, match="TAUSLAB_CXXFLAGS"):
         compilers.host_compiler().flags()
+
+
+def test_a_library_is_for_the_instructions_of_one_processor(monkeypatch):
+    """A home directory may be shared by machines of which some lack AVX-512."""
+    keys = []
+
+    def remember(key, *_):
+        keys.append(key)
+        raise KernelCompileError("enough")
+
+    monkeypatch.setattr(cpu, "compiled", remember)
+    backend = cpu.CpuBackend(BackendOptions(threads=1))
+    for features in ("flags : avx2 avx512f", "flags : avx2", "flags : avx2 avx512f"):
+        monkeypatch.setattr(cpu, "cpu_features", lambda told=features: told)
+        with pytest.raises(KernelCompileError, match="enough"):
+            backend.compile(KernelSource("ensemble/statistics.cc", ("count_statistics",)))
+    backend.close()
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_where_the_system_tells_nothing_the_compiler_tells_of_the_processor(monkeypatch):
+    def unreadable(*_, **__):
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.read_text", unreadable)
+    compilers.cpu_features.cache_clear()
+    told = compilers.cpu_features()
+    compilers.cpu_features.cache_clear()
+    assert "#define __cplusplus" in told
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path, monkeypatch):

@@ -108,14 +108,24 @@ def host_compiler() -> Compiler:
 
 @cache
 def cpu_features() -> str:
-    """What `NATIVE` depends on: the processor's model and feature flags."""
+    """What `NATIVE` depends on: the processor's model and feature flags.
+
+    Where the system does not tell, the instruction sets for which the compiler compiles.
+    """
     wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return f"{platform.machine()} {platform.processor()}"
+        return f"{platform.machine()} {platform.processor()}\n{_native_macros(host_compiler())}"
     first = text.split("\n\n")[0].splitlines()
     return platform.machine() + "\n" + "\n".join(x for x in first if x.startswith(wanted))
+
+
+def _native_macros(compiler: Compiler) -> str:
+    """What the compiler defines for this machine's processor, for instance ``__AVX2__``."""
+    command = [*compiler.command, NATIVE, "-dM", "-E", "-x", "c++", os.devnull]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "\n".join(sorted(done.stdout.splitlines()))
 
 
 def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 ========== ======================================================== ==============================
 selector   paper                                                    kernel, below csrc
 ========== ======================================================== ==============================
-`linear`   direct method, Gillespie 1977                            ensemble/ssa.cc
+`linear`   direct method, Gillespie 1977                            ensemble/ssa.cc, ssa_lanes.cc
 `tree`     direct method with a tree of sums                        tables/ssa_table.cc, forest.h
 `pdm`      partial propensities, Ramaswamy and others 2009          tables/ssa_table.cc, forest.h
 `cr`       composition and rejection, Slepoy and others 2008        tables/composition.h

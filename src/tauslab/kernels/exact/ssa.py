@@ -20,7 +20,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
-FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 2, 24
+FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 
 
 class ExactSsa:

@@ -86,7 +86,8 @@ def _draw_plane(axes: Axes, lattice: LatticeData, across: int, at: int) -> None:
 
 def _plane(lattice: LatticeData, across: int, at: int) -> npt.NDArray[np.uint8]:
     if across == 0:
-        return lattice.sites.planes(at, at + 1)[0]
+        first_plane: npt.NDArray[np.uint8] = lattice.sites.planes(at, at + 1)[0]
+        return first_plane
     z = lattice.shape[0]
     step = max(1, (1 << 26) // (lattice.shape[1] * lattice.shape[2]))
     plane: npt.NDArray[np.uint8] = np.concatenate([

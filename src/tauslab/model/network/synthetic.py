@@ -101,8 +101,7 @@ def synthetic_equations(number: int, *, seed: int = 0) -> Network:
 
     Examples
     --------
-    >>> import tauslab as ts
-    >>> net = ts.synthetic_equations(4)
+    >>> net = synthetic_equations(4)
     >>> len(net.species)
     40
     >>> operations(net)

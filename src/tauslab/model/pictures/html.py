@@ -24,7 +24,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]], *, more: int 
     )
     if more > 0:
         body += f'<tr><td style="{_CELL}" colspan="{len(header)}">and {more:,} more</td></tr>'
-    return f'<table class="tauslab"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<table class="tauslab rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
 
 
 def definitions(facts: Mapping[str, object]) -> str:
@@ -34,7 +36,7 @@ def definitions(facts: Mapping[str, object]) -> str:
         for name, value in facts.items()
         if value not in ("", None)
     )
-    return f'<table class="tauslab"><tbody>{rows}</tbody></table>'
+    return f'<table class="tauslab facts"><tbody>{rows}</tbody></table>'
 
 
 def folded(title: str, inner: str) -> str:

@@ -102,6 +102,9 @@ def _read_hdf5(path: str | Path) -> Network | Lattice:
     return read_lattice_file(path) if lattice else read_result_model(path)
 
 
+_UNITS = ("amount_unit", "time_unit")  # that a result names beside its model
+
+
 def read_result_model(path: str | Path) -> Network:
     """Read the model that a result file was made with.
 
@@ -126,14 +129,15 @@ def read_result_model(path: str | Path) -> Network:
             canonical = _decoded(file["model/canonical"][()])
             source = _decoded(file["model/source"][()])
             name = plain(file["model/source"].attrs.get("name", ""))
-            time_unit = str(plain(file.attrs.get("time_unit", "")))
+            units = {key: plain(file.attrs[key]) for key in _UNITS if key in file.attrs}
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
     original = Path(Path(name or path.name).name)
     network = read_toml_text(canonical, path)
     network.name = original.stem
     network.source_path, network.source_text = original, source
-    network.time_unit = time_unit
+    for key, unit in units.items():
+        setattr(network, key, str(unit))
     return network
 
 

@@ -14,6 +14,7 @@ from tauslab.runner.plots.dbn import plot_network
 from tauslab.runner.plots.ensemble import plot_result
 from tauslab.runner.plots.lattice import plot_lattice
 from tauslab.runner.plots.movie import write_movie
+from tauslab.runner.plots.report import ensemble_report, lattice_report, network_report
 from tauslab.runner.results.dbn import info as dbn_info
 from tauslab.runner.results.dbn.export import SUFFIX, export_network, time_points
 from tauslab.runner.results.dbn.file import METHOD, load, network_digest_lines
@@ -77,6 +78,8 @@ class Kind:
         Suffix of the file that `export` writes, unless the user names one.
     export
         Writes the file in another format.
+    report
+        Makes the page of ``tauslab report``.
     """
 
     open: Callable[[str | os.PathLike[str]], Any]
@@ -86,6 +89,7 @@ class Kind:
     plot: Callable[[Path, Path, View], object]
     suffix: str
     export: Callable[[Path, Path, View], None]
+    report: Callable[[Path], str]
 
 
 def kind_at(path: str | os.PathLike[str]) -> Kind:
@@ -122,7 +126,12 @@ def _export(path: Path, table: Path, view: View) -> None:
         write_table(table_of(result, view.what, view.species), table)
 
 
-ENSEMBLE = Kind(open_result, _facts, _lines, _digest, _plot, ".csv", _export)
+def _report(path: Path) -> str:
+    with open_result(path) as result:
+        return ensemble_report(result)
+
+
+ENSEMBLE = Kind(open_result, _facts, _lines, _digest, _plot, ".csv", _export, _report)
 
 
 # --- lattices ---
@@ -155,9 +164,14 @@ def _export_lattice(path: Path, output: Path, view: View) -> None:
             export_lattice(frames, output, view.species or None)
 
 
+def _report_lattice(path: Path) -> str:
+    with LatticeResult(path) as result:
+        return lattice_report(result)
+
+
 LATTICE = Kind(
     LatticeResult, _lattice_facts, _lattice_lines, lattice_digest_lines, _plot_lattice,
-    ".vtkhdf", _export_lattice,
+    ".vtkhdf", _export_lattice, _report_lattice,
 )  # fmt: skip
 
 
@@ -181,6 +195,12 @@ def _export_dbn(path: Path, output: Path, view: View) -> None:
     export_network(load(path), output, *time_points(view.steps or ":"))
 
 
-DBN = Kind(load, dbn_info.facts, _dbn_lines, _dbn_digest, _plot_dbn, SUFFIX, _export_dbn)
+def _report_dbn(path: Path) -> str:
+    return network_report(path, _dbn_lines(path), lambda: plot_network(load(path)))
+
+
+DBN = Kind(
+    load, dbn_info.facts, _dbn_lines, _dbn_digest, _plot_dbn, SUFFIX, _export_dbn, _report_dbn
+)
 
 KINDS = {RDME: LATTICE, METHOD: DBN}  # every other method is one of ensembles

@@ -26,6 +26,7 @@ from tauslab.runner.cli.tools import (
 from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.keywords import (
     AnswerFlags,
+    CrossCheckFlag,
     LatticeKeywords,
     MoleculesFlag,
     NetworkKeywords,
@@ -44,7 +45,7 @@ BAD_INPUT = 2
 # Of whose options the arguments of a command are made.
 RUN = (
     NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
-    AnswerFlags, TimeLimitFlag,
+    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
 )  # fmt: skip
 RDME = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
 DBN = (DbnKeywords, ODE, CPU, OverwriteFlag)
@@ -96,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        _run, _rdme, _dbn, _info, _plot, _export, _digest, _merge, _check, _doctor, _bench, _slurm,
-        _completion, _help,
+        _run, _rdme, _dbn, _info, _plot, _report, _export, _digest, _merge, _check, _doctor, _bench,
+        _slurm, _completion, _help,
     ):  # fmt: skip
         add(subparsers)
     return parser
@@ -155,6 +156,13 @@ def _plot(subparsers: Commands) -> None:
         help=".png (the default), .svg or .pdf; a movie is .gif or .mp4",
     )
     plot.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _report(subparsers: Commands) -> None:
+    report = _command(subparsers, "report", "write a page of HTML about a result, with pictures")
+    report.add_argument("file", type=Path, help="a result (.h5)")
+    report.add_argument("-o", "--output", type=Path, help=".html; the file's stem + .html")
+    report.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def _export(subparsers: Commands) -> None:

@@ -6,7 +6,6 @@ trajectories have the numbers that follow. In the end all are joined, by a renam
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options, Portion
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
@@ -339,7 +339,7 @@ def _joined(
 ) -> Result:
     """The first `tests.done` trajectories of all portions. Collective."""
     if not tests.met and comm.rank == 0:
-        warnings.warn(
+        warn(
             f"--until {tests.until.text!r} was not met by {options.n} trajectories: the half "
             f"width is {tests.until.half_width(tests.sums):.3g}",
             stacklevel=2,
@@ -348,7 +348,7 @@ def _joined(
     if "approximate" in attributes:
         attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
         if comm.rank == 0:
-            warnings.warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
+            warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
     attributes["n_limit"] = options.n
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,6 +25,7 @@ from tauslab.runner.ensemble.task import (
 )
 from tauslab.runner.options.ensemble import FloatArray, Options
 from tauslab.runner.options.record import Record
+from tauslab.runner.options.values.spelling import warn
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 
@@ -94,7 +94,7 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
     moved = {n for n, species in network.species.items() if not species.fixed} | set(network.rates)
     largest = max((abs(amounts[name]) for name in moved), default=0.0)
     if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
-        warnings.warn(
+        warn(
             f"no amount is above {largest:.2g} at the start, and --atol {chosen.atol:g} allows "
             f"errors of that size: give one such as --atol {largest * 1e-9:.0e}",
             stacklevel=2,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ import numpy as np
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import StoppedEarly
-from tauslab.model.network.molecules import amount_unit
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
@@ -34,6 +33,7 @@ from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
@@ -162,6 +162,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
         return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+    if task.lowered.dynamics is not None:
+        return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,
@@ -212,7 +214,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
-        amount_unit=amount_unit(task.network),
+        amount_unit="molecules" if task.system is None else task.network.amount_unit,
         time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,
@@ -295,14 +297,14 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
     for index, name in enumerate(layout.reals):
         summed = totals["obs_n"][..., index]
         if (summed < samples).any():
-            warnings.warn(
+            warn(
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
                 f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
                 "trajectories to see them",
                 stacklevel=2,
             )
     for name in cancelled(layout, totals):
-        warnings.warn(
+        warn(
             f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
             "cancel, and lacks digits of the small ones: record trajectories to have them all",
             stacklevel=2,

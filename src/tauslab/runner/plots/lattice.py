@@ -133,9 +133,9 @@ def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: b
             low, high = result.quantile(name, LEVELS)
             axes.fill_between(times, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.set_xlabel("time (s)")
-    axes.set_ylabel(
-        f"particles, mean and 5 to 95 % of {result.n_replicas} replicas" if several else "particles"
-    )
+    axes.set_ylabel("particles")
+    if several:
+        axes.set_title(f"mean, and 5 to 95 % of {result.n_replicas} replicas")
     axes.set_ylim(bottom=0)
     limit_counts(axes)
     span_times(axes, times if len(times) else result.all_times)

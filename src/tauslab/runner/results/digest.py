@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.options.summary import quantity_of
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import texts
@@ -85,7 +86,7 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
         done, all_blocks = int(result.completed_blocks.sum()), len(result.completed_blocks)
         raise InputFileError(
             f"{result.path} is unfinished ({done} of {all_blocks} blocks are there), "
-            "so it has no digest: complete it with --resume"
+            + spelt("so it has no digest: complete it with --resume")
         )
     chosen = _choose(result, species)
     lines: Lines = []

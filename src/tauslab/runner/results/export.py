@@ -113,7 +113,7 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
         if chunked:
             dataset = _in_chunks(dataset, result)
         known = {k: v for k, v in coordinates.items() if k in dataset.dims}
-        return _with_points(_with_units(dataset.assign_coords(known), result), result)
+        return _with_units(_with_points(dataset.assign_coords(known), result), result)
     lead = ("point",) if result.swept else ()
     variables = {
         name.removeprefix("statistics/").removeprefix("amounts/"): (
@@ -127,16 +127,16 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
         name: ((*lead, "trajectory"), result.data[_SUMMARIES + name]) for name in result.summaries
     }
     dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
-    return _with_points(_with_units(dataset, result), result)
+    return _with_units(_with_points(dataset, result), result)
 
 
 def _with_units(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
-    """With ``units`` on time and amounts, as the attributes of a file's datasets."""
-    units = dict.fromkeys(("counts", "amounts", "final", "mean"), result.amount_unit)
-    units["time"] = result.time_unit
-    for name, unit in units.items():
-        if unit and name in dataset.variables:
-            dataset[name].attrs["units"] = unit
+    """With the attribute ``units`` on times and amounts, where it is known."""
+    if result.time_unit and "time" in dataset.variables:
+        dataset["time"].attrs["units"] = result.time_unit
+    for name in ("counts", "amounts", "final", "mean"):
+        if name in dataset.variables and result.amount_unit:
+            dataset[name].attrs["units"] = result.amount_unit
     return dataset
 
 

@@ -17,6 +17,7 @@ from tauslab.runner.results.result import Result
 _TOLD = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
     "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
+    "amount_unit", "time_unit",
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8

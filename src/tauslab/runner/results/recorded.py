@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.output.format.layout import Layout
@@ -211,7 +212,8 @@ class Recorded:
     def status(self) -> npt.NDArray[np.uint8]:
         """How each trajectory ended, ``[trajectory]``.
 
-        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan; 255 where nothing was written yet.
+        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade; 255
+        where nothing was written yet.
         """
         return np.asarray(self.data["status"][()], np.uint8)
 
@@ -277,7 +279,7 @@ class Recorded:
         if self.attributes.get("storage") == "parts":
             raise InputFileError(
                 f"{self.name} is unfinished and its samples still lie in parts, one per rank: "
-                "complete it with --resume"
+                + spelt("complete it with --resume")
             )
 
     # --- helpers ---
@@ -328,9 +330,10 @@ class Recorded:
     def _missing(self, option: str) -> ConfigError | InputFileError:
         if not self.complete:
             return InputFileError(
-                f"{self.name} is unfinished and holds no {option} yet: complete it with --resume"
+                f"{self.name} is unfinished and holds no {option} yet: "
+                + spelt("complete it with --resume")
             )
-        return ConfigError(f"{self.name} was run without --record {option}")
+        return ConfigError(f"{self.name} was run without " + spelt(f'--record "{option}"'))
 
     def _check(self, name: str) -> None:
         if name not in self.species and name not in self.observables:

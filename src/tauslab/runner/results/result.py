@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +165,18 @@ class Result(EnsembleData):
             The name is not known, or was not recorded.
         """
         return samples_by_name(self, name)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names that ``result[name]`` takes."""
+        return ("time", *self.foremost, *self.summaries)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of a dict."""
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` is known."""
+        return name in self.keys()
 
     def _repr_html_(self) -> str:
         return result_html(self, repr(self))

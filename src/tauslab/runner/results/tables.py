@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.damaged import could_not_read
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.results import columns
 from tauslab.runner.results.ensemble_data import EnsembleData
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 Columns = list[npt.NDArray[Any]]
 
@@ -203,7 +204,7 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
 def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
     chosen = tuple(result.summary_name(name) for name in names) or result.summaries
     if not chosen:
-        raise ConfigError(f"{result.name} was run without --record summary:...")
+        raise ConfigError(spelt(f'{result.name} was run without --record "summary:..."'))
 
     def pieces() -> Iterator[Columns]:
         for rows in _rows(result, 8 * len(chosen)):

@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from tauslab.model.errors import NoValidTrajectory
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
 
@@ -54,7 +55,7 @@ def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recor
     names = {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
     found = {name: count for name, count in names.items() if count}
     told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
-    return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
+    return f"{told}; {spelt(_hint(max(found, key=lambda name: found[name]), result))}"
 
 
 def _hint(end: str, result: Recorded) -> str:
@@ -69,6 +70,10 @@ def _hint(end: str, result: Recorded) -> str:
         )
     if end == "step_limit":
         return "raise --max-steps"
+    if end == "event_queue":
+        return "more executions of events wait than the queue holds: look at their delays"
+    if end == "event_cascade":
+        return "events fire each other for ever at one time: look at their triggers"
     return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"
 
 

@@ -13,7 +13,7 @@ import tauslab as ts
 from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.expressions.expression import symbols, to_text
 from tauslab.model.network.canonical import canonical_text, model_sha256
-from tauslab.model.network.synthetic import SYNTHETIC, operations
+from tauslab.model.network.synthetic import SYNTHETIC, operations, synthetic_equations
 
 
 def lengths(network):
@@ -31,7 +31,7 @@ def lengths(network):
 @pytest.mark.parametrize("number", SYNTHETIC)
 @pytest.mark.parametrize("seed", [0, 7])
 def test_operations_are_those_of_the_paper(number, seed):
-    size, network = SYNTHETIC[number], ts.synthetic_equations(number, seed=seed)
+    size, network = SYNTHETIC[number], synthetic_equations(number, seed=seed)
     assert len(network.species) == len(network.rates) == size.equations
     assert len(network.parameters) == size.parameters
     assert operations(network) == {
@@ -42,7 +42,7 @@ def test_operations_are_those_of_the_paper(number, seed):
 
 
 def test_lengths_are_of_the_kinds_that_the_paper_tells_of():
-    found = {number: lengths(ts.synthetic_equations(number)) for number in SYNTHETIC}
+    found = {number: lengths(synthetic_equations(number)) for number in SYNTHETIC}
     assert found[1].std() > 1.5
     assert np.ptp(found[3]) == 1
     assert sorted(found[4])[-5:] == [2, 8, 8, 8, 8]
@@ -51,7 +51,7 @@ def test_lengths_are_of_the_kinds_that_the_paper_tells_of():
 
 
 def test_terms_of_the_second_system_are_shared():
-    network = ts.synthetic_equations(2)
+    network = synthetic_equations(2)
     system = lower_ode(network, parameters=network.parameter_values())
     left = system.graph.reached(system.rates)
     products = sum(system.graph.nodes[n].kind == "mul" for n in left)
@@ -60,7 +60,7 @@ def test_terms_of_the_second_system_are_shared():
 
 @pytest.mark.parametrize("number", SYNTHETIC)
 def test_courses_stay_in_bounds_and_move(number):
-    network, size = ts.synthetic_equations(number), SYNTHETIC[number]
+    network, size = synthetic_equations(number), SYNTHETIC[number]
     times = np.linspace(0.0, network.t_end, 6)
     texts = ", ".join(to_text(tree) for tree in network.rates.values())
     code = compile(f"[{texts}]", "equations", "eval")
@@ -83,7 +83,7 @@ def test_courses_stay_in_bounds_and_move(number):
 
 def test_a_system_is_a_pure_function_of_its_seed():
     """Pinned: another platform, or another NumPy, must give the same."""
-    digests = [model_sha256(ts.synthetic_equations(4, seed=seed)) for seed in (0, 0, 1)]
+    digests = [model_sha256(synthetic_equations(4, seed=seed)) for seed in (0, 0, 1)]
     assert digests[0] == digests[1] != digests[2]
     assert digests[0].startswith("5a6829cb772e")
 
@@ -94,7 +94,7 @@ def test_a_system_is_written_and_read_back(tmp_path, capsys, monkeypatch):
     path = tmp_path / "synthetic3.toml"
     assert main.main(["synthetic", "3", "-o", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: 100 species, 100 equations\n"
-    made, read = ts.synthetic_equations(3), ts.read(path)
+    made, read = synthetic_equations(3), ts.read(path)
     assert canonical_text(read) == canonical_text(made)
     assert main.main(["synthetic", "6", "-o", str(path)]) == 2
     assert "1 to 5" in capsys.readouterr().err
@@ -102,4 +102,4 @@ def test_a_system_is_written_and_read_back(tmp_path, capsys, monkeypatch):
 
 def test_bad_seeds_are_refused():
     with pytest.raises(ts.ConfigError, match="seed -1"):
-        ts.synthetic_equations(1, seed=-1)
+        synthetic_equations(1, seed=-1)

@@ -24,6 +24,7 @@ from sbml_factory import (
 import tauslab as ts
 from tauslab.model.errors import ModelError
 from tauslab.model.network.check import require_support
+from tauslab.model.portable.host_math import evaluate
 from tauslab.model.readers.sbml.reader import read_sbml
 
 SEMANTIC = TESTS / "data" / "semantic"
@@ -160,6 +161,42 @@ def test_the_rate_of_what_an_algebraic_rule_gives_is_refused(tmp_path: Path) -> 
         read_text(tmp_path, text.replace(mathml("-2*u"), mathml("rateOf(w)")))
 
 
+# ---------------------------------------------------------------- delays
+
+
+def _delayed(what: str, rule: str = "k * time") -> str:
+    text = _rated(what="k").replace("</listOfRules>", "<!-- --></listOfRules>")
+    text = text.replace(
+        "<!-- -->",
+        f'<assignmentRule variable="w">{mathml(rule)}</assignmentRule>'
+        f'<assignmentRule variable="y">{mathml(what)}</assignmentRule>',
+    )
+    more = parameter("w", constant=False) + parameter("y", constant=False)
+    return text.replace("<listOfParameters>", f"<listOfParameters>{more}")
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("delay(w, 2)", -6.0),  # what the rule is before time 0
+        ("1 + delay(w + time, k)", -11.0),
+        ("delay(k, 2)", 3.0),
+    ],
+)
+def test_what_the_time_alone_decides_may_be_delayed(tmp_path: Path, what, value) -> None:
+    network = read_text(tmp_path, _delayed(what))
+    require_support(network, "ode")
+    at_start = {**network.parameter_values(), "time": 0.0}
+    assert evaluate(network.rule_expressions()["y"], at_start) == value
+
+
+@pytest.mark.parametrize("what", ["delay(X, 2)", "delay(u, 2)", "delay(w + X, 1)"])
+def test_delays_of_what_moves_are_refused(tmp_path: Path, what: str) -> None:
+    network = read_text(tmp_path, _delayed(what))
+    with pytest.raises(ModelError, match="delays are not supported by ode"):
+        require_support(network, "ode")
+
+
 # ---------------------------------------------------------------- no math, no species, Level 1
 
 
@@ -201,6 +238,8 @@ def test_level_1(tmp_path: Path) -> None:
     assert list(network.species) == ["A", "B"]
     assert network.reactions[0].net_change() == {"A": -2, "B": 1}
     assert propensities(network) == {"R": 90.0}
+    network = read_text(tmp_path, _LEVEL_1.replace(' volume="2"', ""))  # then it is 1
+    assert propensities(network) == {"R": 180.0}
 
 
 def test_errors_that_touch_nothing_are_one_warning(tmp_path: Path) -> None:

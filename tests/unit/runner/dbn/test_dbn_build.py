@@ -112,7 +112,7 @@ def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
         build_network(ts.read(model), options, SerialCommunicator(), stop)
     done = counted_blocks(tmp_path / "part.h5")
     assert 0 < done.sum() < len(done) == 30
-    with pytest.raises(OSError, match="unfinished: complete it with --resume"):
+    with pytest.raises(OSError, match="unfinished: complete it with resume=True"):
         dbn.load(tmp_path / "part.h5")
     built(model, output=tmp_path / "part.h5", resume=True, seed=None)
     lines = [network_digest_lines(tmp_path / f"{name}.h5") for name in ("whole", "part")]

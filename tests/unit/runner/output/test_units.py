@@ -8,8 +8,6 @@ import xarray as xr
 from places import TESTS
 
 import tauslab as ts
-from tauslab.model.network.molecules import amount_unit
-from tauslab.model.network.network import Feature
 from tauslab.runner.cli.main import main
 
 SBML = TESTS / "data" / "sbml"
@@ -85,14 +83,3 @@ def test_a_lattice_has_seconds_and_particles(tmp_path):
     with h5py.File(tmp_path / "a.h5") as file:
         units = [file[name].attrs["units"] for name in ("time", "lattice/time", "counts")]
     assert units == [b"s", b"s", b"particles"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "per_unit", "name"),
-    [("mole", 6.02214076e23, "mol"), ("mole", 6.02214076e17, "umol"), ("mole", None, ""),
-     ("scaled unit", 7.0, ""), ("mass", 0.0, "")],
-)  # fmt: skip
-def test_names_of_units(kind, per_unit, name):
-    net = ts.Network("n", molecules_per_unit=per_unit)
-    net.features.append(Feature(kind, "model", ""))
-    assert amount_unit(net) == name

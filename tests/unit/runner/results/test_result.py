@@ -80,7 +80,7 @@ def test_stored_sums_give_the_same_numbers(name):
     stored = Result(sums, make.attributes(N))
     assert np.array_equal(stored.mean(name), full.mean(name))
     assert np.array_equal(stored.variance(name), full.variance(name))
-    with pytest.raises(ConfigError, match="without --record trajectories"):
+    with pytest.raises(ConfigError, match='without record="trajectories"'):
         stored.quantile(name, 0.5)
 
 
@@ -222,7 +222,7 @@ def test_stored_histogram():
         result.histogram("X", t=1, bins=4)
     with pytest.raises(ConfigError, match="neither trajectories nor a histogram of Y"):
         result.histogram("Y", t=1)
-    with pytest.raises(ConfigError, match="without --record statistics"):
+    with pytest.raises(ConfigError, match='without record="statistics"'):
         result.mean("X")
 
 
@@ -312,7 +312,7 @@ def test_unfinished_file_shows_its_completed_blocks(tmp_path):
 
 def test_unfinished_file_without_samples_says_so(tmp_path):
     path = make.write(tmp_path / "r.h5", make.only(make.samples(N)), done=[0])
-    with open_result(path) as result, pytest.raises(InputFileError, match="--resume"):
+    with open_result(path) as result, pytest.raises(InputFileError, match="resume=True"):
         result.mean("X")
 
 
@@ -480,6 +480,10 @@ def test_samples_by_name():
     assert (result["X"] == arrays["counts"][:, :, 0]).all()
     assert np.array_equal(result["half"], arrays["observables"][:, :, 1], equal_nan=True)
     assert (result["time"] == arrays["time"]).all()
+    assert list(result) == ["time", "X", "Y", "total", "half"]
+    assert "X" in result
+    assert "Q" not in result
+    assert dict(result).keys() == set(result)
     with pytest.raises(ConfigError, match=r"'Q' is not recorded in .*; it has time, X, Y, total"):
         result["Q"]
 

@@ -23,7 +23,7 @@ def bursts():
 def test_python_is_warned_and_gets_the_result():
     message = (
         r"no trajectory is valid: 6 ended by overflow; a count passed 2147483647: "
-        r"end earlier \(--t-end\), take a smaller compartment"
+        r"end earlier \(t_end=\), take a smaller compartment"
     )
     with pytest.warns(UserWarning, match=message):
         result = ts.run(bursts(), **COMMON)
@@ -68,8 +68,8 @@ def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():
     net.add_species("X", 100)
     net.add_reaction("-> X", rate=100.0)
     net.add_reaction("X ->", rate=2.0)
-    with pytest.warns(UserWarning, match=r"6 ended by step_limit; raise --max-steps"):
+    with pytest.warns(UserWarning, match=r"6 ended by step_limit; raise max_steps="):
         ts.run(net, **COMMON, max_steps=3)
     options = {**COMMON, "n": 1, "method": ts.ODE(solver="dopri5"), "max_steps": 1}
-    with pytest.warns(UserWarning, match=r"may be stiff: --ode-solver rosenbrock"):
+    with pytest.warns(UserWarning, match=r'may be stiff: solver="rosenbrock"'):
         ts.run(net, **{**options, "method": ts.ODE(solver="dopri5", rtol=1e-12)})

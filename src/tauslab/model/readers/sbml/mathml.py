@@ -72,6 +72,8 @@ class MathReader:
         the model says (time, delay, unknown functions).
     rate_of
         Rate of change of what a name means, given the name and where it is asked for.
+    delayed
+        What a formula was a delay ago, given both; None if the formula does not tell.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class MathReader:
         resolve: Callable[[str, str], Expression],
         refuse: Callable[[str, str, str], None],
         rate_of: Callable[[str, str], Expression] | None = None,
+        delayed: Callable[[Expression, Expression], Expression | None] | None = None,
     ) -> None:
         self._libsbml, self._functions, self._rate_of = libsbml, functions, rate_of
+        self._delayed = delayed
         self._resolve, self._pass_on = resolve, refuse
         self._names = _type_names(libsbml)
         self._expanding: list[str] = []
@@ -126,6 +130,9 @@ class MathReader:
             return self._rate(node.getChild(0), where, bound)
         arguments = [self._read(child, where, bound) for child in self._operands(node, kind)]
         if kind == "FUNCTION_DELAY":
+            past = self._delayed and len(arguments) == 2 and self._delayed(*arguments)
+            if past:
+                return past
             self._refuse("delay", where, "its math uses the csymbol delay")
             return arguments[0] if arguments else Number(math.nan)
         built = _build(kind, arguments)

@@ -22,7 +22,7 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.molecules import NO_UNIT, sbml_time_unit, unit_of_amount
+from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
 from tauslab.model.network.network import Feature, Network, Rule, Species
 from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
@@ -44,6 +44,7 @@ from tauslab.model.readers.sbml.text import (
     read_text,
     shorten,
 )
+from tauslab.model.readers.sbml.unit_names import unit_of_species, unit_of_time
 
 
 def read_sbml(path: str | Path) -> Network:
@@ -116,11 +117,14 @@ class _SbmlReader:
             if name in self._ruled or name in self._moved or name in self._assignments
         }
         functions = {f.getId(): f.getMath() for f in each(model.getListOfFunctionDefinitions())}
-        self._math = MathReader(libsbml, functions, self._resolve, self._refuse, self._rate_of)
+        self._math = MathReader(
+            libsbml, functions, self._resolve, self._refuse, self._rate_of, self._delayed
+        )
         self._sides = Sides(model, self._network, self._math, self._refuse, self._computed)
         self._laws: dict[str, Expression] = {}
         self._reading: set[str] = set()
         self._rating: set[str] = set()
+        self._past: set[str] = set()
         self._used: set[str] = set()
         self._refused: set[Feature] = set()
 
@@ -212,7 +216,8 @@ class _SbmlReader:
             network.notes.append(f"without math, and so ignored: {shorten(empty)}")
         network.features += substance_features(self._libsbml, model)
         network.molecules_per_unit = unit_of_amount(self._libsbml, model)
-        network.time_unit = sbml_time_unit(self._libsbml, model)
+        network.amount_unit = unit_of_species(self._libsbml, model)
+        network.time_unit = unit_of_time(self._libsbml, model)
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
@@ -326,6 +331,30 @@ class _SbmlReader:
     def stoichiometry(self, reference: Any, where: str) -> Expression:
         """Stoichiometry of a species reference."""
         return self._sides.stoichiometry(reference, where)
+
+    def _delayed(self, tree: Expression, delay: Expression) -> Expression | None:
+        """A formula of the time and of constants, by a delay earlier; None for any other."""
+        if self._model.getElementBySId("time") is not None:
+            return None
+        while ruled := symbols(tree) & self._ruled.keys():
+            name = min(ruled)
+            if name in self._past:
+                return None
+            self._past.add(name)
+            before = set(self._refused)
+            meant = self._rule_amount(name, self._ruled[name])
+            self._past.discard(name)
+            if any(feature.kind != "time" for feature in self._refused - before):
+                return None
+            tree = substitute(tree, {name: meant})
+        # An initial assignment says what was before the start, and may follow the time.
+        constants = {*self._parameters, *self._compartments} - self._moved
+        constants -= self._assignments.keys()
+        if self._algebraic or not symbols(tree) <= {"time", *constants}:
+            return None
+        if "time" not in symbols(tree):
+            return tree
+        return substitute(tree, {"time": call("sub", Symbol("time"), delay)})
 
     # ---------------------------------------------------------------- what is left
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +21,7 @@ from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.runner.options.record import Record
+from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
@@ -122,7 +122,7 @@ def _tell(task: Task, text: str) -> None:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
     elif task.options.from_python:
-        warnings.warn(text, stacklevel=2)
+        warn(text, stacklevel=2)
 
 
 def _few_tried(task: Task, engine: Engine) -> list[_Trial]:

@@ -27,6 +27,7 @@ _FLAG = re.compile(
     r"""(?<![\w/.-])(--[a-z][a-z-]*|-[no]\b)(?:[ =]("[^"]*"|'[^']*'|[^\s,;:()]+))?"""
 )
 _VALUE = re.compile(r"[-+]?(\d|\.\d|nan|inf)|(True|False|None)\Z")
+_FUNCTIONS = {"--molecules": "ts.in_molecules(model)"}
 _OBJECTS = {"--executor dask": "executor=ts.Dask()", "--executor mpi": "executor=None"}
 
 
@@ -43,6 +44,8 @@ def in_python(message: str) -> str:
         flag, value = found[1], found[2]
         if found[0] in _OBJECTS:
             return _OBJECTS[found[0]]
+        if flag in _FUNCTIONS:
+            return found[0].replace(flag, _FUNCTIONS[flag])
         if flag not in known:
             return found[0]
         name, option = known[flag]
@@ -95,10 +98,14 @@ def python_spelling() -> Iterator[None]:
         _SPEAKER.reset(token)
 
 
+def spelt(message: str) -> str:
+    """A message in words of who reads it: with flags on the command line, else with keywords."""
+    return message if _SPEAKER.get() == "command" else in_python(message)
+
+
 def warn(message: str, stacklevel: int = 2) -> None:
-    """`warnings.warn`, in words of who called."""
-    told = in_python(message) if _SPEAKER.get() == "python" else message
-    warnings.warn(told, stacklevel=stacklevel + 1)
+    """`warnings.warn`, in words of who reads it."""
+    warnings.warn(spelt(message), stacklevel=stacklevel + 1)
 
 
 def speaks_python(function: Callable[P, R]) -> Callable[P, R]:

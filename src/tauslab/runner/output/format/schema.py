@@ -28,6 +28,8 @@ STATUS_VALUES = {
     "overflow": 2,
     "step_limit": 3,
     "nan": 4,
+    "event_queue": 5,
+    "event_cascade": 6,
     "missing": 255,
 }
 

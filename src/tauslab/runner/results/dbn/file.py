@@ -17,6 +17,7 @@ from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.model.files.text import plain, put_attributes, put_text
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.checking.opening import (
     ended_by_signals,
     kind_of,
@@ -158,7 +159,7 @@ def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # 
     try:
         with _checked(Path(path)) as file:
             if not unfinished and not file["progress/complete"][()]:
-                raise InputFileError(f"{path} is unfinished: complete it with --resume")
+                raise InputFileError(spelt(f"{path} is unfinished: complete it with --resume"))
             return _read(file)
     except (KeyError, ValueError) as error:
         reason = str(error).strip("'\"")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.readers.toml_values import Naming, load_toml
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.results.columns import sorted_quantiles, texts
@@ -327,7 +328,7 @@ class RecordedLattice:
             return
         if self._parts is not None:
             raise ConfigError(f"{self.path} is unfinished, and has no frame of this replica yet")
-        raise ConfigError(f"{self.path} has no frames: run with --frame-every N")
+        raise ConfigError(spelt(f"{self.path} has no frames: run with --frame-every N"))
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,18 @@ class LatticeResult(RecordedLattice):
     def __getitem__(self, species: str) -> IntArray | FloatArray:
         """`counts` of a species on the whole lattice ``[sample]``; ``"time"`` gives `times`."""
         return self.times if species == "time" else self.counts(species)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names that ``result[name]`` takes."""
+        return ("time", *self.species)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of a dict."""
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` is known."""
+        return name in self.keys()
 
     def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int]]:
         """A copy, as another process gets it, opens the file for itself."""

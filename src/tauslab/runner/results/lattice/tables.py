@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.model.host_memory import require_memory
 from tauslab.model.pictures.html import card, table
+from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.results.lattice.recorded import AXES, RecordedLattice
 from tauslab.runner.results.tables import ResultTable
 
@@ -95,7 +96,7 @@ def lattice_result_html(result: RecordedLattice) -> str:
         "frames": str(len(result.frame_times)),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete" if result.complete else "unfinished; --resume completes it",
+        "state": "complete" if result.complete else spelt("unfinished; --resume completes it"),
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():
