@@ -64,7 +64,7 @@ _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 
 def version_line() -> str:
@@ -94,6 +94,12 @@ def process_run(arguments: argparse.Namespace) -> None:
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
+        if arguments.cross_check:
+            from tauslab.runner.api.cross_check import cross_check  # what it needs is seldom needed
+
+            told = on_root(comm, lambda: cross_check(network, options, result))
+            if comm.rank == 0:
+                print(told, file=sys.stderr)
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:
