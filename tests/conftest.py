@@ -39,10 +39,12 @@ _NEEDS_BY_FOLDER = {
     "statistics": "compiler",
     "unit/docs": "slow",
     "unit/runner/cli": "slow",
+    "unit/runner/cme": "slow",
     "unit/runner/dask": "slow",
     "unit/runner/ensemble": "compiler",
     "unit/runner/lattice": "compiler",
     "unit/runner/output": "slow",
+    "unit/runner/particles": "compiler",
     "unit/scripts": "slow",
 }
 _NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}

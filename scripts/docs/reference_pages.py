@@ -108,6 +108,25 @@ PAGES = (
         ),
     ),
     Page(
+        "particles",
+        "Particles and filters",
+        "Ensembles that are advanced, weighted and resampled, and models against time courses; "
+        "[particles.md](../particles.md) shows how.",
+        (
+            _entry(ts.Ensemble),
+            _entry(ts.particle_filter),
+            _entry(ts.exact_filter),
+            Entry(
+                ts.FilterResult,
+                "tauslab.FilterResult, a class",
+                "tauslab.FilterResult",
+                made_by_user=False,
+            ),
+            _entry(ts.pmmh),
+            Entry(ts.Chain, "tauslab.Chain, a class", "tauslab.Chain", made_by_user=False),
+        ),
+    ),
+    Page(
         "networks",
         "Networks",
         "Models without space. `tauslab.read` makes one of a file ([SBML](../sbml.md), "

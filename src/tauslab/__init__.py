@@ -34,6 +34,9 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
     from tauslab.runner.api.cme import cme as cme
+    from tauslab.runner.api.particles import exact_filter as exact_filter
+    from tauslab.runner.api.particles import particle_filter as particle_filter
+    from tauslab.runner.api.particles import pmmh as pmmh
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
@@ -46,7 +49,9 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.options.places import GPU as GPU
     from tauslab.runner.options.places import Dask as Dask
     from tauslab.runner.options.places import Output as Output
+    from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
+    from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
 
@@ -70,12 +75,15 @@ _HOMES = {
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
+    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
+    "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
+    "tauslab.runner.particles.filtering": ("FilterResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
 }

@@ -258,7 +258,7 @@ class SlabEngine:
         """A recording of `length` steps, which take in and send an even number of messages."""
         engine, main = self.engine, self.engine.stream
         odd = halo.number & 1
-        arguments = engine.arguments()
+        arguments = engine.arguments().values()
         buffers = [x for x in arguments if hasattr(x, "shape") and x.shape]
         if odd in self._graphs:
             before, graph = self._graphs[odd]

@@ -10,6 +10,7 @@
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
     |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
+    |-- LawsDiffer            trajectories that the master equation contradicts       (RuntimeError)
     |-- NoValidTrajectory     a run in which every trajectory ended early             (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
@@ -73,6 +74,10 @@ class ExecutorError(TauslabError, RuntimeError):
 
 class KernelCompileError(TauslabError, RuntimeError):
     """A kernel does not compile; the message holds flags, source path and the first error."""
+
+
+class LawsDiffer(TauslabError, RuntimeError):
+    """Trajectories that do not have the law of the master equation."""
 
 
 class NoValidTrajectory(TauslabError, RuntimeError):

@@ -18,13 +18,13 @@ def test_reciprocals_of_all_numbers(backend):
     backend.clear(wrong, stream)
     stride = 1 if backend.style.warps else 1009
     count = (1 << 32) // stride
-    program.launch(
-        "check_reciprocals", 1 << 24, [np.uint64(stride), np.uint64(count), wrong], stream
-    )
+    every = program.arguments("check_reciprocals", stride=stride, count=count, wrong=wrong)
+    program.launch("check_reciprocals", 1 << 24, every, stream)
     edges = backend.empty((1,), np.uint64)
     backend.clear(edges, stream)
     # Powers of two, infinities and zeros with the sign.
-    program.launch("check_reciprocals", 512, [np.uint64(1 << 23), np.uint64(512), edges], stream)
+    others = program.arguments("check_reciprocals", stride=1 << 23, count=512, wrong=edges)
+    program.launch("check_reciprocals", 512, others, stream)
     for buffer in (wrong, edges):
         mirror = backend.mirror(buffer)
         backend.download(buffer, mirror, 1, stream)

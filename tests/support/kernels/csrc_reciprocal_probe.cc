@@ -32,13 +32,18 @@ DEVICE u32 expected_bits(u32 a) {
     return sign | ((u32)(253 - exponent) << 23) + (u32)(nearest - 0x800000u);
 }
 
-KERNEL(check_reciprocals, u64 stride, u64 count, u64 *wrong) {
+struct ReciprocalArguments {
+    u64 stride, count;
+    u64 *wrong;
+};
+
+KERNEL(check_reciprocals, const ReciprocalArguments a) {
     u64 found = 0;
-    for (u64 i = (u64)GLOBAL_ID; i < count; i += (u64)GLOBAL_SIZE) {
-        const float a = of_bits((u32)(stride * i));
+    for (u64 i = (u64)GLOBAL_ID; i < a.count; i += (u64)GLOBAL_SIZE) {
+        const float a = of_bits((u32)(a.stride * i));
         const float b = reciprocal(a);
-        const bool right = a == a ? bits_of(b) == expected_bits((u32)(stride * i)) : b != b;
+        const bool right = a == a ? bits_of(b) == expected_bits((u32)(a.stride * i)) : b != b;
         if (!right) ++found;
     }
-    if (found) atomic_add(wrong, found);
+    if (found) atomic_add(a.wrong, found);
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tauslab.kernels.backends.arguments import (
 from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
 from tauslab.kernels.backends.cache import csrc_texts, write_texts
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
-from tauslab.kernels.backends.cpu import CpuBackend, CpuStream, as_ctypes
+from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
 
 PRELUDE = TESTS / "support" / "kernels" / "emulated_prelude.h"
 BYTES = TESTS / "support" / "kernels" / "csrc_bytes.h"
@@ -52,15 +51,13 @@ class EmulatedProgram:
         """Arguments of kernel `entry` by name."""
         return Arguments(self._layouts[entry], values)
 
-    def launch(
-        self, entry: str, items: int, arguments: Arguments | Sequence[Any], stream: CpuStream
-    ) -> None:
+    def launch(self, entry: str, items: int, arguments: Arguments, stream: CpuStream) -> None:
         """Run all blocks, whatever `items` says: their teams take all trajectories in turn."""
         assert items % self._threads == 0 or items > self._threads
         self._run(entry, arguments, stream)
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Arguments | Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CpuStream
     ) -> None:
         """Run all blocks, which must be those of the grid."""
         assert (grid.blocks, grid.threads) == (self._blocks, self._threads)
@@ -71,14 +68,14 @@ class EmulatedProgram:
         del entry, threads
         return self._blocks
 
-    def _run(self, entry: str, arguments: Arguments | Sequence[Any], stream: CpuStream) -> None:
-        values, keep = as_ctypes(arguments)
+    def _run(self, entry: str, arguments: Arguments, stream: CpuStream) -> None:
+        structure, keep = arguments.structure(), arguments.buffers()
         address = ctypes.c_void_p.in_dll(self._library, entry).value
         function = ctypes.CFUNCTYPE(None)(address)
 
         def work() -> None:
             with self._one_at_a_time:  # streams run beside each other
-                function(*values)
+                function(structure)
             keep.clear()
 
         stream.submit(work)
@@ -93,7 +90,7 @@ class AnyGrid(EmulatedProgram):
     """One block does the work of any number."""
 
     def launch_blocks(
-        self, entry: str, grid: LaunchGrid, arguments: Arguments | Sequence[Any], stream: CpuStream
+        self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CpuStream
     ) -> None:
         """Run it, whatever the grid says of blocks."""
         assert grid.threads == self._threads

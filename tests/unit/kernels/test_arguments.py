@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
     Arguments,
+    KeptArguments,
     layouts_of,
     with_layout_checks,
 )
@@ -158,13 +160,38 @@ def test_every_field_is_checked_where_it_is_compiled():
     assert text.count("static_assert(sizeof(Inner)") == 1
 
 
-def test_each_entry_of_the_sources_takes_a_struct():
+def test_every_kernel_takes_one_struct():
     texts = dict(csrc_texts())
-    found = {
-        entry: layout.name
-        for file in texts
-        if file.endswith(".cc")
-        for entry, layout in layouts_of(file, texts).items()
-    }
-    assert found["ssa"] == "EnsembleArguments"
-    assert found["ssa_table"] == found["ssa_rejection"] == "TableArguments"
+    files = [file for file in texts if file.endswith(".cc")]
+    found = {file: layouts_of(file, texts) for file in files}
+    for file in files:
+        kernels = len(re.findall(r"^\s*\w*KERNEL\w*\((?!name)", texts[file], re.MULTILINE))
+        never_run = file == "ode/costs.cc"
+        assert len(found[file]) == (0 if never_run else kernels), file
+    names = {entry: layout.name for own in found.values() for entry, layout in own.items()}
+    assert names["ssa"] == "EnsembleArguments"
+    assert names["ssa_table"] == names["ssa_rejection"] == "TableArguments"
+    assert max(layout.size for own in found.values() for layout in own.values()) < 512
+
+
+def test_kept_structs_follow_what_changes():
+    class Probe:
+        made = 0
+
+        def arguments(self, entry: str, **values: object) -> Arguments:
+            self.made += 1
+            return Arguments(layouts_of("kernel.cc", TEXTS)[entry], values)
+
+    probe = Probe()
+    kept = KeptArguments(probe)
+    first, second = np.zeros(2), np.ones(2)
+    for array, step in ((first, 1), (first, 2**30), (second, 2**30), (None, 5), (first, 5)):
+        given = INNER | {"values": array, "step": step}
+        found = kept.of("probe", **values(inner=given))
+        assert found.packed() == Arguments(layout(), values(inner=given)).packed()
+        assert all(buffer is array for buffer in found.buffers() if buffer is not None)
+    assert probe.made == 1
+    kept.of("other_probe", **INNER)
+    assert probe.made == 2
+    with pytest.raises(TypeError, match=r"no field 'inner\.more'"):
+        kept.of("probe", inner={"more": 1})

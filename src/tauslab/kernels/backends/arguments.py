@@ -20,7 +20,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -49,7 +49,16 @@ _KERNEL = re.compile(
     r"^\w*KERNEL\w*\((?:[^;{}()]*,)?\s*(\w+),\s*(?:const\s+)?(\w+)\s+\w+\)", re.MULTILINE
 )
 
-Values = Mapping[str, Any]  # by name of the field; of a struct in the struct again such a mapping
+Values = Mapping[
+    str, Any
+]  # by name of the field; of a struct in the struct a dict of the same kind
+
+
+class HasArguments(Protocol):
+    """A compiled program, as far as it is needed here."""
+
+    def arguments(self, entry: str, **values: Any) -> Arguments:
+        """Arguments of kernel `entry`: a value for every field of the struct that it takes."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +72,22 @@ class _Field:
     element: Any = None  # of a buffer's type, where the text says it
     is_pointer: bool = False
 
-    def packed(self, value: Any) -> Any:
-        """A value as `struct` takes it.
+    def address(self, value: Any) -> int:
+        """Address of a buffer.
 
         Raises
         ------
         TypeError
-            A number where a buffer belongs, or a buffer of another type.
+            Its numbers have another type.
+        AttributeError
+            It is none.
         """
-        if not self.is_pointer:
-            return value
         if value is None:
             return 0
         if self.element is not None and value.dtype != self.element:
             wanted = np.dtype(self.element).name
             raise TypeError(f"{self.path} is a buffer of {wanted}, and {value.dtype} was given")
-        return value.ctypes.data if isinstance(value, np.ndarray) else value.data.ptr
+        return int(value.ctypes.data if isinstance(value, np.ndarray) else value.data.ptr)
 
 
 class ArgumentLayout:
@@ -110,6 +119,7 @@ class ArgumentLayout:
             end = field.offset + field.size
         self.packer = struct.Struct(f"{code}{self.size - end}x")
         self.places = {field.path: place for place, field in enumerate(self.fields)}
+        self.pointers = [place for place, field in enumerate(self.fields) if field.is_pointer]
 
     def checks(self) -> str:
         """Assertions in C++ that a compiler lays the struct out likewise.
@@ -130,27 +140,31 @@ class ArgumentLayout:
         return "".join(lines)
 
 
+_NOT_GIVEN = object()
+
+
 class Arguments:
     """The struct of launches of a kernel; `set` changes fields between them."""
 
     def __init__(self, layout: ArgumentLayout, values: Values) -> None:
         self._layout = layout
-        self._packed: list[Any] = [None] * len(layout.fields)
-        self._buffers: dict[str, Any] = {}
-        given = self._take(values)
-        missing = [field.path for field in layout.fields if field.path not in given]
+        self._given: list[Any] = [_NOT_GIVEN] * len(layout.fields)
+        self._packed: list[Any] = [0] * len(layout.fields)
+        self._take(values, "")
+        both = zip(layout.fields, self._given, strict=True)
+        missing = [field.path for field, value in both if value is _NOT_GIVEN]
         if missing:
             raise TypeError(f"{layout.name} misses {', '.join(missing)}")
 
     def set(self, **values: Any) -> None:
-        """Give fields other values, for later launches.
+        """Give fields other values, for later launches; what is the same object costs little.
 
         Raises
         ------
         TypeError
             There is no such field, or it has another type.
         """
-        self._take(values)
+        self._take(values, "")
 
     def packed(self) -> bytes:
         """The struct as it is now.
@@ -172,29 +186,52 @@ class Arguments:
 
     def buffers(self) -> list[Any]:
         """What must live until a launch has run: the struct holds bare addresses."""
-        return list(self._buffers.values())
+        return [self._given[place] for place in self._layout.pointers]
 
-    def _take(self, values: Values) -> set[str]:
-        layout, given = self._layout, dict(_flat(values, ""))
-        for path, value in given.items():
-            place = layout.places.get(path)
+    def _take(self, values: Values, prefix: str) -> None:
+        places, given = self._layout.places, self._given
+        for name, value in values.items():
+            if isinstance(value, dict):
+                self._take(value, f"{prefix}{name}.")
+                continue
+            place = places.get(prefix + name)
             if place is None:
-                known = ", ".join(layout.places)
-                raise TypeError(f"{layout.name} has no field {path!r}; its fields: {known}")
-            field = layout.fields[place]
-            try:
-                self._packed[place] = field.packed(value)
-            except AttributeError:
-                raise TypeError(
-                    f"{layout.name}: {path} is a buffer or None, and {value!r} was given"
-                ) from None
-            if field.is_pointer:
-                self._buffers[path] = value
-        return set(given)
+                known = f"its fields: {', '.join(places)}"
+                raise TypeError(f"{self._layout.name} has no field {prefix + name!r}; {known}")
+            if given[place] is not value:
+                self._packed[place] = self._pack(self._layout.fields[place], value)
+                given[place] = value
+
+    def _pack(self, field: _Field, value: Any) -> Any:
+        if not field.is_pointer:
+            return value
+        try:
+            return field.address(value)
+        except AttributeError:
+            raise TypeError(
+                f"{self._layout.name}: {field.path} is a buffer or None, and {value!r} was given"
+            ) from None
 
     def _told(self) -> str:
         numbers = zip(self._layout.fields, self._packed, strict=True)
         return ", ".join(f"{f.path} = {value!r}" for f, value in numbers if not f.is_pointer)
+
+
+class KeptArguments:
+    """Structs of a program's kernels for many short launches: only what changes is packed again."""
+
+    def __init__(self, program: HasArguments) -> None:
+        self._program = program
+        self._kept: dict[str, Arguments] = {}
+
+    def of(self, entry: str, **values: Any) -> Arguments:
+        """As `Program.arguments`; good until the next call for this kernel."""
+        kept = self._kept.get(entry)
+        if kept is None:
+            kept = self._kept[entry] = self._program.arguments(entry, **values)
+        else:
+            kept.set(**values)
+        return kept
 
 
 def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]:
@@ -255,11 +292,3 @@ def _fields(structure: Any, path: str, begin: int) -> Iterator[_Field]:
             yield _Field(own, offset, place.size, "Q", structure.elements[name], is_pointer=True)
         else:
             yield _Field(own, offset, place.size, codes[kind])
-
-
-def _flat(values: Values, path: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{name}.")
-        else:
-            yield path + name, value

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from tauslab.kernels.backends.arguments import Arguments
 from tauslab.model.arrays import Array
 
-Argument = Any  # a device buffer, a NumPy scalar, a Python int or float, or None for a null pointer
-
 
 @dataclass(frozen=True)
 class Style:
@@ -100,12 +98,10 @@ class Program(Protocol):
         """Arguments of kernel `entry`: a value for every field of the struct that it takes.
 
         A buffer of this device, None for a null pointer, a number, or, for a struct in the struct,
-        a mapping of names to values. TypeError for a name too many, too few, or a wrong type.
+        a dict of names to values. TypeError for a name too many, too few, or a wrong type.
         """
 
-    def launch(
-        self, entry: str, items: int, arguments: Arguments | Sequence[Argument], stream: Any
-    ) -> None:
+    def launch(self, entry: str, items: int, arguments: Arguments, stream: Any) -> None:
         """Run kernel `entry` with room for `items` concurrent work items.
 
         The arguments are those of now: what `Arguments.set` does later is for later launches.
@@ -115,11 +111,7 @@ class Program(Protocol):
         """Work items of `entry` that the device runs at the same time."""
 
     def launch_blocks(
-        self,
-        entry: str,
-        grid: LaunchGrid,
-        arguments: Arguments | Sequence[Argument],
-        stream: Any,
+        self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: Any
     ) -> None:
         """Run a kernel whose threads work in blocks, as the grid says."""
 

@@ -27,7 +27,6 @@ from tauslab.kernels.backends.arguments import (
     with_layout_checks,
 )
 from tauslab.kernels.backends.base import (
-    Argument,
     BackendOptions,
     KernelSource,
     LaunchGrid,
@@ -175,23 +174,17 @@ class CpuProgram:
         """Arguments of kernel `entry` by name."""
         return Arguments(self._layouts[entry], values)
 
-    def launch(
-        self,
-        entry: str,
-        items: int,
-        arguments: Arguments | Sequence[Argument],
-        stream: CpuStream,
-    ) -> None:
+    def launch(self, entry: str, items: int, arguments: Arguments, stream: CpuStream) -> None:
         """Call `entry` once per thread of the pool, all at the same time."""
         function = self._entries[entry]
         threads = self._backend.launched_items(items)
-        values, keep = as_ctypes(arguments)
+        structure = arguments.structure()
 
         start = _Start(self._backend)
 
         def call(thread: int) -> None:
             if start.make():
-                function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), *values)
+                function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), structure)
 
         def work() -> None:
             waiting: list[Future[None]] = [
@@ -203,6 +196,8 @@ class CpuProgram:
             if not start.made:
                 raise DeviceError("the device was closed before the launch began")
 
+        # The struct holds bare addresses: the arrays must live until the kernel has run.
+        keep = arguments.buffers()
         stream.submit(work)
 
     def resident(self, entry: str) -> int:
@@ -210,11 +205,7 @@ class CpuProgram:
         return self._backend.threads * self._together[entry]
 
     def launch_blocks(
-        self,
-        entry: str,
-        grid: LaunchGrid,
-        arguments: Arguments | Sequence[Argument],
-        stream: CpuStream,
+        self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CpuStream
     ) -> None:
         """A thread is a block, and all threads of the pool run at the same time."""
         self.launch(entry, grid.blocks, arguments, stream)
@@ -392,27 +383,6 @@ def _together(library: ctypes.CDLL, entry: str) -> int:
         return ctypes.c_int.in_dll(library, f"{entry}_together").value
     except ValueError:
         return 1
-
-
-def as_ctypes(arguments: Arguments | Sequence[Argument]) -> tuple[list[Any], list[Any]]:
-    """Arguments of a call, and the arrays that must live until it has run."""
-    if isinstance(arguments, Arguments):
-        return [arguments.structure()], arguments.buffers()
-    return [_as_ctypes(argument) for argument in arguments], list(arguments)
-
-
-def _as_ctypes(argument: Argument) -> Any:
-    if argument is None:
-        return ctypes.c_void_p(None)
-    if isinstance(argument, np.ndarray):
-        return ctypes.c_void_p(argument.ctypes.data)
-    if isinstance(argument, np.uint64):
-        return ctypes.c_ulonglong(int(argument))
-    if isinstance(argument, np.uint32):
-        return ctypes.c_uint(int(argument))
-    if isinstance(argument, float):
-        return ctypes.c_double(argument)
-    return ctypes.c_longlong(int(argument))
 
 
 def _build(compiler: Compiler, source: KernelSource, texts: dict[str, str], out: Path) -> None:

@@ -19,7 +19,6 @@ from tauslab.kernels.backends.arguments import (
     with_layout_checks,
 )
 from tauslab.kernels.backends.base import (
-    Argument,
     BackendOptions,
     KernelSource,
     LaunchGrid,
@@ -116,17 +115,11 @@ class CudaProgram:
         """Arguments of kernel `entry` by name."""
         return Arguments(self._layouts[entry], values)
 
-    def launch(
-        self,
-        entry: str,
-        items: int,
-        arguments: Arguments | Sequence[Argument],
-        stream: CudaStream,
-    ) -> None:
+    def launch(self, entry: str, items: int, arguments: Arguments, stream: CudaStream) -> None:
         """Launch enough blocks for `items`, at most as many as run at the same time."""
         threads = min(items, self.resident(entry))
         blocks = max(1, -(-threads // THREADS_PER_BLOCK))
-        values = _as_kernel_arguments(arguments)
+        values = _by_value(arguments)
         with stream.stream:
             self._entries[entry]((blocks,), (THREADS_PER_BLOCK,), values, shared_mem=self._shared)
 
@@ -141,17 +134,13 @@ class CudaProgram:
         return int(blocks) * self._processors * THREADS_PER_BLOCK
 
     def launch_blocks(
-        self,
-        entry: str,
-        grid: LaunchGrid,
-        arguments: Arguments | Sequence[Argument],
-        stream: CudaStream,
+        self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CudaStream
     ) -> None:
         """Launch the grid; together, as a cooperative launch of no more blocks than fit."""
         blocks = grid.blocks
         if grid.together:
             blocks = min(blocks, self.resident_blocks(entry, grid.threads))
-        values = _as_kernel_arguments(arguments)
+        values = _by_value(arguments)
         # The function below the RawKernel: the kernels of a program are not all cooperative.
         function = self._entries[entry].kernel
         with stream.stream:
@@ -478,19 +467,7 @@ def _key_of(source: KernelSource, texts: Mapping[str, str], flags: tuple[str, ..
     return content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
 
 
-def _as_kernel_arguments(arguments: Arguments | Sequence[Argument]) -> tuple[Any, ...]:
-    if isinstance(arguments, Arguments):
-        # CuPy passes an array of one element by value.
-        packed = arguments.packed()
-        return (np.frombuffer(packed, np.dtype((np.void, len(packed)))),)
-    return tuple(_as_kernel_argument(argument) for argument in arguments)
-
-
-def _as_kernel_argument(argument: Argument) -> Any:
-    if argument is None:
-        return np.uint64(0)  # a null pointer
-    if isinstance(argument, bool | int):
-        return np.int64(argument)
-    if isinstance(argument, float):
-        return np.float64(argument)
-    return argument
+def _by_value(arguments: Arguments) -> tuple[Array]:
+    """The struct as CuPy takes it: an array of one element is passed by value."""
+    packed = arguments.packed()
+    return (np.frombuffer(packed, np.dtype((np.void, len(packed)))),)

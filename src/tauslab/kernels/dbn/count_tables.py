@@ -72,7 +72,7 @@ class CountTables:
             backend.empty((times, cells[0]), np.uint64),
             backend.empty((1, max(1, cells[1])), np.uint64),
         ]
-        shares = (_MANY, int(backend.style.warps))
+        shares = {"many": _MANY, "side_by_side": backend.style.warps}
         where = _Where(rows, variables, self.bins, shares)
         sizes = [8 * (times - 1) * keys.entries for keys in self.keys]
         dense = [i for i, n_bytes in enumerate(sizes) if n_bytes <= _DENSE_BYTES]
@@ -125,19 +125,23 @@ class CountTables:
         """Of bins of the variables of two time points and of the parameters."""
         return len(self.bins) + self._variables
 
-    def arguments(self, planes: Any | None) -> list[Any]:
-        """What a kernel that integrates needs to count: COUNT_ARGUMENTS of count_samples.h.
+    def arguments(self, planes: Any | None) -> dict[str, Any]:
+        """What a kernel that integrates needs to count: `CountJob` of count_samples.h.
 
         It bins, and counts the small tables; `planes` u8 ``[parameters + times * variables, rows]``
         take the bins for `add_binned`, where tables grow.
         """
         variables, parameters = self._edges
         stride = 0 if planes is None else int(planes.shape[1])
-        return [
-            variables.edges, variables.first, self._cells[0], parameters.quantities,
-            parameters.edges, parameters.first, self._cells[1],
-            *self._dense.arguments(), planes, stride,
-        ]  # fmt: skip
+        return {
+            "variables": variables.intervals(self._cells[0]),
+            "n_parameters": parameters.quantities,
+            "parameters": parameters.intervals(self._cells[1]),
+            **self._dense.arguments(),
+            "counts": self._dense.counts,
+            "planes": planes,
+            "stride": stride,
+        }
 
     def add_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
         """Count the step that leads to a time point in the tables that grow.
@@ -191,8 +195,17 @@ class CountTables:
     ) -> None:
         entry = "bin_double" if values.dtype == np.float64 else "bin_single"
         items = edges.quantities * -(-rows // _MANY)
-        places = [values, self._rows, rows, edges.quantities, edges.edges, edges.first]
-        self._program.launch(entry, items, [*places, *self._shares, planes, cells], stream)
+        arguments = self._program.arguments(
+            entry,
+            values=values,
+            rows=rows,
+            quantities=edges.quantities,
+            intervals=edges.intervals(cells),
+            shares=self._shares,
+            bins=planes,
+            stride=self._rows,
+        )
+        self._program.launch(entry, items, arguments, stream)
 
 
 class _Edges:
@@ -204,6 +217,10 @@ class _Edges:
         self.first = backend.upload(np.cumsum(lengths).astype(np.int64))
         self.edges = backend.upload(np.concatenate([*edges, np.zeros(1)]))
 
+    def intervals(self, cells: Any) -> dict[str, Any]:
+        """`Intervals` of csrc/dbn/tables.h, with the cells that count their bins."""
+        return {"edges": self.edges, "first": self.first, "cells": cells}
+
 
 @dataclass(frozen=True)
 class _Where:
@@ -212,7 +229,7 @@ class _Where:
     rows: int
     variables: int
     bins: Sequence[int]
-    shares: tuple[int, int]
+    shares: dict[str, int]  # `Shares` of csrc/dbn/count.cc
 
     def digits(self, family: Family) -> list[tuple[int, int, int]]:
         """For each digit its plane at even times, how much further at odd ones, and its bins."""
@@ -271,19 +288,32 @@ class _Dense:
     def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
         if self._counts is None:
             return
-        *what, _ = self.arguments()
-        self._program.launch(
+        arguments = self._program.arguments(
             "count_dense",
-            len(self._names) * -(-rows // _MANY),
-            [planes, self._where.rows, rows, time % 2, *what, *self._where.shares,
-             self._counts[time - 1]],
-            stream,
-        )  # fmt: skip
+            **self.arguments(),
+            bins=planes,
+            stride=self._where.rows,
+            rows=rows,
+            turn=time % 2,
+            shares=self._where.shares,
+            counts=self._counts[time - 1],
+        )
+        items = len(self._names) * -(-rows // _MANY)
+        self._program.launch("count_dense", items, arguments, stream)
 
-    def arguments(self) -> list[Any]:
-        """How many tables, their digits, where those and their cells begin, and the cells."""
-        where = [self._digits, self._first_digit, self._first_cell]
-        return [len(self._names), *where, self._counts]
+    @property
+    def counts(self) -> Any:
+        """Cells ``[step, entry]`` of all tables; None where there is none."""
+        return self._counts
+
+    def arguments(self) -> dict[str, Any]:
+        """How many tables, their digits, and where those and their cells begin."""
+        return {
+            "n_tables": len(self._names),
+            "digits": self._digits,
+            "first_digit": self._first_digit,
+            "first_cell": self._first_cell,
+        }
 
     def results(self, stream: Stream) -> dict[str, Entries]:
         if self._counts is None:
@@ -330,27 +360,39 @@ class _Sparse:
         self._capacity = capacity
         self._slots = [self._backend.empty((capacity,), np.uint64) for _ in range(3)]
 
+    def _table(self) -> dict[str, Any]:
+        """`TableMemory` of csrc/dbn/count.cc."""
+        high, low, counts = self._slots
+        return {"high": high, "low": low, "counts": counts, "capacity": self._capacity}
+
     def clear(self, stream: Stream) -> None:
         for buffer in (*self._slots, self._used):
             self._backend.clear(buffer, stream)
 
     def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
-        where = [self._where.rows, rows, time % 2, time - 1, self._digits[0]]
-        self._count([planes, *where], rows, stream)
+        turn, digits = time % 2, self._digits[0]
+        bins = {"bins": planes, "stride": self._where.rows, "turn": turn, "digits": digits}
+        self._count(bins, time - 1, rows, stream)
 
     def count_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
         """From the planes of all times."""
-        where = [int(planes.shape[1]), rows, time, time - 1, self._digits[1]]
-        self._count([planes, *where], rows, stream)
+        stride, digits = int(planes.shape[1]), self._digits[1]
+        bins = {"bins": planes, "stride": stride, "turn": time, "digits": digits}
+        self._count(bins, time - 1, rows, stream)
 
-    def _count(self, what: list[Any], rows: int, stream: Stream) -> None:
-        own = [*self._slots, self._used, self._capacity]
-        self._program.launch(
+    def _count(self, bins: dict[str, Any], step: int, rows: int, stream: Stream) -> None:
+        arguments = self._program.arguments(
             "count_sparse",
-            -(-rows // _MANY),
-            [*what, self._split, self._n_digits, *self._where.shares, *own],
-            stream,
+            **bins,
+            rows=rows,
+            step=step,
+            split=self._split,
+            n_digits=self._n_digits,
+            shares=self._where.shares,
+            slots=self._table(),
+            used=self._used,
         )
+        self._program.launch("count_sparse", -(-rows // _MANY), arguments, stream)
         self._backend.download(self._used, self._mirror, 1, stream)
 
     def make_room(self, rows: int, stream: Stream) -> None:
@@ -358,11 +400,13 @@ class _Sparse:
         needed = _capacity_for(min(int(self._mirror[0]) + rows, self._most))
         if needed <= self._capacity:
             return
-        old = [*self._slots, self._capacity]
+        old, capacity = self._table(), self._capacity
         self._take(needed)
         self.clear(stream)
-        new = [*self._slots, self._used, self._capacity]
-        self._program.launch("move_entries", old[-1], [*old, *new], stream)
+        arguments = self._program.arguments(
+            "move_entries", old=old, slots=self._table(), used=self._used
+        )
+        self._program.launch("move_entries", capacity, arguments, stream)
         stream.record().wait()  # the old buffers may go
 
     def result(self, stream: Stream) -> Entries:

@@ -28,5 +28,7 @@ class Gather:
         rows, columns = (int(size) for size in target.shape)
         words = columns * (target.dtype.itemsize // 4)
         if rows and words:
-            arguments = [source, ancestors, rows, words, target]
+            arguments = self._program.arguments(
+                _ENTRY, source=source, ancestors=ancestors, rows=rows, words=words, to=target
+            )
             self._program.launch(_ENTRY, rows * words, arguments, stream)

@@ -85,23 +85,47 @@ class Statistics:
             self._backend.clear(buffer, stream)
         if not per_point:
             per_point, offset = rows, 0
-        cut = (rows, per_point, offset)
+        launch = {"rows": rows, "per_point": per_point, "offset": offset}
         chunks = -(-min(rows, per_point) // _ROWS_PER_ITEM) * -(-(offset + rows) // per_point)
         times, species = self._times, self._species
+        data = {"counts": counts, "launch": launch, "n_times": times, "n_species": species}
         if self._counts and species:
-            sums = [into[name] for name in ("n", "sum", "sq_low", "sq_high")]
-            arguments = [counts, *cut, times, species, *sums]
+            sums = {name: into[name] for name in ("n", "sum", "sq_low", "sq_high")}
+            arguments = self._program.arguments("count_statistics", **data, **sums)
             self._program.launch("count_statistics", chunks * times * species, arguments, stream)
         if self._counts and self._observables:
-            columns = times * self._observables
-            items, data = chunks * columns, [observables, *cut, columns]
-            n, infinite, top, low, *sums = (into[f"obs_{name}"] for name in _REAL_SUMS)
-            self._program.launch("real_ranges", items, [*data, top, low], stream)
-            self._program.launch("real_statistics", items, [*data, top, n, infinite, *sums], stream)
+            self._add_reals(observables, launch, chunks, into, stream)
         for name, (column, bins, edges) in self._histograms.items():
-            self._program.launch(
+            arguments = self._program.arguments(
                 "count_histogram",
-                chunks * times,
-                [counts, *cut, times, species, column, edges, bins, into[f"histogram/{name}"]],
-                stream,
+                **data,
+                species=column,
+                edges=edges,
+                bins=bins,
+                cells=into[f"histogram/{name}"],
             )
+            self._program.launch("count_histogram", chunks * times, arguments, stream)
+
+    def _add_reals(
+        self,
+        observables: Any,
+        launch: Mapping[str, int],
+        chunks: int,
+        into: Mapping[str, Any],
+        stream: Stream,
+    ) -> None:
+        columns = self._times * self._observables
+        data = {"values": observables, "launch": launch, "columns": columns}
+        top = into["obs_top"]
+        ranges = self._program.arguments("real_ranges", **data, top=top, low=into["obs_low"])
+        self._program.launch("real_ranges", chunks * columns, ranges, stream)
+        sums = self._program.arguments(
+            "real_statistics",
+            **data,
+            top=top,
+            n=into["obs_n"],
+            infinite=into["obs_infinite"],
+            sum=into["obs_sum"],
+            squares=into["obs_sq"],
+        )
+        self._program.launch("real_statistics", chunks * columns, sums, stream)

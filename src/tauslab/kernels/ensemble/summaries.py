@@ -14,6 +14,7 @@ from tauslab.model.arrays import Array
 _ENTRIES = ("oscillation", "first_passage", "extinction", "time_above", "statistic")
 _OSCILLATION = {"amplitude": 0, "period": 1}  # numbers as in csrc/ensemble/summaries.cc
 _STATISTIC = {"mean": 0, "maximum": 1, "minimum": 2}
+_WHAT = _OSCILLATION | _STATISTIC
 
 KINDS = (*_OSCILLATION, "first-passage", "time-above", "extinction", *_STATISTIC)
 
@@ -90,22 +91,36 @@ class Summaries:
     ) -> None:
         """Summarise the first `rows` rows of the sample buffers, in stream order."""
         for name, summary in self._summaries.items():
-            samples = [None, observables] if summary.real else [counts, None]
-            shape = [rows, len(self._host_times), self._columns[summary.real], summary.column]
-            entry, own = self._own_arguments(summary)
-            self._program.launch(entry, rows, [*samples, *shape, *own, into[name]], stream)
+            entry = _kernel_of(summary.kind)
+            arguments = self._program.arguments(
+                entry,
+                counts=None if summary.real else counts,
+                reals=observables if summary.real else None,
+                rows=rows,
+                n_times=len(self._host_times),
+                n_columns=self._columns[summary.real],
+                column=summary.column,
+                out=into[name],
+                begin=summary.begin,
+                end=summary.end,
+                times=self._times,
+                spacing=self._spacing(summary),
+                level=summary.level,
+                direction=summary.direction,
+                what=_WHAT.get(summary.kind, 0),
+            )
+            self._program.launch(entry, rows, arguments, stream)
 
-    def _own_arguments(self, summary: Summary) -> tuple[str, list[Any]]:
-        """Kernel of a summary, and what only this kernel is told."""
-        window = [summary.begin, summary.end]
-        if summary.kind in _OSCILLATION:
-            times = self._host_times[summary.begin : summary.end]
-            spacing = float((times[-1] - times[0]) / (len(times) - 1))
-            return "oscillation", [*window, spacing, _OSCILLATION[summary.kind]]
-        if summary.kind in _STATISTIC:
-            return "statistic", [*window, _STATISTIC[summary.kind]]
-        if summary.kind == "first-passage":
-            return "first_passage", [self._times, float(summary.level), summary.direction]
-        if summary.kind == "time-above":
-            return "time_above", [*window, self._times, float(summary.level)]
-        return "extinction", [self._times]
+    def _spacing(self, summary: Summary) -> float:
+        """Time between the samples of an oscillation; of other kinds, which need none, 0."""
+        if summary.kind not in _OSCILLATION:
+            return 0.0
+        times = self._host_times[summary.begin : summary.end]
+        return float((times[-1] - times[0]) / (len(times) - 1))
+
+
+def _kernel_of(kind: str) -> str:
+    """Kernel of csrc/ensemble/summaries.cc for a kind of summary."""
+    if kind in _OSCILLATION:
+        return "oscillation"
+    return "statistic" if kind in _STATISTIC else kind.replace("-", "_")

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -95,6 +96,7 @@ class LatticeEngine:
         self.program: Program = backend.compile(
             KernelSource("lattice/rdme.cc", kernels, self.header)
         )
+        self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
             KernelSource("lattice/count.cc", ("rdme_count",), self.header)
         )
@@ -270,17 +272,33 @@ class LatticeEngine:
 
     # ---------------------------------------------------------------- steps
 
-    def arguments(self) -> list[Any]:
-        """The start of every kernel's arguments: LATTICE_ARGUMENTS in lattice/site/lattice.h."""
+    def arguments(self) -> dict[str, Any]:
+        """What every kernel of the lattice is given: `LatticeArguments`, by name."""
         slab = self.slab
         nz, ny, nx = self.lattice.shape
-        own = (slab.below, slab.below + slab.end - slab.begin)
-        return [
-            self.particles, self._moved, self._stamps, self._moved_stamps,
-            *self.tables.arguments(), self._fired, self._waiting, self._heads, self.work,
-            self.capacity, nx, ny, nz, slab.planes, slab.begin - slab.below, int(self.wraps),
-            *own, np.uint64(self.seed), np.uint64(self.step), self.replica,
-        ]  # fmt: skip
+        return {
+            "state": self.particles,
+            "moved": self._moved,
+            "state_stamps": self._stamps,
+            "moved_stamps": self._moved_stamps,
+            **self.tables.arguments(),
+            "fired": self._fired,
+            "waiting": self._waiting,
+            "heads": self._heads,
+            "work": self.work,
+            "capacity": self.capacity,
+            "nx": nx,
+            "ny": ny,
+            "nz": nz,
+            "planes": slab.planes,
+            "first_plane": slab.begin - slab.below,
+            "wraps": self.wraps,
+            "own_begin": slab.below,
+            "own_end": slab.below + slab.end - slab.begin,
+            "seed": self.seed,
+            "step": self.step,
+            "replica": self.replica,
+        }
 
     def hop_in_planes(
         self,
@@ -295,7 +313,10 @@ class LatticeEngine:
         hole = hole if hole[0] < hole[1] else (end, end)
         tiles = (end - begin - hole[1] + hole[0]) * self.tiles
         grid = LaunchGrid(-(-tiles // self._warps), self.tile.threads)
-        arguments = [*self.arguments(), begin, end, *hole, int(opens)]
+        planes = _range(begin, end, hole)
+        arguments = self._arguments.of(
+            "rdme_xy", lattice=self.arguments(), planes=planes, opens=opens
+        )
         self.program.launch_blocks("rdme_xy", grid, arguments, stream or self.stream)
 
     def finish_planes(
@@ -306,7 +327,10 @@ class LatticeEngine:
         segment = self._segment(end - begin - hole[1] + hole[0])
         pieces = -(-(hole[0] - begin) // segment) - (-(end - hole[1]) // segment)
         grid = LaunchGrid(self.columns * pieces, self.tile.threads)
-        arguments = [*self.arguments(), begin, end, *hole, segment]
+        planes = _range(begin, end, hole)
+        arguments = self._arguments.of(
+            "rdme_z", lattice=self.arguments(), planes=planes, segment=segment
+        )
         self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
 
     def _segment(self, planes: int) -> int:
@@ -333,7 +357,13 @@ class LatticeEngine:
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
-        arguments = [*self.arguments(), self._z_moves, self._listed, steps]
+        arguments = self._arguments.of(
+            "rdme_steps",
+            lattice=self.arguments(),
+            z_moves=self._z_moves,
+            listed=self._listed,
+            steps=steps,
+        )
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
 
@@ -380,11 +410,19 @@ class LatticeEngine:
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
         sites = (slab.end - slab.begin) * ny * nx
         grid = LaunchGrid(min(-(-sites // self.tile.threads), self._counting), self.tile.threads)
-        arguments = [
-            self.particles[own], None if self.types is None else self.types[own], sites,
-            self._fired, self._waiting, self.work, self.capacity, self.step & 1,
-            slab.begin * ny * nx, row,
-        ]  # fmt: skip
+        arguments = self._counter.arguments(
+            "rdme_count",
+            sites=self.particles[own],
+            types=None if self.types is None else self.types[own],
+            n_sites=sites,
+            fired=self._fired,
+            waiting=self._waiting,
+            work=self.work,
+            capacity=self.capacity,
+            list=self.step & 1,
+            first_site=slab.begin * ny * nx,
+            counts=row,
+        )
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 
     def _samples(self, rows: Array) -> Samples:
@@ -420,3 +458,8 @@ class LatticeEngine:
         self._waiting[:, : kept.shape[1]] = kept
         self.capacity = capacity
         self.mark_all()
+
+
+def _range(begin: int, end: int, hole: Range) -> dict[str, int]:
+    """`PlaneRange` of csrc/lattice/rdme.cc."""
+    return {"begin": begin, "end": end, "hole_begin": hole[0], "hole_end": hole[1]}

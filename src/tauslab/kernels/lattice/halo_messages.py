@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.kernels.backends.arguments import Arguments, KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.waiting import WAITING
@@ -36,6 +37,7 @@ class HaloKernels:
         self._program: Program = backend.compile(
             KernelSource("lattice/halo.cc", entries, engine.header)
         )
+        self._arguments = KeptArguments(self._program)
         self._counters = backend.upload(np.zeros(_COUNTERS, np.uint64))
         _, ny, nx = engine.lattice.shape
         resident = self._program.resident_blocks("halo_pack", engine.tile.threads)
@@ -58,29 +60,57 @@ class HaloKernels:
 
     def pack(self, number: int, targets: Sides, signals: Sides, stream: Stream) -> None:
         """Put message `number` into `targets`; then the number into the cells `signals`."""
-        arguments = [
-            *self._engine.arguments(), self.depth, self.room, *targets, *signals, self._counters,
-            np.uint64(number),
-        ]  # fmt: skip
+        below, above = targets
+        below_signal, above_signal = signals
+        arguments = self._arguments.of(
+            "halo_pack",
+            lattice=self._engine.arguments(),
+            depth=self.depth,
+            room=self.room,
+            below=below,
+            above=above,
+            below_signal=below_signal,
+            above_signal=above_signal,
+            counters=self._counters,
+            number=number,
+        )
         self._launch("halo_pack", arguments, stream)
 
     def wait(self, number: int, signals: Sides, stream: Stream) -> None:
         """Let later work on the stream start when all `signals` hold `number`."""
-        arguments = [*signals, self._engine.work, np.uint64(number)]
+        below, above = signals
+        arguments = self._arguments.of(
+            "halo_wait",
+            below_signal=below,
+            above_signal=above,
+            work=self._engine.work,
+            number=number,
+        )
         self._program.launch_blocks("halo_wait", LaunchGrid(1, 32), arguments, stream)
 
     def unpack(self, sources: Sides, stream: Stream) -> None:
         """Put messages into the planes that are kept beside the slab."""
-        arguments = [*self._engine.arguments(), self.depth, self.room, *sources]
+        below, above = sources
+        arguments = self._arguments.of(
+            "halo_unpack",
+            lattice=self._engine.arguments(),
+            depth=self.depth,
+            room=self.room,
+            below=below,
+            above=above,
+        )
         self._launch("halo_unpack", arguments, stream)
 
     def advance(self, steps: int, messages: int, stream: Stream) -> None:
         """Add to the numbers that launches, which were recorded once, begin from."""
-        arguments = [
-            self._engine.work, np.uint64(steps % 2**64), np.uint64(messages % 2**64),
-        ]  # fmt: skip
+        arguments = self._arguments.of(
+            "halo_advance",
+            work=self._engine.work,
+            steps=steps % 2**64,
+            messages=messages % 2**64,
+        )
         self._program.launch_blocks("halo_advance", LaunchGrid(1, 32), arguments, stream)
 
-    def _launch(self, entry: str, arguments: list[Any], stream: Stream) -> None:
+    def _launch(self, entry: str, arguments: Arguments, stream: Stream) -> None:
         grid = LaunchGrid(self._blocks, self._engine.tile.threads)
         self._program.launch_blocks(entry, grid, arguments, stream)

@@ -62,12 +62,19 @@ class LatticeTables:
         )
         self._use_rates()
 
-    def arguments(self) -> list[Any]:
-        """The tables, in the order of LATTICE_ARGUMENTS in csrc/lattice/site/lattice.h."""
-        return [
-            self._always_active, self.types, self._hop_high, self._hop, self._reactions,
-            self._chances, self._bounds, self._ghost_rows, self._ghosts,
-        ]  # fmt: skip
+    def arguments(self) -> dict[str, Any]:
+        """The tables in `LatticeArguments` of csrc/lattice/site/lattice.h, by name."""
+        return {
+            "always": self._always_active,
+            "types": self.types,
+            "hop_high": self._hop_high,
+            "hop": self._hop,
+            "tables": self._reactions,
+            "chances": self._chances,
+            "bounds": self._bounds,
+            "ghost_rows": self._ghost_rows,
+            "ghosts": self._ghosts,
+        }
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site."""

@@ -148,10 +148,21 @@ class FineTau:
         blocks = self.blocks(crews)
         for buffer in buffers.scratch[3:]:
             self.backend.clear(buffer, stream)
-        arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
-            *(self._epsilon, *self._arrays, *buffers.scratch, blocks),
-        ]
+        whole_tables, real_tables = self._arrays
+        states, values, firings, barriers, controls = buffers.scratch
+        arguments = self.program.arguments(
+            _ENTRY,
+            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            epsilon=self._epsilon,
+            whole_tables=whole_tables,
+            real_tables=real_tables,
+            states=states,
+            values=values,
+            firings=firings,
+            barriers=barriers,
+            controls=controls,
+            blocks=blocks,
+        )
         grid = LaunchGrid(crews * blocks, self._block_threads, together=True)
         self.program.launch_blocks(_ENTRY, grid, arguments, stream)
 

@@ -69,10 +69,13 @@ class TauLeap:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
-            *(self._epsilon, buffers.scratch, self._per_lane(launch.rows)),
-        ]
+        arguments = self.program.arguments(
+            _LEAP,
+            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            epsilon=self._epsilon,
+            parked=buffers.scratch,
+            per_lane=self._per_lane(launch.rows),
+        )
         self.program.launch(_LEAP, self._lanes(launch.rows), arguments, stream)
 
     def _lanes(self, rows: int) -> int:
@@ -126,10 +129,12 @@ class CheckedTauLeap:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = [
-            *self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps).values(),
-            *(self._epsilon, buffers.scratch),
-        ]
+        arguments = self.program.arguments(
+            _CHECKED_LEAP,
+            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            epsilon=self._epsilon,
+            memory=buffers.scratch,
+        )
         self.program.launch(_CHECKED_LEAP, self._lanes(launch.rows), arguments, stream)
 
     def _lanes(self, rows: int) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,20 @@ LAYOUTS = ("auto", "thread", "warps", "global")
 MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
-# Arguments COUNT_ARGUMENTS of csrc/ode/blocks/count_samples.h.
-NOTHING_COUNTED = (None, None, None, 0, None, None, None, 0, None, None, None, None, None, 0)
+# `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
+_NO_INTERVALS = {"edges": None, "first": None, "cells": None}
+NOTHING_COUNTED: dict[str, Any] = {
+    "variables": _NO_INTERVALS,
+    "n_parameters": 0,
+    "parameters": _NO_INTERVALS,
+    "n_tables": 0,
+    "digits": None,
+    "first_digit": None,
+    "first_cell": None,
+    "counts": None,
+    "planes": None,
+    "stride": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -134,6 +146,16 @@ class OdeSettings:
         )
 
 
+class _Strides(NamedTuple):
+    """From one number to the next, in samples and in what was drawn."""
+
+    row: int
+    time: int
+    quantity: int
+    drawn_row: int
+    drawn_prior: int
+
+
 class Ode:
     """Integrates the trajectories of a system on one backend.
 
@@ -176,20 +198,28 @@ class Ode:
         self.priors = priors or Priors()
         self._n_times = len(times)
         cut = spans(times, system.events, system.jumps)
-        self._spans = [backend.upload(a) for a in (cut.begin, cut.end, cut.event, cut.sample)]
-        self._n_spans = len(cut.end)
+        self._spans = {
+            "begin": backend.upload(cut.begin),
+            "end": backend.upload(cut.end),
+            "event": backend.upload(cut.event),
+            "sample": backend.upload(cut.sample),
+            "n_spans": len(cut.end),
+        }
         numbers, table = self.priors.numbers(system.inputs), self.priors.table
-        self._priors = [
-            backend.upload(numbers) if len(numbers) else None, len(numbers),
-            backend.upload(table) if table.size else None, *table.shape,
-        ]  # fmt: skip
+        self._priors = {
+            "prior": backend.upload(numbers) if len(numbers) else None,
+            "count": len(numbers),
+            "table": backend.upload(table) if table.size else None,
+            "rows": table.shape[0],
+            "columns": table.shape[1],
+        }
         self._keys = SeedKeys(backend)
         self._real = np.dtype(np.float32 if settings.precision == "single" else np.float64)
         self.sample_dtype = np.dtype(
             np.float64 if wide or settings.precision == "double" else np.float32
         )
         self.entry = f"ode_{settings.solver}"
-        self._elimination: list[Any] = []
+        self._elimination: dict[str, Any] = {}
         self._words = 0  # of memory that a trajectory in flight needs beside registers
         self.choice: LayoutChoice | None = None
         more, block_bytes = None, 0
@@ -221,8 +251,16 @@ class Ode:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
-        tables = (solve.source, solve.columns, solve.starts, solve.lower, solve.order)
-        self._elimination = [self.backend.upload(t if t.size else t.reshape(0)) for t in tables]
+        tables = {
+            "source": solve.source,
+            "columns": solve.columns,
+            "starts": solve.starts,
+            "lower": solve.lower,
+            "order": solve.order,
+        }
+        self._elimination = {
+            name: self.backend.upload(t if t.size else t.reshape(0)) for name, t in tables.items()
+        }
         self._words = solve.cells + len(found.nodes)
         return lambda _, writer: jacobian_functions(found, writer)
 
@@ -263,7 +301,7 @@ class Ode:
         `launch.constants` holds the inputs ``[inputs, names]``.
         """
         quantities = len(self.system.quantities)
-        strides = (self._n_times * quantities, quantities, 1, len(self.priors.priors), 1)
+        strides = _Strides(self._n_times * quantities, quantities, 1, len(self.priors.priors), 1)
         self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
 
     def start_columns(
@@ -274,7 +312,7 @@ class Ode:
         *,
         seed: int,
         max_steps: int = MAX_STEPS,
-        counting: Sequence[Any] | None = None,
+        counting: Mapping[str, Any] | None = None,
     ) -> None:
         """The same with samples of all rows side by side: ``[time, quantity, row]``.
 
@@ -283,7 +321,8 @@ class Ode:
         as the arguments `counting` say (`CountTables.arguments`), where `counts`.
         """
         assert buffers.observables is not None or (counting is not None and self.counts)
-        strides = (1, len(self.system.quantities) * launch.rows, launch.rows, 1, launch.rows)
+        time = len(self.system.quantities) * launch.rows
+        strides = _Strides(1, time, launch.rows, 1, launch.rows)
         self._launch(
             launch, buffers, strides, stream, seed=seed, max_steps=max_steps, counting=counting
         )
@@ -297,25 +336,22 @@ class Ode:
         self,
         launch: Launch,
         buffers: SampleBuffers,
-        strides: tuple[int, ...],
+        strides: _Strides,
         stream: Stream,
         *,
         seed: int,
         max_steps: int,
-        counting: Sequence[Any] | None = None,
+        counting: Mapping[str, Any] | None = None,
     ) -> None:
         buffers.clear_counters(self.backend, stream)
-        arguments = [
-            self._keys.of(seed), launch.per_point, launch.first, launch.rows,
-            *self._spans, self._n_spans, launch.constants, stride_of(launch.constants),
-            *self._priors, buffers.row_counter, buffers.observables, *strides[:3],
-            buffers.drawn, *strides[3:],
-            buffers.final, self.system.species, self._n_times - 1, buffers.status, buffers.work,
-            *self._own_arguments(max_steps, buffers.scratch),
-        ]  # fmt: skip
+        values = {
+            "job": self._job(launch, buffers, strides, seed),
+            **self._own_arguments(max_steps, buffers.scratch),
+        }
         choice = self.choice
         if choice is not None and choice.in_blocks:
-            arguments += counting or NOTHING_COUNTED
+            values["count"] = counting or NOTHING_COUNTED
+            arguments = self.program.arguments(self.entry, **values)
             wanted = -(-launch.rows // choice.trajectories_of_a_block)
             grid = LaunchGrid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
@@ -323,15 +359,49 @@ class Ode:
         items = min(launch.rows, self.program.resident(self.entry))
         if buffers.scratch is not None:
             items = min(items, int(buffers.scratch.shape[0]))
+        arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
-    def _own_arguments(self, max_steps: int, scratch: Any) -> list[Any]:
+    def _job(
+        self, launch: Launch, buffers: SampleBuffers, strides: _Strides, seed: int
+    ) -> dict[str, Any]:
+        """`OdeJob` of csrc/ode/ode.h, which every method is given."""
+        return {
+            "keys": self._keys.of(seed),
+            "per_point": launch.per_point,
+            "first": launch.first,
+            "rows": launch.rows,
+            **self._spans,
+            "inputs": launch.constants,
+            "inputs_stride": stride_of(launch.constants),
+            "priors": self._priors,
+            "next_row": buffers.row_counter,
+            "samples": {
+                "at": buffers.observables,
+                "row_stride": strides.row,
+                "time_stride": strides.time,
+                "quantity_stride": strides.quantity,
+            },
+            "drawn": buffers.drawn,
+            "drawn_row": strides.drawn_row,
+            "drawn_prior": strides.drawn_prior,
+            "final": buffers.final,
+            "final_count": self.system.species,
+            "last": self._n_times - 1,
+            "status": buffers.status,
+            "steps": buffers.work,
+        }
+
+    def _own_arguments(self, max_steps: int, scratch: Any) -> dict[str, Any]:
         """Kernel arguments that only this method has."""
         given = self.settings
         if given.solver == "rk4":
-            return [given.substeps] if scratch is None else [given.substeps, scratch]
-        own = [given.rtol, given.atol, np.uint64(max_steps)]
-        return own if given.solver == "dopri5" else [*own, *self._elimination, scratch]
+            steps = {"substeps": given.substeps}
+            return steps if scratch is None else {**steps, "memory": scratch}
+        own = {"relative": given.rtol, "absolute": given.atol, "most": max_steps}
+        if given.solver == "dopri5":
+            return own
+        return {**own, **self._elimination, "scratch": scratch}
 
 
 def with_layout(choice: LayoutChoice) -> Callable[[OdeSystem, CodeWriter], str] | None:

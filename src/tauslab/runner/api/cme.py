@@ -75,7 +75,7 @@ def cme(
     >>> net.add_reaction("-> X", rate=2.0)
     >>> net.add_reaction("X ->", rate=1.0)
     >>> law = ts.cme(net, 5.0)
-    >>> bool(law.bound[0] < 1e-8), round(law.mean("X")[0], 6)
+    >>> bool(law.bound[0] < 1e-8), round(float(law.mean("X")[0]), 6)
     (True, 1.986524)
     """
     network = network_of(model, "ts.cme")

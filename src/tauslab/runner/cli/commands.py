@@ -28,7 +28,6 @@ from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.bench import CASES, run_case, table
 from tauslab.runner.cli.dbn_commands import build_and_tell
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report
-from tauslab.runner.cli.experiments import run_experiments
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import STANDARD, model_given, printed_table
@@ -59,6 +58,7 @@ from tauslab.runner.results.lattice.info import lattice_summary
 from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
 from tauslab.runner.results.result import Result
 from tauslab.runner.results.validity import warning_of
+from tauslab.runner.sedml.command import run_experiments
 
 _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
@@ -75,7 +75,11 @@ def version_line() -> str:
 def process_run(arguments: argparse.Namespace) -> None:
     """``tauslab run``: read, simulate, write, say what came out."""
     if arguments.model.suffix.lower() == ".omex":
-        run_experiments(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = warn_on_rank_0
+            lines = run_experiments(arguments)
+        if not arguments.quiet:
+            print("\n".join(lines))
         return
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
@@ -90,6 +94,12 @@ def process_run(arguments: argparse.Namespace) -> None:
     with result:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
+        if arguments.cross_check:
+            from tauslab.runner.api.cross_check import cross_check  # what it needs is seldom needed
+
+            told = on_root(comm, lambda: cross_check(network, options, result))
+            if comm.rank == 0:
+                print(told, file=sys.stderr)
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:

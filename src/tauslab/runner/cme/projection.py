@@ -17,7 +17,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import available_memory, in_bytes
-from tauslab.runner.cme.propagate import Propagator, require_scipy
+from tauslab.runner.cme.propagate import CUT, Propagator, require_scipy
 from tauslab.runner.cme.propensities import Propensities
 from tauslab.runner.cme.states import OUTSIDE, StateSet
 
@@ -75,7 +75,7 @@ class Projection:
         propensities = Propensities(network)
         self._most, self._most_given = _most_states(propensities, most)
         self._tolerance, self._end, self._patience = tolerance, end, patience
-        self.time = self._since = 0.0
+        self.time = self._since = self._cut = 0.0
         self.rounding = 0.0
         self._set = StateSet(propensities, states)
         self._refuse_many()
@@ -86,8 +86,16 @@ class Projection:
 
     @property
     def lost(self) -> float:
-        """Probability that is in no state."""
+        """Probability that is in no state, since the start or since the law was weighted."""
+        return self._cut if self._closed else self._missing()
+
+    def _missing(self) -> float:
         return max(0.0, 1.0 - float(self._law.sum()))
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return len(self._set)
 
     def snapshot(self) -> Snapshot:
         """The law now."""
@@ -108,7 +116,7 @@ class Projection:
         weighted = self._law * weights
         total = float(weighted.sum())
         if total > 0:
-            self._law, self._since = weighted / total, self.time
+            self._law, self._since, self._cut = weighted / total, self.time, 0.0
         return total
 
     def _begin(self) -> None:
@@ -120,6 +128,7 @@ class Projection:
             whole.grow(everything, _DEEPEST, limit)
         if len(whole) <= limit and self._complete(whole):
             self._closed = True
+            self._cut = self._missing()
             self._take(whole)
             self._duration = np.inf
             return
@@ -162,6 +171,7 @@ class Projection:
             if self._current().steps(duration) > _LONG_STEP:
                 duration /= 2
         self.rounding += propagator.rounding(duration)
+        self._cut += CUT if propagator.fastest else 0.0  # all that a closed set loses
         self._law, self.time = law, now
         if not self._closed:
             self._duration = duration if grown else max(self._duration, duration * _GROWTH)

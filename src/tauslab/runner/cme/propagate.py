@@ -22,6 +22,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.cme.states import OUTSIDE, StateSet
 
 UNIT = 2.0**-53  # relative rounding of one operation
+CUT = 2e-17  # what the series leaves out of a law at most
 _SMALLEST = 1e-200  # probabilities below count as lost, so that no operation meets denormal numbers
 _FLUSH_EVERY = 16  # steps
 _SHORT = 0.25  # q times the time of the matrix that is squared
@@ -179,8 +180,8 @@ class Propagator:
 def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatArray]:
     """Probabilities of a Poisson number as (first, those from there on), summing to at most 1.
 
-    Those left out are together below 1e-17; `terms` asks for so many from 0. They are products of
-    ratios from the mode on, divided by the sum of all down to 1e-300 of it (Fox and Glynn 1988).
+    Those left out are together below half of `CUT`; `terms` asks for so many from 0. They are
+    products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
     """
     mode = int(mean)
     reach = int(40 * math.sqrt(mean + 60) + 60)
@@ -192,7 +193,7 @@ def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatAr
     weights /= weights.sum()
     if terms is not None:
         return 0, weights[:terms]
-    tail = 1e-17 / 2
+    tail = CUT / 4
     low = int(np.searchsorted(np.cumsum(weights), tail))
     high = len(weights) - int(np.searchsorted(np.cumsum(weights[::-1]), tail))
     return first + low, weights[low:high]

@@ -201,10 +201,6 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if isinstance(method, TauLeaping):
         attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
-    if task.system is not None and task.network.amount_unit != "molecules":
-        attributes["amount_unit"] = task.network.amount_unit
-    if task.network.time_unit:
-        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
@@ -218,6 +214,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
+        amount_unit="molecules" if task.system is None else task.network.amount_unit,
+        time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,

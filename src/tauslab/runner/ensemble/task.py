@@ -237,7 +237,7 @@ def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tu
     return {
         name: (one.compartment, values[one.compartment])
         for name, one in network.species.items()
-        if one.compartment in values
+        if one.compartment is not None and one.compartment in values
     }
 
 

@@ -276,6 +276,17 @@ class AnswerFlags:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
+class CrossCheckFlag:
+    """A comparison that the command line alone makes."""
+
+    cross_check: bool = option(
+        False, "compare with the master equation, where the model is small enough",
+        flag="--cross-check", group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
 class TimeLimitFlag:
     """A limit that the command line alone has."""
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntAr
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
+from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
     SSA,
@@ -24,7 +25,7 @@ from tauslab.runner.options.methods import (
     method_of,
 )
 from tauslab.runner.options.places import Device, device_settings
-from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.checks import seed_of, within
 from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
@@ -57,7 +58,7 @@ class Ensemble:
     device
         As of `tauslab.run`.
     parameters
-        Values of parameters and initial amounts by name: one for all particles, or an array ``[n]``.
+        Values of parameters and initial amounts by name: one for all, or an array ``[n]``.
     initial
         Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
     method
@@ -132,12 +133,12 @@ class Ensemble:
             raise
         self.species = self._motion.task.species
         self._observables = self._motion.task.observables
-        self._rows = {k: v for k, v in rows.items() if not self._moves(k)}
-        self.time, self.round = 0.0, 0
+        self._laws = laws
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._rows: dict[str, Any] = {}
         self._logs = np.zeros(options.n)
-        self.status = np.zeros(options.n, np.uint8)
-        if laws:
-            self._draw(laws)
+        self.status: Array = np.zeros(options.n, np.uint8)
+        self._begin(rows, options.n)
 
     # ---------------------------------------------------------------- looking
 
@@ -346,8 +347,7 @@ class Ensemble:
             self._motion.prepare(self._rows, len(index))
         self._logs = np.zeros(len(index))
         if weights is not None:
-            with np.errstate(divide="ignore"):
-                self._logs = np.log(given)
+            self._logs = portable_log(given)
 
     @speaks_python
     def set(self, **values: float | npt.ArrayLike) -> None:
@@ -382,6 +382,25 @@ class Ensemble:
             self._rows = changed
         if moved:
             self._motion.put(counts)
+
+    @speaks_python
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+    ) -> None:
+        """Begin again at t = 0, with another seed and other values where they are given.
+
+        Values that were given before and are not now keep what they had at first. Where every
+        particle has its own value of a parameter, kernels are not compiled again.
+        """
+        rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        rows = dict(self._options.set) | rows
+        self.seed = self.seed if seed is None else seed_of(seed)
+        self._motion.prepare(rows, self.n)
+        self._motion.put(self._motion.first_counts())
+        self._begin(rows, self.n)
 
     # ---------------------------------------------------------------- keeping
 
@@ -425,7 +444,7 @@ class Ensemble:
         """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
         self._backend.close()
 
-    def __enter__(self) -> Ensemble:
+    def __enter__(self) -> Self:
         """Itself."""
         return self
 
@@ -440,7 +459,14 @@ class Ensemble:
 
     # ---------------------------------------------------------------- inside
 
-    _resampled = 0
+    def _begin(self, rows: Mapping[str, Any], n: int) -> None:
+        """All that an ensemble has at t = 0."""
+        self._rows = {k: v for k, v in rows.items() if not self._moves(k)}
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._logs = np.zeros(n)
+        self.status = np.zeros(n, np.uint8)
+        if self._laws:
+            self._draw(self._laws)
 
     def _resamplings(self) -> int:
         """The number of this resampling."""

@@ -36,7 +36,7 @@ class Motion:
         self,
         network: Network,
         options: Options,
-        rows: Mapping[str, FloatArray],
+        rows: Mapping[str, Any],
         backend: Backend,
         comm: Communicator,
     ) -> None:
@@ -55,7 +55,7 @@ class Motion:
         """Number of particles."""
         return int(self.counts.shape[0])
 
-    def prepare(self, rows: Mapping[str, FloatArray], n: int) -> None:
+    def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))

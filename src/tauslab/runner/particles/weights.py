@@ -125,10 +125,8 @@ def ancestors_of(shares: FloatArray, n: int, scheme: str, uniforms: FloatArray) 
             "all weights are 0: no particle can be copied; the data are impossible for every "
             "particle, or every particle overflowed"
         )
-    if scheme == "multinomial":
-        places = np.sort(uniforms)
-    else:
-        places = (np.arange(n) + uniforms) / n
+    spread = (np.arange(n) + uniforms) / n
+    places = np.sort(uniforms) if scheme == "multinomial" else spread
     found = np.searchsorted(ladder, places * ladder[-1], side="right")
     last = int(np.flatnonzero(shares > 0)[-1])  # where a place is rounded to the end
-    return np.minimum(found, last).astype(np.int64)
+    return np.asarray(np.minimum(found, last), np.int64)

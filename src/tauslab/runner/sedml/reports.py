@@ -12,9 +12,8 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
@@ -22,6 +21,9 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.sedml.archive import unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
 from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml
+
+if TYPE_CHECKING:
+    import h5py
 
 REPORTS = "reports.h5"
 
@@ -100,6 +102,8 @@ def _write(
     folder: Path, computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]]
 ) -> list[str]:
     """Write everything; the HDF5 file comes last, under its name when it is whole."""
+    import h5py
+
     lines = []
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / f"{REPORTS}.part"
@@ -148,6 +152,8 @@ def _padded(own: FloatArray, shape: tuple[int, ...]) -> FloatArray:
 def _write_dataset(
     file: h5py.File, place: str, name: str, output: OutputData, data: list[FloatArray]
 ) -> None:
+    import h5py
+
     shape = _common(data)
     rows = np.stack([_padded(own, shape) for own in data])
     dataset = file.create_dataset(f"{place}/{name}", data=rows)

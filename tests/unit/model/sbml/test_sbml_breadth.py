@@ -238,6 +238,8 @@ def test_level_1(tmp_path: Path) -> None:
     assert list(network.species) == ["A", "B"]
     assert network.reactions[0].net_change() == {"A": -2, "B": 1}
     assert propensities(network) == {"R": 90.0}
+    network = read_text(tmp_path, _LEVEL_1.replace(' volume="2"', ""))  # then it is 1
+    assert propensities(network) == {"R": 180.0}
 
 
 def test_errors_that_touch_nothing_are_one_warning(tmp_path: Path) -> None:

@@ -16,10 +16,19 @@ struct Share {
     i64 first, apart, end;
 };
 
-DEVICE Share share_of(i64 lane, i64 lanes, i64 many, i64 rows, bool side_by_side) {
-    if (side_by_side) return {lane, lanes, rows};
-    const i64 end = (lane + 1) * many;
-    return {lane * many, 1, end < rows ? end : rows};
+// How a launch shares out its trajectories: `many` to a work item, which have neighbours if not 0.
+struct Shares {
+    i64 many, side_by_side;
+};
+
+DEVICE i64 lanes_of(const Shares &shares, i64 rows) {
+    return (rows + shares.many - 1) / shares.many;
+}
+
+DEVICE Share share_of(i64 lane, i64 lanes, const Shares &shares, i64 rows) {
+    if (shares.side_by_side) return {lane, lanes, rows};
+    const i64 end = (lane + 1) * shares.many;
+    return {lane * shares.many, 1, end < rows ? end : rows};
 }
 
 // Counts that go to the same cell one after the other are added at once: many trajectories agree.
@@ -40,20 +49,29 @@ struct Tally {
     }
 };
 
-// Intervals of quantity q: edges[first_edge[q]] .. edges[first_edge[q + 1] - 1]. Bin b holds
-// edge b <= x < edge b + 1; the outer bins also what lies outside, which is counted besides.
-// Cells of q, from first_edge[q] + 2 q on: its bins, then below, above, not finite.
+struct BinArguments {
+    const void *values;  // [quantities, rows], doubles or floats
+    i64 rows, quantities;
+    Intervals intervals;
+    Shares shares;
+    u8 *bins;    // [quantities, stride]
+    i64 stride;  // `rows` or more
+};
+
+// Bin b of a quantity holds edge b <= x < edge b + 1; the outer bins also what lies outside, which is
+// counted besides.
 template <typename Real>
-DEVICE void bin_values(i64 id, i64 size, const Real *values, i64 stride, i64 rows, i64 quantities,
-                       const double *edges, const i64 *first_edge, i64 many, i64 side_by_side,
-                       u8 *bins, u64 *cells) {
-    const i64 lanes = (rows + many - 1) / many;
-    for (i64 item = id; item < quantities * lanes; item += size) {
+DEVICE void bin_values(i64 id, i64 size, const BinArguments &a) {
+    const Real *const values = (const Real *)a.values;
+    const i64 rows = a.rows, stride = a.stride, lanes = lanes_of(a.shares, rows);
+    u8 *const bins = a.bins;
+    for (i64 item = id; item < a.quantities * lanes; item += size) {
         const i64 q = item / lanes;
-        const Share share = share_of(item % lanes, lanes, many, rows, side_by_side != 0);
-        const double *edge = edges + first_edge[q];
-        const i64 inner = first_edge[q + 1] - first_edge[q] - 2;  // edges between bins
-        u64 *own = cells + first_edge[q] + 2 * q;
+        const Share share = share_of(item % lanes, lanes, a.shares, rows);
+        const i64 *const first = a.intervals.first;
+        const double *edge = a.intervals.edges + first[q];
+        const i64 inner = first[q + 1] - first[q] - 2;  // edges between bins
+        u64 *own = a.intervals.cells + first[q] + 2 * q;
         Tally in = {nullptr, 0}, out = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
             const double x = (double)values[q * rows + row];
@@ -73,31 +91,36 @@ DEVICE void bin_values(i64 id, i64 size, const Real *values, i64 stride, i64 row
     }
 }
 
-KERNEL(bin_double, const double *values, i64 stride, i64 rows, i64 quantities, const double *edges,
-       const i64 *first_edge, i64 many, i64 side_by_side, u8 *bins, u64 *cells) {
-    bin_values(GLOBAL_ID, GLOBAL_SIZE, values, stride, rows, quantities, edges, first_edge, many,
-               side_by_side, bins, cells);
+KERNEL(bin_double, const BinArguments arguments) {
+    bin_values<double>(GLOBAL_ID, GLOBAL_SIZE, arguments);
 }
 
-KERNEL(bin_single, const float *values, i64 stride, i64 rows, i64 quantities, const double *edges,
-       const i64 *first_edge, i64 many, i64 side_by_side, u8 *bins, u64 *cells) {
-    bin_values(GLOBAL_ID, GLOBAL_SIZE, values, stride, rows, quantities, edges, first_edge, many,
-               side_by_side, bins, cells);
+KERNEL(bin_single, const BinArguments arguments) {
+    bin_values<float>(GLOBAL_ID, GLOBAL_SIZE, arguments);
 }
+
+struct CountDenseArguments {
+    const u8 *bins;  // see dbn/tables.h for this and `turn`
+    i64 stride, rows, turn;
+    i64 n_tables;
+    const i64 *digits, *first_digit;
+    const i64 *first_cell;
+    Shares shares;
+    u64 *counts;  // of this step
+};
 
 // Tables with a cell for every entry: table d of this step begins at counts[first_cell[d]].
-KERNEL(count_dense, const u8 *bins, i64 stride, i64 rows, i64 turn, i64 tables, const i64 *digits,
-       const i64 *first_digit, const i64 *first_cell, i64 many, i64 side_by_side, u64 *counts) {
-    const i64 lanes = (rows + many - 1) / many;
-    for (i64 item = GLOBAL_ID; item < tables * lanes; item += GLOBAL_SIZE) {
+KERNEL(count_dense, const CountDenseArguments a) {
+    const i64 rows = a.rows, lanes = lanes_of(a.shares, rows);
+    for (i64 item = GLOBAL_ID; item < a.n_tables * lanes; item += GLOBAL_SIZE) {
         const i64 table = item / lanes;
-        const Share share = share_of(item % lanes, lanes, many, rows, side_by_side != 0);
-        u64 *own = counts + first_cell[table];
+        const Share share = share_of(item % lanes, lanes, a.shares, rows);
+        u64 *own = a.counts + a.first_cell[table];
         Tally tally = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
-            const Tables at = {digits, bins, stride, turn, row};
+            const Tables at = {a.digits, a.bins, a.stride, a.turn, row};
             u64 entry = 0;
-            if (at.append(entry, first_digit[table], first_digit[table + 1]))
+            if (at.append(entry, a.first_digit[table], a.first_digit[table + 1]))
                 tally.add(own + entry);
         }
         tally.flush();
@@ -138,31 +161,54 @@ struct Slots {
     }
 };
 
+struct TableMemory {
+    u64 *high, *low, *counts;  // [capacity]
+    i64 capacity;              // a power of 2
+};
+
+DEVICE Slots slots_of(const TableMemory &table, u64 *used) {
+    return {table.high, table.low, table.counts, used, (u64)table.capacity - 1};
+}
+
+struct CountSparseArguments {
+    const u8 *bins;  // see dbn/tables.h for this and `turn`
+    i64 stride, rows, turn;
+    const i64 *digits;
+    i64 step, split, n_digits;
+    Shares shares;
+    TableMemory slots;
+    u64 *used;  // [1]: slots that are taken
+};
+
 // One table. The high word of a key is the step with the digits up to `split` behind it, the low
 // word the other digits.
-KERNEL(count_sparse, const u8 *bins, i64 stride, i64 rows, i64 turn, i64 step, const i64 *digits,
-       i64 split, i64 n_digits, i64 many, i64 side_by_side, u64 *high, u64 *low, u64 *counts,
-       u64 *used, i64 capacity) {
-    const Slots slots = {high, low, counts, used, (u64)capacity - 1};
-    const i64 lanes = (rows + many - 1) / many;
+KERNEL(count_sparse, const CountSparseArguments a) {
+    const Slots slots = slots_of(a.slots, a.used);
+    const i64 rows = a.rows, lanes = lanes_of(a.shares, rows);
     for (i64 lane = GLOBAL_ID; lane < lanes; lane += GLOBAL_SIZE) {
-        const Share share = share_of(lane, lanes, many, rows, side_by_side != 0);
+        const Share share = share_of(lane, lanes, a.shares, rows);
         Tally tally = {nullptr, 0};
         for (i64 row = share.first; row < share.end; row += share.apart) {
-            const Tables at = {digits, bins, stride, turn, row};
-            u64 key_high = (u64)step, key_low = 0;
-            if (!at.append(key_high, 0, split) || !at.append(key_low, split, n_digits)) continue;
+            const Tables at = {a.digits, a.bins, a.stride, a.turn, row};
+            u64 key_high = (u64)a.step, key_low = 0;
+            if (!at.append(key_high, 0, a.split) || !at.append(key_low, a.split, a.n_digits))
+                continue;
             tally.add(slots.cell(key_high, key_low));
         }
         tally.flush();
     }
 }
 
+struct MoveArguments {
+    TableMemory old, slots;
+    u64 *used;  // [1]: of `slots`
+};
+
 // Puts the entries of a table into a larger, empty one.
-KERNEL(move_entries, const u64 *old_high, const u64 *old_low, const u64 *old_counts,
-       i64 old_capacity, u64 *high, u64 *low, u64 *counts, u64 *used, i64 capacity) {
-    const Slots slots = {high, low, counts, used, (u64)capacity - 1};
-    for (i64 slot = GLOBAL_ID; slot < old_capacity; slot += GLOBAL_SIZE)
-        if (old_low[slot])
-            atomic_add(slots.cell(old_high[slot] - 1, old_low[slot] - 1), old_counts[slot]);
+KERNEL(move_entries, const MoveArguments a) {
+    const Slots slots = slots_of(a.slots, a.used);
+    const TableMemory &old = a.old;
+    for (i64 slot = GLOBAL_ID; slot < old.capacity; slot += GLOBAL_SIZE)
+        if (old.low[slot])
+            atomic_add(slots.cell(old.high[slot] - 1, old.low[slot] - 1), old.counts[slot]);
 }

@@ -5,6 +5,14 @@
 
 constexpr u8 NO_BIN = 255;  // of a value that is not finite: its trajectory is not counted there
 
+// Intervals of quantity q: edges[first[q]] .. edges[first[q + 1] - 1]. Cells of q, from first[q] + 2 q
+// on: its bins, then below, above, not finite.
+struct Intervals {
+    const double *edges;
+    const i64 *first;
+    u64 *cells;
+};
+
 // Which of the intervals between `inner` edges, edge[1] .. edge[inner], holds a finite value.
 DEVICE i64 interval_of(double x, const double *edge, i64 inner) {
     i64 bin = 0;

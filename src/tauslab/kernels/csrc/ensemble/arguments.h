@@ -29,3 +29,7 @@ struct EnsembleArguments {
 DEVICE Place place_in(const EnsembleArguments &launch, i64 row) {
     return place_of(launch.first, row, launch.per_point, launch.before);
 }
+
+DEVICE u64 seed_of(const EnsembleArguments &launch) {
+    return (u64)launch.keys->k1[0] << 32 | launch.keys->k0[0];
+}

@@ -1,9 +1,19 @@
-// Rows of 32-bit words in another order: row `i` of `to` becomes row `ancestors[i]` of `from`.
+// Rows of 32-bit words in another order: row `i` of `to` becomes row `ancestors[i]` of `source`.
 #include "device/prelude.h"
 
-KERNEL(gather_rows, const u32 *from, const i64 *ancestors, i64 rows, i64 words, u32 *to) {
-    for (i64 item = GLOBAL_ID; item < rows * words; item += GLOBAL_SIZE) {
+struct GatherArguments {
+    const void *source;    // [any, words]
+    const i64 *ancestors;  // [rows]
+    i64 rows, words;       // of 32 bits
+    void *to;              // [rows, words]
+};
+
+KERNEL(gather_rows, const GatherArguments a) {
+    const i64 words = a.words;
+    const u32 *const from = (const u32 *)a.source;
+    u32 *const to = (u32 *)a.to;
+    for (i64 item = GLOBAL_ID; item < a.rows * words; item += GLOBAL_SIZE) {
         const i64 row = item / words;
-        to[item] = from[ancestors[row] * words + (item - row * words)];
+        to[item] = from[a.ancestors[row] * words + (item - row * words)];
     }
 }

@@ -12,6 +12,11 @@
 constexpr i64 ROWS_PER_ITEM = 256;
 constexpr u64 LOW_HALF = 0xffffffffull;
 
+// The rows of a launch, and how many rows of its first point came before it.
+struct LaunchRows {
+    i64 rows, per_point, offset;
+};
+
 // The rows of a launch, cut into chunks that lie within a point.
 struct Cut {
     i64 rows, per_point, offset, chunks, points;
@@ -20,7 +25,8 @@ struct Cut {
     DEVICE_MEMBER i64 items(i64 columns) const { return points * chunks * columns; }
 };
 
-DEVICE Cut cut_rows(i64 rows, i64 per_point, i64 offset) {
+DEVICE Cut cut_rows(const LaunchRows &launch) {
+    const i64 rows = launch.rows, per_point = launch.per_point, offset = launch.offset;
     const i64 most = rows < per_point ? rows : per_point;
     return {rows, per_point, offset, (most + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM,
             (offset + rows + per_point - 1) / per_point};
@@ -40,18 +46,23 @@ DEVICE Piece piece_of(const Cut &cut, i64 item, i64 columns) {
             begin + ROWS_PER_ITEM < stop ? begin + ROWS_PER_ITEM : stop};
 }
 
-// counts [rows, n_times, n_species]; n [points, n_times]; sum, sq_low, sq_high
-// [points, n_times, n_species].
+struct CountSumArguments {
+    const i32 *counts;  // [rows, n_times, n_species]
+    LaunchRows launch;
+    i64 n_times, n_species;
+    u64 *n;                       // [points, n_times]
+    u64 *sum, *sq_low, *sq_high;  // [points, n_times, n_species]
+};
+
 // sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has.
-KERNEL(count_statistics, const i32 *counts, i64 rows, i64 per_point, i64 offset, i64 n_times,
-       i64 n_species, u64 *n, u64 *sum, u64 *sq_low, u64 *sq_high) {
-    const i64 columns = n_times * n_species;
-    const Cut cut = cut_rows(rows, per_point, offset);
+KERNEL(count_statistics, const CountSumArguments a) {
+    const i64 n_species = a.n_species, columns = a.n_times * n_species;
+    const Cut cut = cut_rows(a.launch);
     for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, columns);
         u64 valid = 0, total = 0, low = 0, high = 0;
         for (i64 row = piece.begin; row < piece.end; ++row) {
-            const i32 x = counts[row * columns + piece.column];
+            const i32 x = a.counts[row * columns + piece.column];
             if (x < 0) continue;
             const u64 square = (u64)x * (u64)x;
             valid += 1;
@@ -60,25 +71,36 @@ KERNEL(count_statistics, const i32 *counts, i64 rows, i64 per_point, i64 offset,
             high += square >> 32;
         }
         const i64 cell = piece.point * columns + piece.column;
-        if (cell % n_species == 0) atomic_add(n + cell / n_species, valid);
-        atomic_add(sum + cell, total);
-        atomic_add(sq_low + cell, low);
-        atomic_add(sq_high + cell, high);
+        if (cell % n_species == 0) atomic_add(a.n + cell / n_species, valid);
+        atomic_add(a.sum + cell, total);
+        atomic_add(a.sq_low + cell, low);
+        atomic_add(a.sq_high + cell, high);
     }
 }
 
-// Cells [points, n_times, bins + 2] of one species: below the first edge, the bins, above the last.
-// Bin b holds edges[b] <= x < edges[b + 1].
-KERNEL(count_histogram, const i32 *counts, i64 rows, i64 per_point, i64 offset, i64 n_times,
-       i64 n_species, i64 species, const double *edges, i64 bins, u64 *cells) {
-    const Cut cut = cut_rows(rows, per_point, offset);
+struct HistogramArguments {
+    const i32 *counts;  // [rows, n_times, n_species]
+    LaunchRows launch;
+    i64 n_times, n_species;
+    i64 species;          // which of them
+    const double *edges;  // [bins + 1]
+    i64 bins;
+    u64 *cells;  // [points, n_times, bins + 2]
+};
+
+// Cells of one species: below the first edge, the bins, above the last. Bin b holds
+// edges[b] <= x < edges[b + 1].
+KERNEL(count_histogram, const HistogramArguments a) {
+    const i64 n_times = a.n_times, bins = a.bins;
+    const double *const edges = a.edges;
+    const Cut cut = cut_rows(a.launch);
     const double low = edges[0], high = edges[bins];
     const double scale = (double)bins / (high - low);
     for (i64 item = GLOBAL_ID; item < cut.items(n_times); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, n_times);
-        u64 *row_cells = cells + (piece.point * n_times + piece.column) * (bins + 2);
+        u64 *row_cells = a.cells + (piece.point * n_times + piece.column) * (bins + 2);
         for (i64 row = piece.begin; row < piece.end; ++row) {
-            const i32 count = counts[(row * n_times + piece.column) * n_species + species];
+            const i32 count = a.counts[(row * n_times + piece.column) * a.n_species + a.species];
             if (count < 0) continue;
             const double x = (double)count;
             i64 cell = 0;
@@ -150,17 +172,24 @@ DEVICE Wide moved(u64 high, u64 low, i32 shift) {
     return {down ? low >> down | high << (64 - down) : low, high >> down, 0};
 }
 
-// values [rows, columns], columns = n_times * n_observables; top, low [points, columns]. Of all
-// that is finite and not zero: top, 1 + the place of the highest bit; low, 2098 - the lowest bit.
-KERNEL(real_ranges, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
-       u64 *top, u64 *low) {
-    const Cut cut = cut_rows(rows, per_point, offset);
+struct RealRangeArguments {
+    const double *values;  // [rows, columns]
+    LaunchRows launch;
+    i64 columns;  // n_times * n_observables
+    u64 *top;     // [points, columns]: 1 + the place of the highest bit
+    u64 *low;     // [points, columns]: 2098 - the lowest bit
+};
+
+// The bits of all that is finite and not zero.
+KERNEL(real_ranges, const RealRangeArguments a) {
+    const i64 columns = a.columns;
+    const Cut cut = cut_rows(a.launch);
     for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, columns);
         u64 largest = 0;
         i32 lowest = BITS;
         for (i64 row = piece.begin; row < piece.end; ++row) {
-            const u64 bits = as_bits(values[row * columns + piece.column]) & ~SIGN;
+            const u64 bits = as_bits(a.values[row * columns + piece.column]) & ~SIGN;
             if (bits >= NOT_FINITE || !bits) continue;
             largest = bits > largest ? bits : largest;
             const Size size = size_of(bits);
@@ -173,25 +202,34 @@ KERNEL(real_ranges, const double *values, i64 rows, i64 per_point, i64 offset, i
         // The highest bit of a number below 2^-1022 may be any of its 52.
         while (place > 0 && size.place == 0 && !(size.whole >> place * DIGIT_BITS)) --place;
         const i64 cell = piece.point * columns + piece.column;
-        atomic_largest(top + cell, (u64)place + 1);
-        atomic_largest(low + cell, (u64)(BITS - lowest));
+        atomic_largest(a.top + cell, (u64)place + 1);
+        atomic_largest(a.low + cell, (u64)(BITS - lowest));
     }
 }
 
-// The sums in the windows that `top` tells; sum [points, columns, 4] (two's complement),
-// squares [points, columns, 7]. n counts what is finite, infinite what is infinite.
-KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offset, i64 columns,
-       const u64 *top, u64 *n, u64 *infinite, u64 *sum, u64 *squares) {
-    const Cut cut = cut_rows(rows, per_point, offset);
+struct RealSumArguments {
+    const double *values;  // [rows, columns]
+    LaunchRows launch;
+    i64 columns;        // n_times * n_observables
+    const u64 *top;     // [points, columns]: of `real_ranges`
+    u64 *n, *infinite;  // [points, columns]: how many values are finite, and infinite
+    u64 *sum;           // [points, columns, SUM_DIGITS], two's complement
+    u64 *squares;       // [points, columns, SQUARE_DIGITS]
+};
+
+// The sums in the windows that `top` tells.
+KERNEL(real_statistics, const RealSumArguments a) {
+    const i64 columns = a.columns;
+    const Cut cut = cut_rows(a.launch);
     for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, columns);
         const i64 cell = piece.point * columns + piece.column;
         // The lowest bits of the two windows.
-        const i32 base = DIGIT_BITS * ((i32)top[cell] - SUM_DIGITS);
+        const i32 base = DIGIT_BITS * ((i32)a.top[cell] - SUM_DIGITS);
         const i32 square_base = 2 * base + DIGIT_BITS;
         u64 finite = 0, endless = 0, sums[SUM_DIGITS] = {}, squared[SQUARE_DIGITS] = {};
         for (i64 row = piece.begin; row < piece.end; ++row) {
-            const u64 signed_bits = as_bits(values[row * columns + piece.column]);
+            const u64 signed_bits = as_bits(a.values[row * columns + piece.column]);
             const u64 bits = signed_bits & ~SIGN, minus = signed_bits & SIGN ? ~0ull : 0;
             if (bits >= NOT_FINITE) {
                 endless += bits == NOT_FINITE;
@@ -203,20 +241,20 @@ KERNEL(real_statistics, const double *values, i64 rows, i64 per_point, i64 offse
             const Wide number = moved(0, size.whole, size.place - base);
     UNROLL
             for (i32 k = 0; k < SUM_DIGITS; ++k) sums[k] += (number.digit(k) ^ minus) - minus;
-            // whole = a * 2^32 + b, so its square is a * a * 2^64 + 2 a b * 2^32 + b * b.
-            const u64 a = size.whole >> 32, b = size.whole & LOW_HALF;
-            const u64 bb = b * b, ab = 2 * a * b + (bb >> 32);
-            const Wide square =
-                moved(a * a + (ab >> 32), ab << 32 | (bb & LOW_HALF), 2 * size.place - square_base);
+            // whole = high * 2^32 + low, and its square high^2 * 2^64 + 2 high low * 2^32 + low^2.
+            const u64 high = size.whole >> 32, low = size.whole & LOW_HALF;
+            const u64 ll = low * low, hl = 2 * high * low + (ll >> 32);
+            const Wide square = moved(high * high + (hl >> 32), hl << 32 | (ll & LOW_HALF),
+                                      2 * size.place - square_base);
             UNROLL
             for (i32 k = 0; k < SQUARE_DIGITS; ++k) squared[k] += square.digit(k);
         }
-        atomic_add(n + cell, finite);
-        if (endless) atomic_add(infinite + cell, endless);
+        atomic_add(a.n + cell, finite);
+        if (endless) atomic_add(a.infinite + cell, endless);
         UNROLL
-        for (i32 k = 0; k < SUM_DIGITS; ++k) atomic_add(sum + cell * SUM_DIGITS + k, sums[k]);
+        for (i32 k = 0; k < SUM_DIGITS; ++k) atomic_add(a.sum + cell * SUM_DIGITS + k, sums[k]);
         UNROLL
         for (i32 k = 0; k < SQUARE_DIGITS; ++k)
-            atomic_add(squares + cell * SQUARE_DIGITS + k, squared[k]);
+            atomic_add(a.squares + cell * SQUARE_DIGITS + k, squared[k]);
     }
 }

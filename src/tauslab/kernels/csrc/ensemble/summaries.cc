@@ -7,6 +7,22 @@
 #include "math/basic.h"
 #include "device/prelude.h"
 
+// What all these kernels are given; each reads what it needs of the last part.
+struct SummaryArguments {
+    const i32 *counts;    // [rows, n_times, n_columns]; null for real values
+    const double *reals;  // the same
+    i64 rows, n_times, n_columns;
+    i64 column;   // which quantity
+    double *out;  // [rows]
+
+    i64 begin, end;       // samples begin .. end - 1 are looked at
+    const double *times;  // [n_times]
+    double spacing;       // of the samples in time
+    double level;         // threshold
+    i64 direction;        // of a passage: 1 up, -1 down, 0 away from where it begins
+    i64 what;             // an Oscillation or a Statistic
+};
+
 struct Trace {
     const i32 *counts;
     const double *reals;
@@ -23,10 +39,10 @@ struct Trace {
     }
 };
 
-DEVICE Trace trace_of(const i32 *counts, const double *reals, i64 row, i64 n_times, i64 n_columns,
-                      i64 column) {
-    const i64 first = row * n_times * n_columns + column;
-    return {counts ? counts + first : nullptr, counts ? nullptr : reals + first, n_columns};
+DEVICE Trace trace_of(const SummaryArguments &a, i64 row) {
+    const i64 first = row * a.n_times * a.n_columns + a.column;
+    return {a.counts ? a.counts + first : nullptr, a.counts ? nullptr : a.reals + first,
+            a.n_columns};
 }
 
 DEVICE double canonical(double x) {
@@ -138,86 +154,81 @@ DEVICE double mean_swing(const Trace &y, i64 begin, i64 end, double least) {
 enum Oscillation { AMPLITUDE, PERIOD };
 
 // Samples begin .. end - 1 lie `spacing` apart.
-KERNEL(oscillation, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
-       i64 column, i64 begin, i64 end, double spacing, i64 what, double *out) {
-    for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {
-        const Trace y = trace_of(counts, reals, row, n_times, n_columns, column);
-        const double mean = mean_of(y, begin, end);
+KERNEL(oscillation, const SummaryArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        const Trace y = trace_of(a, row);
+        const double mean = mean_of(y, a.begin, a.end);
         double square = 0;
-        for (i64 k = begin; k < end; ++k) square = FMA(y[k] - mean, y[k] - mean, square);
-        const double variance = square / (double)(end - begin);
+        for (i64 k = a.begin; k < a.end; ++k) square = FMA(y[k] - mean, y[k] - mean, square);
+        const double variance = square / (double)(a.end - a.begin);
         if (!(variance >= 0)) {
-            out[row] = tl_nan();
+            a.out[row] = tl_nan();
             continue;
         }
         Peak peak = {0, 0};
-        if (variance > 0) peak = first_peak(y, begin, end, mean, variance);
+        if (variance > 0) peak = first_peak(y, a.begin, a.end, mean, variance);
         const bool found = peak.height >= LEAST_PEAK;
-        if (what == PERIOD)
-            out[row] = found ? peak.lag * spacing : tl_nan();
+        if (a.what == PERIOD)
+            a.out[row] = found ? peak.lag * a.spacing : tl_nan();
         else
-            out[row] = found ? 0.5 * mean_swing(y, begin, end, SQRT(variance)) : 0;
+            a.out[row] = found ? 0.5 * mean_swing(y, a.begin, a.end, SQRT(variance)) : 0;
     }
 }
 
 // Time of the first sample at or above `level` (direction 1), at or below it (-1), or on the other
 // side of it than the first sample (0).
-KERNEL(first_passage, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
-       i64 column, const double *times, double level, i64 direction, double *out) {
-    for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {
-        const Trace y = trace_of(counts, reals, row, n_times, n_columns, column);
-        const bool up = direction > 0 || (direction == 0 && y[0] < level);
+KERNEL(first_passage, const SummaryArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        const Trace y = trace_of(a, row);
+        const bool up = a.direction > 0 || (a.direction == 0 && y[0] < a.level);
         double passed = tl_nan();
-        for (i64 k = 0; k < n_times; ++k) {
+        for (i64 k = 0; k < a.n_times; ++k) {
             const double v = y[k];
             if (is_nan(v)) break;
-            if (up ? v >= level : v <= level) {
-                passed = times[k];
+            if (up ? v >= a.level : v <= a.level) {
+                passed = a.times[k];
                 break;
             }
         }
-        out[row] = passed;
+        a.out[row] = passed;
     }
 }
 
 // Time of the first sample from which on all are 0.
-KERNEL(extinction, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
-       i64 column, const double *times, double *out) {
-    for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {
-        const Trace y = trace_of(counts, reals, row, n_times, n_columns, column);
-        i64 k = n_times;
+KERNEL(extinction, const SummaryArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        const Trace y = trace_of(a, row);
+        i64 k = a.n_times;
         while (k > 0 && y[k - 1] == 0) --k;
-        out[row] = k < n_times ? times[k] : tl_nan();
+        a.out[row] = k < a.n_times ? a.times[k] : tl_nan();
     }
 }
 
 // Time above `level` from sample `begin` to sample `end` - 1; a state holds until the next sample.
-KERNEL(time_above, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
-       i64 column, i64 begin, i64 end, const double *times, double level, double *out) {
-    for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {
-        const Trace y = trace_of(counts, reals, row, n_times, n_columns, column);
+KERNEL(time_above, const SummaryArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        const Trace y = trace_of(a, row);
         double sum = 0;
-        bool missing = is_nan(y[end - 1]);
-        for (i64 k = begin; k + 1 < end; ++k) {
+        bool missing = is_nan(y[a.end - 1]);
+        for (i64 k = a.begin; k + 1 < a.end; ++k) {
             const double v = y[k];
             missing = missing || is_nan(v);
-            if (v > level) sum += times[k + 1] - times[k];
+            if (v > a.level) sum += a.times[k + 1] - a.times[k];
         }
-        out[row] = missing ? tl_nan() : sum;
+        a.out[row] = missing ? tl_nan() : sum;
     }
 }
 
 enum Statistic { MEAN, MAXIMUM, MINIMUM };
 
 // Computed from samples begin .. end - 1.
-KERNEL(statistic, const i32 *counts, const double *reals, i64 rows, i64 n_times, i64 n_columns,
-       i64 column, i64 begin, i64 end, i64 what, double *out) {
-    for (i64 row = GLOBAL_ID; row < rows; row += GLOBAL_SIZE) {
-        const Trace y = trace_of(counts, reals, row, n_times, n_columns, column);
-        double value = y[begin];
-        if (what == MEAN) value = mean_of(y, begin, end);
-        for (i64 k = begin + 1; what != MEAN && k < end; ++k)
-            value = what == MAXIMUM ? tl_max(value, y[k]) : tl_min(value, y[k]);
-        out[row] = canonical(value);
+KERNEL(statistic, const SummaryArguments a) {
+    for (i64 row = GLOBAL_ID; row < a.rows; row += GLOBAL_SIZE) {
+        const Trace y = trace_of(a, row);
+        double value = y[a.begin];
+        if (a.what == MEAN) value = mean_of(y, a.begin, a.end);
+        for (i64 k = a.begin + 1; a.what != MEAN && k < a.end; ++k)
+            value = a.what == MAXIMUM ? tl_max(value, y[k]) : tl_min(value, y[k]);
+        a.out[row] = canonical(value);
     }
 }

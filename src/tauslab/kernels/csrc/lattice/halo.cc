@@ -72,11 +72,20 @@ DEVICE void forget_waiting(const Lattice &l, Share share) {
         if (i < own_begin || i >= own_end) *tile_head(l, l.step & 1, i) = -1;
 }
 
-// Packs messages for the slabs below and above; a null pointer where there is none. `counters` are
-// zeros, and are left so: waiting particles of both messages, blocks that are done.
-BLOCK_KERNEL(TILE_THREADS, 1, halo_pack, LATTICE_ARGUMENTS, i64 depth, i64 room, u64 *below,
-             u64 *above, u64 *below_signal, u64 *above_signal, u64 *counters, u64 number) {
-    const Lattice l = LATTICE;
+struct HaloPackArguments {
+    LatticeArguments lattice;
+    i64 depth, room;     // of a message: planes, and waiting particles
+    u64 *below, *above;  // messages for the slabs below and above; null where there is none
+    u64 *below_signal, *above_signal;
+    u64 *counters;  // zeros, and left so: waiting particles of both messages, blocks that are done
+    u64 number;     // of the message
+};
+
+BLOCK_KERNEL(TILE_THREADS, 1, halo_pack, const HaloPackArguments arguments) {
+    const Lattice l = lattice_of(arguments.lattice);
+    const i64 depth = arguments.depth, room = arguments.room;
+    u64 *const below = arguments.below, *const above = arguments.above;
+    u64 *const counters = arguments.counters;
     const Share share = SHARE;
     if (below) pack_planes(l, share, l.own_begin, depth, room, below, counters);
     if (above) pack_planes(l, share, l.own_end - depth, depth, room, above, counters + 1);
@@ -89,18 +98,23 @@ BLOCK_KERNEL(TILE_THREADS, 1, halo_pack, LATTICE_ARGUMENTS, i64 depth, i64 room,
     if (above) *above = atomic_add(counters + 1, 0);
     counters[0] = counters[1] = counters[2] = 0;
     threadfence_system();
-    const u64 value = number + l.work[MESSAGES_BEFORE];
-    if (below_signal) send_signal(below_signal, value);
-    if (above_signal) send_signal(above_signal, value);
+    const u64 value = arguments.number + l.work[MESSAGES_BEFORE];
+    if (arguments.below_signal) send_signal(arguments.below_signal, value);
+    if (arguments.above_signal) send_signal(arguments.above_signal, value);
 }
 
-// Waits for the signals of message `number`; a null pointer where none is to come.
-BLOCK_KERNEL(32, 1, halo_wait, const u64 *below_signal, const u64 *above_signal, const u64 *work,
-             u64 number) {
+struct HaloWaitArguments {
+    const u64 *below_signal, *above_signal;  // null where none is to come
+    const u64 *work;                         // of the lattice
+    u64 number;                              // of the message
+};
+
+// Waits for the signals of a message.
+BLOCK_KERNEL(32, 1, halo_wait, const HaloWaitArguments a) {
     if (BLOCK_ID != 0 || THREAD_ID != 0) return;
-    const u64 value = number + work[MESSAGES_BEFORE];
-    if (below_signal) wait_for_signal(below_signal, value);
-    if (above_signal) wait_for_signal(above_signal, value);
+    const u64 value = a.number + a.work[MESSAGES_BEFORE];
+    if (a.below_signal) wait_for_signal(a.below_signal, value);
+    if (a.above_signal) wait_for_signal(a.above_signal, value);
 }
 
 // A message into stored planes first_plane .. first_plane + depth - 1.
@@ -123,18 +137,28 @@ DEVICE void unpack_planes(const Lattice &l, Share share, i64 first_plane, i64 de
     }
 }
 
-// Takes in the messages of the slabs below and above; a null pointer where there is none.
-BLOCK_KERNEL(TILE_THREADS, 1, halo_unpack, LATTICE_ARGUMENTS, i64 depth, i64 room, u64 *below,
-             u64 *above) {
-    const Lattice l = LATTICE;
+struct HaloUnpackArguments {
+    LatticeArguments lattice;
+    i64 depth, room;     // of a message: planes, and waiting particles
+    u64 *below, *above;  // messages of the slabs below and above; null where there is none
+};
+
+BLOCK_KERNEL(TILE_THREADS, 1, halo_unpack, const HaloUnpackArguments arguments) {
+    const Lattice l = lattice_of(arguments.lattice);
     const Share share = SHARE;
-    if (below) unpack_planes(l, share, 0, depth, room, below);
-    if (above) unpack_planes(l, share, l.planes - depth, depth, room, above);
+    const i64 depth = arguments.depth, room = arguments.room;
+    if (arguments.below) unpack_planes(l, share, 0, depth, room, arguments.below);
+    if (arguments.above) unpack_planes(l, share, l.planes - depth, depth, room, arguments.above);
 }
 
+struct HaloAdvanceArguments {
+    u64 *work;  // of the lattice
+    u64 steps, messages;
+};
+
 // Moves on what launches that are replayed begin from.
-BLOCK_KERNEL(32, 1, halo_advance, u64 *work, u64 steps, u64 messages) {
+BLOCK_KERNEL(32, 1, halo_advance, const HaloAdvanceArguments a) {
     if (BLOCK_ID != 0 || THREAD_ID != 0) return;
-    work[STEPS_BEFORE] += steps;
-    work[MESSAGES_BEFORE] += messages;
+    a.work[STEPS_BEFORE] += a.steps;
+    a.work[MESSAGES_BEFORE] += a.messages;
 }

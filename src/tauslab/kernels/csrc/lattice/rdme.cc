@@ -52,59 +52,83 @@ DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, in
 }
 #endif
 
-// Hops along x and y in planes begin .. end - 1 but hole_begin .. hole_end - 1. `opens` is 1 in one
-// launch of a step, the first of the slab's own planes.
-BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, LATTICE_ARGUMENTS, i64 begin, i64 end,
-             i64 hole_begin, i64 hole_end, i64 opens) {
+// Which planes of those that are stored: begin .. end - 1 but hole_begin .. hole_end - 1.
+struct PlaneRange {
+    i64 begin, end, hole_begin, hole_end;
+};
+
+struct PlaneHopArguments {
+    LatticeArguments lattice;
+    PlaneRange planes;
+    i64 opens;  // 1 in one launch of a step, the first of the slab's own planes
+};
+
+// Hops along x and y.
+BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, rdme_xy, const PlaneHopArguments arguments) {
     SHARED TileWork shared;
-    LATTICE_IN_BLOCK(l);
+    LATTICE_IN_BLOCK(l, arguments.lattice);
     BARRIER();
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    if (opens && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+    if (arguments.opens && BLOCK_ID == 0 && THREAD_ID == 0)
+        l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     const i64 tiles = tiles_of_plane(l);
-    const i64 left_out = (hole_end - hole_begin) * tiles;
-    for (i64 t = begin * tiles + BLOCK_ID * TILES_EACH + warp_of_block();
-         t < end * tiles - left_out; t += BLOCKS * TILES_EACH)
-        hop_in_tile(l, s, t < hole_begin * tiles ? t : t + left_out, shared);
+    const PlaneRange planes = arguments.planes;
+    const i64 left_out = (planes.hole_end - planes.hole_begin) * tiles;
+    for (i64 t = planes.begin * tiles + BLOCK_ID * TILES_EACH + warp_of_block();
+         t < planes.end * tiles - left_out; t += BLOCKS * TILES_EACH)
+        hop_in_tile(l, s, t < planes.hole_begin * tiles ? t : t + left_out, shared);
 }
 
-// The rest of the step in planes begin .. end - 1 but hole_begin .. hole_end - 1, when the hops
-// along x and y are done there and in the planes beside them; a block does `segment` planes.
-BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, LATTICE_ARGUMENTS, i64 begin, i64 end,
-             i64 hole_begin, i64 hole_end, i64 segment) {
+struct ColumnArguments {
+    LatticeArguments lattice;
+    PlaneRange planes;
+    i64 segment;  // planes that a block does
+};
+
+// The rest of the step, when the hops along x and y are done in these planes and those beside them.
+BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, const ColumnArguments arguments) {
     SHARED RowWork shared;
-    LATTICE_IN_BLOCK(l);
+    LATTICE_IN_BLOCK(l, arguments.lattice);
     BARRIER();
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-    const i64 tiles = tiles_of_plane(l), below = (hole_begin - begin + segment - 1) / segment;
-    const i64 pieces = below + (end - hole_end + segment - 1) / segment;
+    const PlaneRange planes = arguments.planes;
+    const i64 segment = arguments.segment, tiles = tiles_of_plane(l);
+    const i64 below = (planes.hole_begin - planes.begin + segment - 1) / segment;
+    const i64 pieces = below + (planes.end - planes.hole_end + segment - 1) / segment;
     for (i64 i = BLOCK_ID * ROWS_EACH + warp_of_block(); i < tiles * ROWS * pieces;
          i += BLOCKS * ROWS_EACH) {
         const i64 b = i / ROWS, piece = b / tiles;
-        const i64 first =
-            piece < below ? begin + piece * segment : hole_end + (piece - below) * segment;
-        const i64 most = piece < below ? hole_begin : end;
+        const i64 first = piece < below ? planes.begin + piece * segment
+                                        : planes.hole_end + (piece - below) * segment;
+        const i64 most = piece < below ? planes.hole_begin : planes.end;
         const i64 last = first + segment < most ? first + segment : most;
         march_along_z(l, s, b % tiles, (int)(i % ROWS), first, last, shared);
     }
 }
 
+struct WholeStepArguments {
+    LatticeArguments lattice;
+    SlotMoves *z_moves;  // see Lattice
+    i32 *listed;         // [6, plane, tile]
+    i64 steps;
+};
+
 #if TOGETHER
-// `steps` whole steps of a lattice that lies on one device, without a launch for each. All blocks
-// run at the same time. `listed` has room for six numbers of each tile.
-BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, LATTICE_ARGUMENTS, SlotMoves *z_moves,
-             i32 *listed, i64 steps) {
+// Whole steps of a lattice that lies on one device, without a launch for each. All blocks run at the
+// same time.
+BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, const WholeStepArguments arguments) {
     SHARED CooperativeWork shared;
-    LATTICE_IN_BLOCK(l);
+    LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
-    l.z_moves = z_moves;
+    l.z_moves = arguments.z_moves;
+    i32 *const listed = arguments.listed;
     const i64 tiles = l.planes * tiles_of_plane(l);
     TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
                      (u32 *)listed,     BLOCK_ID,           BLOCKS};
     Progress progress = {0, 0, 0, false};
     for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
     BARRIER();
-    for (i64 i = 0; i < steps; ++i, ++l.step) {
+    for (i64 i = 0; i < arguments.steps; ++i, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
         const bool first = BLOCK_ID == 0 && THREAD_ID == 0;
         // After the first step anew if all tiles were taken for filled, as they are at first.

@@ -118,28 +118,31 @@ DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64
     return pays && leap(s, plan, cells, keys, seed, times[s.k], work) ? LEAPS : EXACT;
 }
 
+struct LeapArguments {
+    EnsembleArguments launch;
+    double epsilon;  // bound on the expected relative change of a propensity in a leap
+    u32 *parked;     // trajectories that wait for their turn, see device/work_stealing.h
+    i64 per_lane;    // trajectories that take turns on a lane
+};
+
 // Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a multiprocessor, 1.19 s with
 // 3, which leaves more registers, 1.01 s with 5.
-KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 before, i64 first,
-                 i64 rows, const double *times, i64 n_times, const i32 *initial, i64 initial_stride,
-                 const double *constants, i64 constants_stride, u64 max_steps, u64 *next_row,
-                 i32 *counts, double *observables, i32 *final_counts, u8 *status, u64 *events,
-                 double epsilon, u32 *parked, i64 per_lane) {
-    const PhiloxKeys &keys = *round_keys;
-    const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
-    const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
-                       constants, constants_stride, next_row};
-    const Tolerance tolerance = tolerance_of(epsilon);
+KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const PhiloxKeys &keys = *launch.keys;
+    const u64 seed = seed_of(launch), max_steps = launch.max_steps;
+    const double *const times = launch.times;
+    const Recorder out = recorder_of(launch);
+    const Tolerance tolerance = tolerance_of(arguments.epsilon);
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
-    WorkStealing<Trajectory> pool(parked, (int)per_lane);
-    pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, from); });
+    WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane);
+    pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, launch); });
     Looks looks = {};
     while (pool.next(s)) {
         // All lanes of a warp leave, or none: they wait for each other.
-        if (looks.due() && any_lane(looks.leave(next_row, work, pool.here ? s.t : -1.0))) break;
+        if (looks.due() && any_lane(looks.leave(launch.control, work, pool.here ? s.t : -1.0))) break;
         if (pool.phase == EXACT) {
             if (pool.here) exact_events(s, cells, seed, out, times, max_steps, work);
             pool.next_phase = LEAPS;
@@ -148,13 +151,13 @@ KERNEL_IN_BLOCKS(4, tau_leap, const PhiloxKeys *round_keys, i64 per_point, i64 b
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
             if (pool.here && pool.next_phase == LEAPS) {
                 pool.next_phase = step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
-                if (s.row < 0) pool.here = begin(s, from);
+                if (s.row < 0) pool.here = begin(s, launch);
             }
             if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
         }
     }
-    atomic_add(events, work.firings);
-    atomic_add(events + 1, work.leaps);
-    atomic_add(events + 2, work.exact);
-    atomic_add(events + 3, work.halved);
+    atomic_add(launch.work, work.firings);
+    atomic_add(launch.work + 1, work.leaps);
+    atomic_add(launch.work + 2, work.exact);
+    atomic_add(launch.work + 3, work.halved);
 }

@@ -246,33 +246,35 @@ DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKe
         exact_events(s, cells, seed, out, times, max_steps, work);
 }
 
-KERNEL_IN_BLOCKS(4, tau_leap_checked, const PhiloxKeys *round_keys, i64 per_point, i64 before,
-                 i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
-                 i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
-                 u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
-                 u64 *events, double epsilon, double *memory) {
-    const PhiloxKeys &keys = *round_keys;
-    const u64 seed = (u64)keys.k1[0] << 32 | keys.k0[0];
-    const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Rows from = {per_point, before,           first,   rows, initial, initial_stride,
-                       constants, constants_stride, next_row};
-    const Tolerance tolerance = checked_tolerance_of(epsilon);
+struct CheckedLeapArguments {
+    EnsembleArguments launch;
+    double epsilon;  // bound on the relative change of a propensity in a leap
+    double *memory;  // firings to come that are known, of each lane; see leaping/known_firings.h
+};
+
+KERNEL_IN_BLOCKS(4, tau_leap_checked, const CheckedLeapArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const PhiloxKeys &keys = *launch.keys;
+    const u64 seed = seed_of(launch), max_steps = launch.max_steps;
+    const double *const times = launch.times;
+    const Recorder out = recorder_of(launch);
+    const Tolerance tolerance = checked_tolerance_of(arguments.epsilon);
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
-    Ahead ahead = {memory + THREAD_OFFSET(Ahead::LENGTH)};
+    Ahead ahead = {arguments.memory + THREAD_OFFSET(Ahead::LENGTH)};
     Trajectory s;
     Work work = {};
-    bool here = begin(s, from);
+    bool here = begin(s, launch);
     ahead.clear();
     Looks looks = {};
     while (here) {
-        if (looks.due() && looks.leave(next_row, work, s.t)) break;
+        if (looks.due() && looks.leave(launch.control, work, s.t)) break;
         step(s, ahead, cells, keys, seed, out, times, max_steps, tolerance, work);
         if (s.row >= 0) continue;
-        here = begin(s, from);
+        here = begin(s, launch);
         ahead.clear();
     }
-    atomic_add(events, work.firings);
-    atomic_add(events + 1, work.leaps);
-    atomic_add(events + 2, work.exact);
-    atomic_add(events + 4, work.rejected);
+    atomic_add(launch.work, work.firings);
+    atomic_add(launch.work + 1, work.leaps);
+    atomic_add(launch.work + 2, work.exact);
+    atomic_add(launch.work + 4, work.rejected);
 }

@@ -82,16 +82,6 @@ DEVICE void finish(Trajectory &s, const Recorder &out, u8 ended) {
     s.row = -1;
 }
 
-// The rows of a launch and where they start from.
-struct Rows {
-    i64 per_point, before, first, rows;
-    const i32 *initial;
-    i64 initial_stride;
-    const double *constants;
-    i64 constants_stride;
-    u64 *next;
-};
-
 // When a thread looked at the control words last.
 struct Looks {
     u64 told;   // events that were added to the control words
@@ -109,14 +99,14 @@ struct Looks {
 };
 
 // Takes the next row; false if there is none.
-DEVICE bool begin(Trajectory &s, const Rows &from) {
-    const i64 row = take_row(from.next, from.rows);
-    if (row >= from.rows) return false;
-    const Place place = place_of(from.first, row, from.per_point, from.before);
+DEVICE bool begin(Trajectory &s, const EnsembleArguments &launch) {
+    const i64 row = take_row(launch.control, launch.rows);
+    if (row >= launch.rows) return false;
+    const Place place = place_in(launch, row);
     for (int i = 0; i < N_SPECIES; ++i)
-        s.x[i] = from.initial[place.input * from.initial_stride + i];
+        s.x[i] = launch.initial[place.input * launch.initial_stride + i];
     for (int i = 0; i < N_CONSTANTS; ++i)
-        s.c[i] = from.constants[place.input * from.constants_stride + i];
+        s.c[i] = launch.constants[place.input * launch.constants_stride + i];
     check_constants(s.c);
     s.id = place.trajectory, s.point = place.point, s.row = row;
     s.k = 0, s.t = 0, s.steps = 0, s.draws = 0, s.attempts = 0, s.overflowed = 0;

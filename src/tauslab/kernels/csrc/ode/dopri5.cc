@@ -64,8 +64,14 @@ DEVICE_MEMBER double DormandPrince::attempt(Real *x, const Real *c, double t, do
     return error;
 }
 
-KERNEL(ode_dopri5, ODE_ARGUMENTS, double relative, double absolute, u64 most) {
-    const OdeJob job = ODE_JOB;
-    DormandPrince method = {{relative, absolute}, most, 0, 0, 0, 0, true, {}};
+struct AdaptiveArguments {
+    OdeJob job;
+    double relative, absolute;  // tolerances
+    u64 most;                   // steps of a trajectory
+};
+
+KERNEL(ode_dopri5, const AdaptiveArguments arguments) {
+    const OdeJob &job = arguments.job;
+    DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most, 0, 0, 0, 0, true, {}};
     take_turns(job, method);
 }

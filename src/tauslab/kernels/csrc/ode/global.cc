@@ -25,12 +25,18 @@ DEVICE u8 advance(GlobalSteps &method, GlobalNumbers &x, const GlobalNumbers &c,
     return ODE_DONE;
 }
 
-KERNEL(ode_global, ODE_ARGUMENTS, i64 substeps, Real *memory) {
-    const OdeJob job = ODE_JOB;
-    Real *own = memory + THREAD_OFFSET(GLOBAL_NUMBERS);
+struct GlobalArguments {
+    OdeJob job;
+    i64 substeps;  // of a span
+    Real *memory;  // [lanes, GLOBAL_NUMBERS]
+};
+
+KERNEL(ode_global, const GlobalArguments arguments) {
+    const OdeJob &job = arguments.job;
+    Real *own = arguments.memory + THREAD_OFFSET(GLOBAL_NUMBERS);
     const i64 variables = (i64)N_VARIABLES * THREAD_STRIDE;
     GlobalNumbers x = {own}, c = {own + 3 * variables};
-    GlobalSteps method = {{own + variables}, {own + 2 * variables}, substeps, 0};
+    GlobalSteps method = {{own + variables}, {own + 2 * variables}, arguments.substeps, 0};
     for (i64 row = GLOBAL_ID; row < job.rows; row += GLOBAL_SIZE)
         run_trajectory(job, row, method, x, c);
     if (job.steps) atomic_add(job.steps, method.steps);

@@ -15,22 +15,24 @@ enum OdeStatus : u8 { ODE_DONE = 0, ODE_STEP_LIMIT = 3, ODE_NOT_A_NUMBER = 4 };
 
 // The buffer for the samples of a launch: quantity q of row r at sample k stands at
 // r * row_stride + k * time_stride + q * quantity_stride.
-struct Samples {
+struct OdeSamples {
     Sampled *at;  // may be null
     i64 row_stride, time_stride, quantity_stride;
 };
 
+// The launch that every ODE kernel is given; see kernels/ode/engine.py.
 struct OdeJob {
-    const PhiloxKeys *keys;
-    i64 per_point, first, rows;
+    const PhiloxKeys *keys;     // of the seed
+    i64 per_point;              // trajectories of a point of a sweep; 0: no sweep
+    i64 first, rows;            // trajectories `first` .. `first + rows - 1` of the run
     const double *begin, *end;  // begin and end of each span
-    const i32 *event, *sample;
+    const i32 *event, *sample;  // at its end; -1: none
     i64 n_spans;
-    const double *inputs;
-    i64 inputs_stride;
+    const double *inputs;  // [inputs, N_INPUTS]
+    i64 inputs_stride;     // from one to the next; 0: all share one
     Priors priors;
-    u64 *next_row;
-    Samples samples;
+    u64 *next_row;  // control words, see ensemble/control.h
+    OdeSamples samples;
     double *drawn;  // value j of row r at r * drawn_row + j * drawn_prior; may be null
     i64 drawn_row, drawn_prior;
     double *final;  // [rows, final_count]: quantities at the last sample, may be null
@@ -38,26 +40,6 @@ struct OdeJob {
     u8 *status;  // [rows], may be null
     u64 *steps;  // made, and at 4 those rejected
 };
-
-#define ODE_ARGUMENTS \
-    const PhiloxKeys *keys, i64 per_point, i64 first, i64 rows, const double *begin, \
-        const double *end, const i32 *event, const i32 *sample, i64 n_spans, const double *inputs, \
-        i64 inputs_stride, const double *priors, i64 n_priors, const double *table, \
-        i64 table_rows, i64 table_columns, u64 *next_row, Sampled *samples, i64 row_stride, \
-        i64 time_stride, i64 quantity_stride, double *drawn, i64 drawn_row, i64 drawn_prior, \
-        double *final, i64 final_count, i64 last, u8 *status, u64 *steps
-#define ODE_JOB \
-    {keys,          per_point, \
-     first,         rows, \
-     begin,         end, \
-     event,         sample, \
-     n_spans,       inputs, \
-     inputs_stride, {priors, n_priors, table, table_rows, table_columns}, \
-     next_row,      {samples, row_stride, time_stride, quantity_stride}, \
-     drawn,         drawn_row, \
-     drawn_prior,   final, \
-     final_count,   last, \
-     status,        steps}
 
 // Takes the quantities of one sample.
 struct SampleOut {
@@ -104,7 +86,7 @@ DEVICE bool all_finite(const State &x) {
 template <class State, class Constants>
 DEVICE void take_sample(const OdeJob &job, i64 row, i64 k, const State &x, const Constants &c,
                         Real t) {
-    const Samples &out = job.samples;
+    const OdeSamples &out = job.samples;
     if (out.at) {
         const SampleOut to = {out.at + row * out.row_stride + k * out.time_stride,
                               out.quantity_stride};
@@ -118,7 +100,7 @@ DEVICE void take_sample(const OdeJob &job, i64 row, i64 k, const State &x, const
 
 // The trajectory gave no sample from span `span` on.
 DEVICE void miss_samples(const OdeJob &job, i64 row, i64 span) {
-    const Samples &out = job.samples;
+    const OdeSamples &out = job.samples;
     if (job.final && span < job.n_spans)
         for (i64 q = 0; q < job.final_count; ++q) job.final[row * job.final_count + q] = tl_nan();
     if (!out.at) return;

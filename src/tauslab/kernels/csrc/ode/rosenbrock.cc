@@ -185,13 +185,20 @@ DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, doubl
     return error;
 }
 
-KERNEL(ode_rosenbrock, ODE_ARGUMENTS, double relative, double absolute, u64 most, const i32 *source,
-       const i32 *columns, const i32 *starts, const i32 *lower, const i32 *order, Real *scratch) {
-    const OdeJob job = ODE_JOB;
-    Real *const own = scratch + THREAD_OFFSET(N_CELLS + N_ENTRIES);
-    Rosenbrock method = {{relative, absolute},
-                         most,
-                         {source, columns, starts, lower, order},
+struct RosenbrockArguments {
+    OdeJob job;
+    double relative, absolute;                             // tolerances
+    u64 most;                                              // steps of a trajectory
+    const i32 *source, *columns, *starts, *lower, *order;  // of the elimination, see above
+    Real *scratch;                                         // [lanes, N_CELLS + N_ENTRIES]
+};
+
+KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
+    const OdeJob &job = a.job;
+    Real *const own = a.scratch + THREAD_OFFSET(N_CELLS + N_ENTRIES);
+    Rosenbrock method = {{a.relative, a.absolute},
+                         a.most,
+                         {a.source, a.columns, a.starts, a.lower, a.order},
                          {own},
                          {own + (i64)N_CELLS * THREAD_STRIDE},
                          0,

@@ -83,15 +83,22 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
         raise ModelError(f"{label}: there is no model in this file")
     if unknown := _unknown_amounts(libsbml, model) if harmless else "":
         raise ModelError(f"{label}: there is no unit {unknown!r}, which amounts are in")
-    if document.getLevel() == 1 and not document.setLevelAndVersion(2, 4, False):
-        raise ModelError(
-            f"{label}: SBML level 1 that libsbml cannot convert: {first_error(document)}"
-        )
+    if document.getLevel() == 1:
+        _to_level_2(document, label)
     if has_submodels(document):
         flatten(libsbml, document, label)
         document.checkConsistency()
         raise_first_error(document, label)
     return document, harmless, alone
+
+
+def _to_level_2(document: Any, label: str) -> None:
+    """Convert a file of Level 1, where a volume that is not given is 1."""
+    for compartment in each(document.getModel().getListOfCompartments()):
+        if not compartment.isSetSize():
+            compartment.setSize(1.0)
+    if not document.setLevelAndVersion(2, 4, False):
+        raise ModelError(f"{label}: cannot be converted to SBML level 2: {first_error(document)}")
 
 
 def _unknown_amounts(libsbml: Any, model: Any) -> str:

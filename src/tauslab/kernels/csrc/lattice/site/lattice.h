@@ -19,7 +19,7 @@ struct Waiting {
     i32 next;  // of the same tile; -1: none
 };
 
-// Words of `Lattice::work`, see kernels/lattice/engine.py.
+// Words of `LatticeArguments::work`, see kernels/lattice/engine.py.
 enum WorkWord {
     WAITING_0 = 0,
     WAITING_1 = 1,
@@ -38,18 +38,20 @@ struct alignas(16) Levels {
     u32 low[2], high[2];
 };
 
-struct Lattice {
+// What kernels of a lattice are given; see kernels/lattice/engine.py.
+struct LatticeArguments {
     Site *state, *moved;  // after a step; after its hops along x and y
     // Tiles that hold particles are stamped: after n steps those of `state` with n + 1; with the
     // n + 1 of the step those of `moved`. A tile without its stamp is all zeros.
     u32 *state_stamps, *moved_stamps;
-    const u8 *always;  // tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; bit 2:
-                       // into which none can hop; or null
-    const u8 *types;   // of sites; null where there is one type
-    const u16
-        *hop_high;      // thresholds of a hop [from, to, particle], upper 16 bits, then a row of 0
-    const u64 *hop;     // the same, all 64
-    const i32 *tables;  // of reactions, see kernels/lattice/codegen.py
+    // Tiles that particles enter from nowhere: bit 0 by x, y; bit 1 by z; bit 2: into which none can
+    // hop; or null.
+    const u8 *always;
+    const u8 *types;  // of sites; null where there is one type
+    // Thresholds of a hop [from, to, particle], then a row of 0: the upper 16 bits, and all 64.
+    const u16 *hop_high;
+    const u64 *hop;
+    const i32 *tables;      // of reactions, see kernels/lattice/codegen.py
     const double *chances;  // [reaction, type]: rate times the length of a pass
     const u32 *bounds;      // [type, particle, 2]: see react() in lattice/site/react.h
     const i32 *ghost_rows;  // [face, type, species]: where a row of `ghosts` begins; -1: none
@@ -57,30 +59,29 @@ struct Lattice {
     u64 *fired;             // [reaction]
     Waiting *waiting;       // [2, capacity]: list (step & 1) is read, the other written
     i32 *heads;             // [2, plane, tile]: first entry of a tile in each list
-    u64 *work;
-    i64 capacity, nx, ny, nz, planes, first_plane, wraps, own_begin, own_end;
+    u64 *work;              // by WorkWord
+    i64 capacity;
+    i64 nx, ny, nz;           // of the whole lattice
+    i64 planes, first_plane;  // planes that are stored, and the number of the first of them
+    i64 wraps;                // whether the stored planes close a ring along z
+    i64 own_begin, own_end;   // stored planes that are the slab's own
     u64 seed, step;
     i64 replica;
-    const u32 *packing;               // see lattice/site/site.h
-    const struct BlockTables *block;  // tables in the block's memory, or null
-    SlotMoves *
-        z_moves;  // after the hops along x and y: who hops along z; see lattice/cooperative_steps.h
 };
 
-#define LATTICE_ARGUMENTS \
-    Site *state, Site *moved, u32 *state_stamps, u32 *moved_stamps, const u8 *always, \
-        const u8 *types, const u16 *hop_high, const u64 *hop, const i32 *tables, \
-        const double *chances, const u32 *bounds, const i32 *ghost_rows, const u64 *ghosts, \
-        u64 *fired, Waiting *waiting, i32 *heads, u64 *work, i64 capacity, i64 nx, i64 ny, i64 nz, \
-        i64 planes, i64 first_plane, i64 wraps, i64 own_begin, i64 own_end, u64 seed, u64 step, \
-        i64 replica
-#define LATTICE \
-    Lattice { \
-        state, moved, state_stamps, moved_stamps, always, types, hop_high, hop, tables, chances, \
-            bounds, ghost_rows, ghosts, fired, waiting, heads, work, capacity, nx, ny, nz, planes, \
-            first_plane, wraps, own_begin, own_end, seed, step + work[STEPS_BEFORE], replica, \
-            nullptr, nullptr, nullptr \
-    }
+struct Lattice : LatticeArguments {
+    const u32 *packing;               // see lattice/site/site.h
+    const struct BlockTables *block;  // tables in the block's memory, or null
+    // After the hops along x and y: who hops along z; see lattice/cooperative_steps.h.
+    SlotMoves *z_moves;
+};
+
+// Launches that are replayed go on from the step that memory says.
+DEVICE Lattice lattice_of(const LatticeArguments &given) {
+    Lattice l = {given, nullptr, nullptr, nullptr};
+    l.step += l.work[STEPS_BEFORE];
+    return l;
+}
 
 // Tables by particle that all sites read: a block of a GPU keeps small ones in its own memory.
 constexpr int HOP_ENTRIES = (N_TYPES * N_TYPES + 1) * (N_SPECIES + 1);
@@ -140,11 +141,11 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = M
     return kept;
 }
 
-// Behind the first line of a kernel. The block has to meet before the tables are read.
-#define LATTICE_IN_BLOCK(l) \
+// Behind the first line of a kernel: the lattice of its arguments. The block has to meet before the tables are read.
+#define LATTICE_IN_BLOCK(l, given) \
     SHARED BlockTables block_tables; \
     BlockTables &tables_ = *kept_in_block(&block_tables); \
-    Lattice l = LATTICE; \
+    Lattice l = lattice_of(given); \
     for (int set_ = THREAD_ID; set_ < PACKINGS; set_ += BLOCK_THREADS) \
         tables_.packing[set_] = packing_of((u32)set_); \
     if (FEW_KINDS) \
@@ -164,7 +165,7 @@ DEVICE const T *keep_in_block(T *kept, int entries, const T *table, int most = M
     l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables, MOST_TABLES_KEPT); \
     l.chances = keep_in_block(kept_chances, CHANCE_ENTRIES, l.chances, MOST_CHANCES_KEPT)
 #else
-#define LATTICE_IN_BLOCK(l) Lattice l = LATTICE
+#define LATTICE_IN_BLOCK(l, given) Lattice l = lattice_of(given)
 #define REACTIONS_IN_BLOCK(l)
 #endif
 

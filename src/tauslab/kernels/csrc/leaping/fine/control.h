@@ -25,53 +25,57 @@ struct Control {
     i32 next, chosen, cut, fell, too_large, overflowed, ended;
 };
 
-// The arguments of a launch.
-struct Job {
-    const PhiloxKeys *keys;
-    const double *times;
-    i64 n_times, per_point, before, first, rows;
-    u64 *next_row;
-    u64 max_steps;
-    double epsilon;
-    DEVICE_MEMBER u64 seed() const { return (u64)keys->k1[0] << 32 | keys->k0[0]; }
+struct FineTauArguments {
+    EnsembleArguments launch;
+    double epsilon;             // bound on the expected relative change of a propensity in a leap
+    const i32 *whole_tables;    // of the network, addressed by the constants AT_... of model.h
+    const double *real_tables;  // likewise
+    // Of trajectories in flight, each of which has a cooperative grid:
+    i32 *states;     // [grids, 2, N_SPECIES]: counts, and those that a leap would lead to
+    double *values;  // [grids, N_VALUES]: propensities and their sums
+    i64 *firings;    // [grids, N_REACTIONS]
+    u64 *barriers;   // [grids, BARRIER_WORDS]
+    u64 *controls;   // [grids, CONTROL_WORDS]: a `Control` each
+    i64 blocks;      // of a grid
 };
 
 // ------------------------------------------------------- decisions, by all lanes of a warp alike
 
 // The next trajectory of the launch.
-DEVICE void begin(Control &s, const Job &job) {
+DEVICE void begin(Control &s, const EnsembleArguments &launch) {
     i64 row = 0;
-    if (first_lane()) row = take_row(job.next_row, job.rows);
+    if (first_lane()) row = take_row(launch.control, launch.rows);
     row = lanes_whole_sum(row);
-    s.next = row < job.rows ? SCAN : QUIT;
+    s.next = row < launch.rows ? SCAN : QUIT;
     if (s.next == QUIT) return;
-    const Place place = place_of(job.first, row, job.per_point, job.before);
+    const Place place = place_in(launch, row);
     s.id = place.trajectory, s.point = place.point, s.input = place.input, s.row = row;
     s.least = NO_LIMIT, s.t = 0, s.k = s.sampled = 0, s.steps = s.draws = 0;
     s.attempts = 0, s.fell = s.too_large = s.overflowed = 0;
 }
 
-DEVICE Philox4 next_bits(Control &s, const Job &job) {
-    return draw(trajectory_stream(job.seed(), STREAM_TAU, s.id, s.point), s.draws++);
+DEVICE Philox4 next_bits(Control &s, const EnsembleArguments &launch) {
+    return draw(trajectory_stream(seed_of(launch), STREAM_TAU, s.id, s.point), s.draws++);
 }
 
-DEVICE i32 state_of(const Control &s, double a0, const Job &job) {
+DEVICE i32 state_of(const Control &s, double a0, const EnsembleArguments &launch) {
     if (s.overflowed) return OVERFLOWED;
     if (!(a0 >= 0 && a0 < infinity())) return NOT_A_NUMBER;
     if (a0 == 0) return ABSORBED;
-    return s.steps >= job.max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
+    return s.steps >= launch.max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
 // Whether a trajectory shall be left unfinished; looks at the control words every few steps.
-DEVICE bool leaves(const Control &s, const Job &job) {
+DEVICE bool leaves(const Control &s, const EnsembleArguments &launch) {
     if (s.steps % LOOK_EVERY_STEPS != LOOK_EVERY_STEPS - 1) return false;
-    return lanes_whole_sum(first_lane() && must_leave(job.next_row, LOOK_EVERY_STEPS, s.t)) != 0;
+    return lanes_whole_sum(first_lane() && must_leave(launch.control, LOOK_EVERY_STEPS, s.t)) != 0;
 }
 
 // An attempt at a leap: it ends at its limit, at the critical event or at the sample, whichever is
 // first.
-DEVICE void aim(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
-    const double t_next = job.times[s.k];
+DEVICE void aim(const Tables &tables, const Flight &flight, Control &s,
+                const EnsembleArguments &launch) {
+    const double t_next = launch.times[s.k];
     bool fires = s.waiting < s.limit;
     s.tau = fires ? s.waiting : s.limit, s.cut = 0;
     if (!(s.t + s.tau < t_next)) {
@@ -84,41 +88,43 @@ DEVICE void aim(const Tables &tables, const Flight &flight, Control &s, const Jo
 }
 
 // After a scan.
-DEVICE void decide(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
+DEVICE void decide(const Tables &tables, const Flight &flight, Control &s,
+                   const EnsembleArguments &launch) {
     s.a0 = root(tables, flight, ALL);
     s.limit = from_bits(s.least), s.least = NO_LIMIT;
-    s.ended = state_of(s, s.a0, job), s.sampled = s.k;
-    if (s.ended == DONE && leaves(s, job)) s.ended = STEP_LIMIT;
+    s.ended = state_of(s, s.a0, launch), s.sampled = s.k;
+    if (s.ended == DONE && leaves(s, launch)) s.ended = STEP_LIMIT;
     // The state at a sample is that after the last event at or before it.
     if (s.ended <= ABSORBED || s.ended == STEP_LIMIT)
-        while (s.k < job.n_times && job.times[s.k] <= s.t) ++s.k;
-    if (s.k == job.n_times) s.ended = DONE;
+        while (s.k < launch.n_times && launch.times[s.k] <= s.t) ++s.k;
+    if (s.k == launch.n_times) s.ended = DONE;
     s.next = FINISH;
-    if (s.ended != DONE || s.k == job.n_times) return;
+    if (s.ended != DONE || s.k == launch.n_times) return;
     ++s.steps;
     s.next = EXACT;
     if (!(s.limit * s.a0 >= WORTH_EVENTS)) return;
     const double critical = root(tables, flight, CRITICAL);
     s.waiting = infinity(), s.target = 0;
     if (critical > 0) {
-        const Philox4 bits = next_bits(s, job);
+        const Philox4 bits = next_bits(s, launch);
         s.waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / critical;
         s.target = unit_half_open(bits.x2, bits.x3) * critical;
     }
-    aim(tables, flight, s, job);
+    aim(tables, flight, s, launch);
 }
 
 // After the counts that an attempt would lead to.
-DEVICE void judge(const Tables &tables, const Flight &flight, Control &s, const Job &job) {
+DEVICE void judge(const Tables &tables, const Flight &flight, Control &s,
+                  const EnsembleArguments &launch) {
     if (s.fell) {
         s.fell = s.too_large = 0, s.limit *= 0.5, ++s.halved;
         if (s.limit * s.a0 >= WORTH_EVENTS && s.attempts < LARGEST_LEAP)
-            aim(tables, flight, s, job);
+            aim(tables, flight, s, launch);
         else
             s.next = EXACT;
         return;
     }
     s.overflowed = s.too_large, s.too_large = 0;
-    s.t = s.cut ? job.times[s.k] : s.t + s.tau;
+    s.t = s.cut ? launch.times[s.k] : s.t + s.tau;
     s.next = SCAN, ++s.leaps;
 }

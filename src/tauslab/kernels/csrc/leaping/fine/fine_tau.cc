@@ -90,8 +90,8 @@ DEVICE double propensity_in_half(const Tables &tables, const Flight &s, i64 leaf
 
 // Numbers of firings of this thread's reactions; returns what `apply_firings` would.
 DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &now, int half,
-                        const Job &job, const CooperativeGrid &grid, u64 &fired) {
-    const PhiloxKeys &keys = *job.keys;
+                        const EnsembleArguments &launch, const CooperativeGrid &grid, u64 &fired) {
+    const PhiloxKeys &keys = *launch.keys;
     const PhiloxSeries series = leap_series(keys, now.id, now.point, now.attempt + (u32)half);
     const double time = 0.5 * now.tau;
     const i32 chosen = half > 0 ? now.chosen : -1;
@@ -114,17 +114,18 @@ DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &no
 
 // Up to 100 exact events, by one block: its threads follow the same program.
 DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight &flight,
-                         Control &control, const Job &job, const BlockThreads &block) {
+                         Control &control, const EnsembleArguments &launch,
+                         const BlockThreads &block) {
     Control s = control;
     for (int i = 0; i < EXACT_EVENTS; ++i) {
         const double a0 = root(tables, flight, ALL);
-        if (state_of(s, a0, job) != DONE) break;
-        const Philox4 bits = next_bits(s, job);
+        if (state_of(s, a0, launch) != DONE) break;
+        const Philox4 bits = next_bits(s, launch);
         const double t = s.t + tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
         s.sampled = s.k;
-        while (s.k < job.n_times && job.times[s.k] < t) ++s.k;
+        while (s.k < launch.n_times && launch.times[s.k] < t) ++s.k;
         record_states(tables, out, s.row, s.sampled, s.k, flight, block);
-        if (s.k == job.n_times) break;
+        if (s.k == launch.n_times) break;
         const i32 leaf = find(tables, flight, ALL, unit_half_open(bits.x2, bits.x3) * a0);
         block.sync();  // all have read what the event will change
         if (fire(tables, flight, leaf, block)) control.too_large = 1;
@@ -148,9 +149,10 @@ DEVICE void decide_once(const BlockThreads &block, Control *control, Work work) 
 
 // One trajectory. Returns how many reactions fired in leaps of this thread's reactions.
 DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *control,
-               const Job &job, CooperativeGrid &grid, u64 *part_ticks) {
+               const EnsembleArguments &launch, double epsilon, CooperativeGrid &grid,
+               u64 *part_ticks) {
     u64 fired = 0;
-    const Tolerance tolerance = tolerance_of(job.epsilon);
+    const Tolerance tolerance = tolerance_of(epsilon);
     Stopwatch watch = {grid.leader() ? part_ticks : nullptr, PROFILED ? ticks() : 0};
     for (;;) {
         scan(tables, s, grid);
@@ -164,7 +166,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
                 sum_level(tables, s, depth, block);
                 block.sync();
             }
-            decide_once(block, control, [&](Control &now) { decide(tables, s, now, job); });
+            decide_once(block, control, [&](Control &now) { decide(tables, s, now, launch); });
         });
         watch.lap(LIMITING);
         record_states(tables, out, control->row, control->sampled, control->k, s, grid);
@@ -172,7 +174,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         while (control->next == LEAP) {
             u64 drawn = 0;
     NO_UNROLL for (int half = 0; half < HALVES; ++half) {
-                int outcome = draw_firings(tables, s, *control, half, job, grid, drawn);
+                int outcome = draw_firings(tables, s, *control, half, launch, grid, drawn);
                 grid.sync();
                 watch.lap(DRAWING);
                 outcome |= change_counts(tables, s, half > 0 ? s.next : s.x, grid);
@@ -180,7 +182,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
                 if (outcome & TOO_LARGE) control->too_large = 1;
                 grid.sync_then([&](const BlockThreads &block) {
                     if (half + 1 < HALVES) return;
-                    decide_once(block, control, [&](Control &now) { judge(tables, s, now, job); });
+                    decide_once(block, control, [&](Control &now) { judge(tables, s, now, launch); });
                 });
                 watch.lap(CHANGING);
             }
@@ -191,7 +193,7 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
         }
         if (control->next != EXACT) continue;
         grid.sync();  // samples have been read
-        if (grid.first_block()) exact_events(tables, out, s, *control, job, BlockThreads());
+        if (grid.first_block()) exact_events(tables, out, s, *control, launch, BlockThreads());
         grid.sync();
         watch.lap(EXACT_STEPS);
     }
@@ -199,44 +201,37 @@ DEVICE u64 run(const Tables &tables, const Recorder &out, Flight s, Control *con
     return fired;
 }
 
-BLOCK_KERNEL(BLOCK_SIZE, BLOCKS_PER_MULTIPROCESSOR, fine_tau, const PhiloxKeys *keys, i64 per_point, i64 before,
-             i64 first, i64 rows, const double *times, i64 n_times, const i32 *initial,
-             i64 initial_stride, const double *constants, i64 constants_stride, u64 max_steps,
-             u64 *next_row, i32 *counts, double *observables, i32 *final_counts, u8 *status,
-             u64 *events, double epsilon, const i32 *whole_tables, const double *real_tables,
-             i32 *all_counts, double *all_values, i64 *all_firings, u64 *barriers, u64 *controls,
-             i64 blocks) {
-    const Recorder out = {counts, observables, final_counts, status, n_times};
-    const Tables tables = {whole_tables, real_tables};
-    const Job job = {keys,  times, n_times,  per_point, before,
-                     first, rows,  next_row, max_steps, epsilon};
-    CooperativeGrid grid(GLOBAL_ID, blocks, barriers);
+BLOCK_KERNEL(BLOCK_SIZE, BLOCKS_PER_MULTIPROCESSOR, fine_tau, const FineTauArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const Recorder out = recorder_of(launch);
+    const Tables tables = {arguments.whole_tables, arguments.real_tables};
+    u64 *const barriers = arguments.barriers, *const work = launch.work;
+    CooperativeGrid grid(GLOBAL_ID, arguments.blocks, barriers);
     static_assert(sizeof(Control) <= 8 * CONTROL_WORDS, "a grid's control has room");
-    Control *control = (Control *)(controls + grid.number * CONTROL_WORDS);
-    Flight s = {all_counts + grid.number * 2 * N_SPECIES,
-                all_counts + grid.number * 2 * N_SPECIES + N_SPECIES,
-                all_values + grid.number * N_VALUES, all_firings + grid.number * N_REACTIONS,
-                constants};
+    Control *control = (Control *)(arguments.controls + grid.number * CONTROL_WORDS);
+    i32 *const state = arguments.states + grid.number * 2 * N_SPECIES;
+    Flight s = {state, state + N_SPECIES, arguments.values + grid.number * N_VALUES,
+                arguments.firings + grid.number * N_REACTIONS, launch.constants};
     u64 fired = 0;
     const auto take_next = [&](const BlockThreads &block) {
-        decide_once(block, control, [&](Control &now) { begin(now, job); });
+        decide_once(block, control, [&](Control &now) { begin(now, launch); });
     };
     grid.each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });  // the rest of groups stays zero
     grid.sync_then(take_next);
     while (control->next != QUIT) {
-        s.c = constants + control->input * constants_stride;
-        const i32 *from = initial + control->input * initial_stride;
+        s.c = launch.constants + control->input * launch.constants_stride;
+        const i32 *from = launch.initial + control->input * launch.initial_stride;
         grid.each(0, N_SPECIES, [&](i64 i) { s.x[i] = from[i]; });
         grid.sync();
-        fired += run(tables, out, s, control, job, grid,
+        fired += run(tables, out, s, control, launch, arguments.epsilon, grid,
                      barriers + grid.number * BARRIER_WORDS + PART_TICKS);
         grid.sync_then(take_next);
     }
     if (grid.leader()) {
         fired += control->exact;
-        atomic_add(events + 1, control->leaps);
-        atomic_add(events + 2, control->exact);
-        atomic_add(events + 3, control->halved);
+        atomic_add(work + 1, control->leaps);
+        atomic_add(work + 2, control->exact);
+        atomic_add(work + 3, control->halved);
     }
-    atomic_add(events, fired);
+    atomic_add(work, fired);
 }

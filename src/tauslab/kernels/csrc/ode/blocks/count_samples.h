@@ -12,14 +12,6 @@
 constexpr int LANES = 32;
 constexpr bool COUNTS = BIN_PLANES > 0;
 
-// Intervals of quantity q: edges[first[q]] .. edges[first[q + 1] - 1]. Cells of q, from first[q] + 2 q
-// on: its bins, then below, above, not finite.
-struct Intervals {
-    const double *edges;
-    const i64 *first;
-    u64 *cells;
-};
-
 struct CountJob {
     Intervals variables;  // their cells of a time point behind those of the one before
     i64 n_parameters;
@@ -31,22 +23,11 @@ struct CountJob {
     i64 stride;
 };
 
-#define COUNT_ARGUMENTS \
-    const double *edges, const i64 *first_edge, u64 *cells, i64 n_parameters, \
-        const double *parameter_edges, const i64 *first_parameter_edge, u64 *parameter_cells, \
-        i64 n_tables, const i64 *digits, const i64 *first_digit, const i64 *first_cell, \
-        u64 *counts, u8 *planes, i64 stride
-#define COUNT_JOB \
-    {{edges, first_edge, cells}, \
-     n_parameters, \
-     {parameter_edges, first_parameter_edge, parameter_cells}, \
-     n_tables, \
-     digits, \
-     first_digit, \
-     first_cell, \
-     counts, \
-     planes, \
-     stride}
+struct BlockArguments {
+    OdeJob job;
+    i64 substeps;    // of a span
+    CountJob count;  // all null where nothing is counted
+};
 
 // The bin of quantity q, counted in its cell, and in another if it is outside. Without `inside`
 // there is no trajectory.

@@ -70,7 +70,7 @@ struct BufferOut {
 template <int WIDTH>
 DEVICE void write_sample(const OdeJob &job, const Real *values, i64 first, i64 k, int lane) {
     constexpr int PITCH = Handover<WIDTH>::PITCH;
-    const Samples &out = job.samples;
+    const OdeSamples &out = job.samples;
     const bool by_row = out.quantity_stride == 1;
     const int first_row = by_row ? 0 : lane, row_step = by_row ? 1 : LANES;
     const int first_quantity = by_row ? lane : 0, quantity_step = by_row ? LANES : 1;

@@ -95,10 +95,10 @@ DEVICE void integrate_all(const OdeJob &job, i64 first_row, i64 row_step, int th
     }
 }
 
-BLOCK_KERNEL(ALL_THREADS, LEAST_BLOCKS, ode_threads, ODE_ARGUMENTS, i64 substeps, COUNT_ARGUMENTS) {
+BLOCK_KERNEL(ALL_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments arguments) {
     BLOCK_MEMORY(Real, memory, BLOCK_NUMBERS);
-    const OdeJob job = ODE_JOB;
-    const CountJob count = COUNT_JOB;
+    const OdeJob &job = arguments.job;
+    const CountJob &count = arguments.count;
     const int thread = THREAD_IN_BLOCK;
     const i64 first_row = BLOCK_ID * COMPUTE_THREADS, row_step = BLOCKS * COMPUTE_THREADS;
     const Samplers handed = {memory, 1, ALL_THREADS, samples_of(job, first_row, row_step), 0};
@@ -108,7 +108,7 @@ BLOCK_KERNEL(ALL_THREADS, LEAST_BLOCKS, ode_threads, ODE_ARGUMENTS, i64 substeps
         write_samples(job, count, bins, out.samples, first_row, row_step, thread - COMPUTE_THREADS);
         return;
     }
-    FixedSteps method = {substeps, 0};
+    FixedSteps method = {arguments.substeps, 0};
     if constexpr (SHARED_CONSTANTS) {
         SharedNumbers c = {memory + HANDED_NUMBERS + thread};
         integrate_all(job, first_row, row_step, thread, c, out, method);

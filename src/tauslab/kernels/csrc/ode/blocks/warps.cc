@@ -120,7 +120,7 @@ DEVICE_MEMBER void GroupWork::event(int number, Real *x, Real t) const {
 
 template <int G>
 DEVICE_MEMBER void GroupWork::sample(i64 row, i64 k, Real t) const {
-    const Samples &out = job.samples;
+    const OdeSamples &out = job.samples;
     if (out.at) {
         const SampleOut to = {out.at + row * out.row_stride + k * out.time_stride,
                               out.quantity_stride};
@@ -179,9 +179,9 @@ DEVICE_MEMBER void GroupWork::run() {
         trajectories<G>(first);
 }
 
-BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 substeps, COUNT_ARGUMENTS) {
+BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, const BlockArguments arguments) {
     BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
-    const OdeJob job = ODE_JOB;
+    const OdeJob &job = arguments.job;
     // The number of the barrier is known at compile time if there is one group. A block that may use any
     // barrier reserves all of them, and a multiprocessor has enough for four such blocks.
     const int group = GROUPS == 1 ? 0 : THREAD_IN_BLOCK / ALL_THREADS;
@@ -192,12 +192,12 @@ BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, ODE_ARGUMENTS, i64 su
     Samplers handed = {own + STATE_NUMBERS, 2 + group * BARRIERS, ALL_THREADS,
                         WRITER ? samples_of(job, first_row, row_step) : 0, 0};
     if (WRITER && warp == WARPS) {
-        const CountJob count = COUNT_JOB;
+        const CountJob &count = arguments.count;
         u8 *bins = (u8 *)(own + STATE_NUMBERS + HANDED_NUMBERS);
         write_samples(job, count, bins, handed, first_row, row_step, lane);
         return;
     }
-    GroupWork work = {job, substeps, own, warp, lane, group, handed, 0};
+    GroupWork work = {job, arguments.substeps, own, warp, lane, group, handed, 0};
     run_group(warp, work);
     if (job.steps && warp == 0) atomic_add(job.steps, work.steps);
 }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.tools import warn_on_rank_0
 from tauslab.runner.sedml.reports import run_archive
 
 # What SED-ML says itself.
@@ -19,8 +17,8 @@ _OF_AN_EXPERIMENT = (
 _UNSAID: tuple[object, ...] = (None, False, [], (), {})
 
 
-def run_experiments(arguments: argparse.Namespace) -> None:
-    """``tauslab run ARCHIVE.omex``: what its SED-ML asks for."""
+def run_experiments(arguments: argparse.Namespace) -> list[str]:
+    """Run what the SED-ML of an archive asks for; returns a line for each output."""
     given = [
         f"--{name.replace('_', '-')}"
         for name in _OF_AN_EXPERIMENT
@@ -32,13 +30,5 @@ def run_experiments(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"{arguments.model}: COMBINE archives run on one rank")
     options = {"device": arguments.device, "seed": arguments.seed}
     folder = arguments.output or Path(arguments.model.stem)
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0
-        lines = run_archive(
-            arguments.model,
-            folder,
-            {name: value for name, value in options.items() if value is not None},
-            overwrite=arguments.overwrite,
-        )
-    if not arguments.quiet:
-        print("\n".join(lines))
+    given_here = {name: value for name, value in options.items() if value is not None}
+    return run_archive(arguments.model, folder, given_here, overwrite=arguments.overwrite)

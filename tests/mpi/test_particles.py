@@ -1,0 +1,34 @@
+"""An ensemble of particles on several ranks: each advances its share, all have the same bits."""
+
+from __future__ import annotations
+
+PROGRAM = """
+import hashlib
+import numpy as np
+import tauslab as ts
+net = ts.Network("turnover")
+net.add_species("X", 3)
+net.add_parameter("k", 5.0)
+net.add_reaction("-> X", rate="k")
+net.add_reaction("X ->", rate=1.0)
+net.add_rule("twice", "2 * X")
+data = {"time": [0.0, 0.5, 1.0, 2.5], "X": [3, 4, float("nan"), 6]}
+found = ts.particle_filter(
+    net, data, observe={"X": "poisson"}, n=101, seed=1, device="cpu",
+    parameters={"k": np.linspace(1, 9, 101)}, threshold=1.0,
+)
+few = ts.Ensemble(net, 2, seed=3, device="cpu", parameters={"k": [2, 50]})
+few.advance(1.0)
+told = found.terms.tobytes() + found.mean.tobytes() + few.observables["twice"].tobytes()
+print("digest", hashlib.sha256(told).hexdigest())
+"""
+
+
+def test_ranks_do_not_matter(mpirun):
+    digests = {
+        line
+        for ranks in (1, 3)
+        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
