@@ -144,6 +144,7 @@ PAGES = (
                     network.Reaction,
                     network.Rule,
                     network.TimedEvent,
+                    network.Event,
                     network.Feature,
                 )
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html as html_text
 import posixpath
 import re
 from pathlib import Path
@@ -15,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"(\]\()([^()\s#:]+)(#[^()\s]*)?(?=\))")
 _CODE = re.compile(r"(?ms)(^ *```.*?^ *```$|`[^`\n]+`)")
 _OUTSIDE = "repository"
+# As pymdownx.arithmatex writes them with `generic`.
+_FORMULA = re.compile(r'(?s)<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>')
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -46,8 +49,18 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Take the backslash away that GitHub wants before a bar within code in a table."""
-    return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), html)
+    """Draw formulas; take away the backslash that GitHub wants before a bar in code in a table."""
+    drawn = _FORMULA.sub(_drawn, html)
+    return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), drawn)
+
+
+def _drawn(found: re.Match[str]) -> str:
+    """MathML of a formula, which a browser draws without a script and without a network."""
+    from latex2mathml.converter import convert
+
+    block = found[1] == "div"
+    made: str = convert(html_text.unescape(found[2]), display="block" if block else "inline")
+    return f'<div class="formula">{made}</div>' if block else made
 
 
 def _targets(page: Path) -> set[str]:

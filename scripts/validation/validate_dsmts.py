@@ -41,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.model.network.check import refusing
 from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
@@ -113,8 +114,9 @@ def exclusion(folder: Path) -> str | None:
     unknown = [o for o in _names(settings["output"]) if not o.endswith(("-mean", "-sd"))]
     if unknown or settings["output"].startswith("ln("):
         return f"asks for {settings['output']}"
-    features = read_network(model_of(folder)).features
-    return "; ".join(sorted({f"{f.kind} ({f.element})" for f in features})) or None
+    network = read_network(model_of(folder))
+    refused = [f for f in network.features if refusing(f, ["ssa"])]
+    return "; ".join(sorted({f"{f.kind} ({f.element})" for f in refused})) or None
 
 
 def model_of(folder: Path) -> Path:

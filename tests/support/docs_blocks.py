@@ -14,6 +14,8 @@ PAGES = [
     for page in (
         ROOT / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
+        *sorted((ROOT / "docs" / "theory").glob("*.md")),
         *sorted((ROOT / "examples").glob("*.md")),
     )
 ]

@@ -6,11 +6,14 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
+from event_models import everything, growing
+from kernel_headers import lowered_events
 from places import TESTS
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
 from tauslab.kernels.exact.table_network import TEAMS, tables_of
@@ -61,6 +64,14 @@ def test_unrolled_kernels_stay_in_registers(name, architecture):
     header = unrolled_header(lowered(model(name)), CudaBackend.style)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
+
+
+def test_events_compile_and_contract_nothing(architecture):
+    """Their state lies in local memory: queues are indexed by numbers known at run time."""
+    for entry, network in (("ssa_events", everything()), ("ssa_flow", growing())):
+        header = events_header(lowered_events(network))
+        texts = csrc_texts() | {"model.h": header}
+        assert set(compile_usage(f"events/{entry}.cc", texts, architecture)) == {entry}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):

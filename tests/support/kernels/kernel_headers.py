@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from event_models import everything, growing
 from places import TESTS
 
+from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import file_of, lanes_header
 from tauslab.kernels.exact.table_network import tables_of
@@ -12,7 +14,7 @@ from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
-from tauslab.kernels.network.lowering import lower
+from tauslab.kernels.network.lowering import lower, real_species
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
@@ -29,6 +31,14 @@ def lowered(model):
     values = network.parameter_values()
     counts = round_counts(network.initial_amounts(values))
     return lower(network, parameters=values, counts=counts)
+
+
+def lowered_events(network):
+    amounts = network.initial_amounts()
+    reals = {name: amounts[name] for name in real_species(network)}
+    counts = {name: round(amount) for name, amount in amounts.items()}
+    values = network.parameter_values()
+    return lower(network, parameters=values, counts=counts, reals=reals)
 
 
 def headers():
@@ -81,5 +91,14 @@ def headers():
     yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
     yield "ode/global.cc", ode_header(system)
     yield "ode/costs.cc", "#pragma once\ntypedef float Real;\n"
+    yield "ode/dopri5.cc", ode_header(system)
+    yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
+
+    network = everything()
+    values = network.parameter_values()
+    yield "events/ssa_events.cc", events_header(lowered_events(network))
+    yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    system = lower_ode(network, parameters=values)
+    found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))

@@ -62,7 +62,7 @@ def test_a_broken_link_is_found(text):
 
 
 def test_links_that_lead_somewhere():
-    text = "[a](index.md) [b](#tauslab) [c](../README.md#use) `[d](no.md)` <https://example.org>"
+    text = "[a](index.md) [b](#tauslab) [c](../README.md#two-commands) `[d](no.md)` <https://example.org>"
     assert list(broken(ROOT / "docs" / "index.md", text)) == []
 
 

@@ -38,5 +38,8 @@ def test_the_site_builds(tmp_path):
     html = (tmp_path / "index.html").read_text()
     assert 'href="repository/index.html"' in html
     assert (tmp_path / "repository" / "examples" / "telegraph.toml").is_file()
+    theory = (tmp_path / "theory" / "exact.html").read_text()
+    assert "<math " in theory
+    assert "arithmatex" not in theory, "a formula was left as it was"
     options = (tmp_path / "reference" / "command-line.html").read_text()
     assert "<code>--method auto|ssa|tau|ode</code>" in options

@@ -43,10 +43,10 @@ _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for the unrolled kernels."""
-    writer = _LawWriter("x")
+    writer = LawWriter("x")
     parts = [_HEADER, _INCLUDES, _sizes(network)]
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
-    parts += [_check_constants(network), _all_propensities(network)]
+    parts += [check_constants(network), _all_propensities(network)]
     parts += [_fire_together(network), _events_before_overflow(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
     parts.append(_records(network, writer))
@@ -66,7 +66,7 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         Count how often each reaction fires, with random numbers of the pilot's own.
     """
     names: dict[int, str] = {}
-    writer = _LawWriter("x", names)
+    writer = LawWriter("x", names)
     functions = []
     rows = itertools.count(len(network.observables))
     for k, law in enumerate(network.shared):
@@ -76,7 +76,7 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
             functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
             names[id(law)] = f"shared_{k}(x, c, tables)"
     laws = [
-        _case(j, *_guarded(reaction, writer))
+        _case(j, *guarded_propensity(reaction, writer))
         for j, reaction in enumerate(network.reactions)
         if reaction.law is not None
     ]
@@ -166,7 +166,7 @@ def _summands(law: Law) -> tuple[Law, ...]:
     return law.arguments if isinstance(law, Operation) and law.function == "add" else ()
 
 
-class _LawWriter:
+class LawWriter:
     """C++ of lowered laws, in which a part that occurs many times is computed once.
 
     A law is one expression, with every part written where it occurs, unless that is much longer
@@ -317,7 +317,7 @@ def _mass_action(reaction: LoweredReaction, state: str) -> str:
     return f"{constant} * ({' * '.join(factors)})" if factors else constant
 
 
-def _guarded(reaction: LoweredReaction, writer: _LawWriter) -> tuple[str, str]:
+def guarded_propensity(reaction: LoweredReaction, writer: LawWriter) -> tuple[str, str]:
     """Statements and the propensity; one that may be negative turns into NaN.
 
     That ends the trajectory.
@@ -337,8 +337,8 @@ def _guarded(reaction: LoweredReaction, writer: _LawWriter) -> tuple[str, str]:
     return statements, text
 
 
-def _propensity(j: int, reaction: LoweredReaction, writer: _LawWriter) -> str:
-    statements, value = _guarded(reaction, writer)
+def _propensity(j: int, reaction: LoweredReaction, writer: LawWriter) -> str:
+    statements, value = guarded_propensity(reaction, writer)
     return (
         "template <class Count>\n"
         f"DEVICE Quantity<Count> propensity_{j}([[maybe_unused]] const Count *x,\n"
@@ -347,7 +347,8 @@ def _propensity(j: int, reaction: LoweredReaction, writer: _LawWriter) -> str:
     )
 
 
-def _check_constants(network: LoweredNetwork) -> str:
+def check_constants(network: LoweredNetwork) -> str:
+    """The function that refuses negative rate constants."""
     constants = [r.constant for r in network.reactions]
     indices = sorted({c.index for c in constants if isinstance(c, Constant)})
     lines = [f"    c[{i}] = not_negative(c[{i}]);\n" for i in indices]
@@ -454,7 +455,7 @@ def _fire_branches(network: LoweredNetwork) -> str:
     )
 
 
-def _records(network: LoweredNetwork, writer: _LawWriter) -> str:
+def _records(network: LoweredNetwork, writer: LawWriter) -> str:
     counts = "".join(f"    out[{k}] = x[{i}];\n" for k, i in enumerate(network.recorded))
     values = ""
     for k, (_, law) in enumerate(network.observables):

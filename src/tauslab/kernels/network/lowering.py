@@ -23,14 +23,17 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     arguments_first,
+    call,
     parts_first,
     substitute,
     symbols,
     written_sizes,
 )
 from tauslab.model.expressions.mass_action import recognise
+from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.network import Network, Reaction
+from tauslab.model.network.check import steps_of
+from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.portable.host_math import evaluate
 
 _LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
@@ -92,12 +95,49 @@ class LoweredReaction:
 
 
 @dataclass(frozen=True)
+class LoweredEvent:
+    """An event by species numbers; fields as those of `tauslab.model.network.network.Event`."""
+
+    name: str
+    trigger: Law
+    assignments: tuple[tuple[int, Law], ...]
+    delay: Law | None
+    priority: Law | None
+    persistent: bool
+    initial: bool
+    early: bool
+
+    def laws(self) -> tuple[Law, ...]:
+        """All that it computes."""
+        optional = (part for part in (self.delay, self.priority) if part is not None)
+        return (self.trigger, *optional, *(law for _, law in self.assignments))
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """What moves a network beside its reactions: events, and the time.
+
+    The time is the count behind those of all species. `switches` are times at which a relation of
+    the time in a law or a trigger changes; `reals` the species that hold any number, with what they
+    start from. `flows` are the rates of those of them that have an equation of their own. `moves`
+    says whether anything changes between events: a flow, or a rate that depends on the time.
+    """
+
+    events: tuple[LoweredEvent, ...]
+    switches: tuple[Law, ...]
+    reals: tuple[tuple[int, Law], ...]
+    flows: tuple[tuple[int, Law], ...] = ()
+    moves: bool = False
+
+
+@dataclass(frozen=True)
 class LoweredNetwork:
     """A network ready for code generation.
 
     `constants` are expressions of varying names alone; `recorded` lists species numbers in the
     order of output; `observables` are recorded rules. `shared` are long rules, each one object in
-    all laws that use it, those that another uses before it.
+    all laws that use it, those that another uses before it. `dynamics` is None where reactions
+    alone change the state, and the time enters no law.
     """
 
     species: tuple[str, ...]
@@ -106,6 +146,7 @@ class LoweredNetwork:
     recorded: tuple[int, ...]
     observables: tuple[tuple[str, Law], ...]
     shared: tuple[Operation, ...] = ()
+    dynamics: Dynamics | None = None
 
     def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
         """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
@@ -137,6 +178,7 @@ def lower(
     counts: Mapping[str, int],
     varying: Collection[str] = (),
     recorded: Collection[str] | None = None,
+    reals: Mapping[str, float] | None = None,
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
 
@@ -148,13 +190,15 @@ def lower(
         Parameters, and fixed species, that differ from trajectory to trajectory.
     recorded
         Species to record, in the model's order; all by default.
+    reals
+        Initial values of species that hold any number, `real_species`.
 
     Raises
     ------
     ModelError
         A law needs something that is not known.
     """
-    return _NetworkLowering(network, parameters, counts, varying).run(recorded)
+    return _NetworkLowering(network, parameters, counts, varying, reals or {}).run(recorded)
 
 
 class _NetworkLowering:
@@ -164,19 +208,31 @@ class _NetworkLowering:
         parameters: Mapping[str, float],
         counts: Mapping[str, int],
         varying: Collection[str],
+        reals: Mapping[str, float],
     ) -> None:
         self.network = network
         self.number = {name: i for i, name in enumerate(network.species)}
-        self.moving = {name for name, s in network.species.items() if not s.fixed}
+        self.reacting = {name for name, s in network.species.items() if not s.fixed}
+        self.moving = set(self.reacting)
         self.rules = network.rule_expressions()
+        self.reals = dict(reals)
+        self.is_dynamic = has_dynamics(network)
+        self.switches = Switches(lambda change: not symbols(change) & network.rates.keys())
+        if self.is_dynamic:
+            self.moving.update(*(event.assignments for event in network.events), ("time",))
+            self.moving.update(network.rates)
+            self.reacting -= network.rates.keys()
+            self.number.setdefault("time", len(network.species))
         # Long rules of counts are lowered once and shared, not repeated in every law.
         sizes = written_sizes(self.rules.values())
         self.long = {
             name
             for name, tree in self.rules.items()
-            if sizes[id(tree)] > _LONGEST_REPEATED and symbols(tree) & self.moving
+            if sizes[id(tree)] > _LONGEST_REPEATED
+            and symbols(tree) & self.moving
+            and not (self.is_dynamic and "time" in symbols(tree))
         }
-        self.counted = self.moving | self.long
+        self.counted = (self.moving - self.reals.keys() - {"time"}) | self.long
         self.short = {n: tree for n, tree in self.rules.items() if n not in self.long}
         self.shared: dict[str, Law] = {}
         self.varying = set(varying)
@@ -189,12 +245,15 @@ class _NetworkLowering:
     def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
         names = tuple(self.network.species)
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
+        chosen = [n for n in chosen if n not in self.reals]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
-        observables = tuple(
+        observables = tuple((name, Count(self.number[name])) for name in self.reals)
+        observables += tuple(
             (rule.name, self.observable(rule.name))
             for rule in self.network.rules.values()
             if rule.recorded
         )
+        dynamics = self.dynamics() if self.is_dynamic else None
         return LoweredNetwork(
             names,
             reactions,
@@ -202,7 +261,50 @@ class _NetworkLowering:
             tuple(self.number[name] for name in chosen),
             observables,
             tuple(law for law in self.shared.values() if isinstance(law, Operation)),
+            dynamics,
         )
+
+    def dynamics(self) -> Dynamics:
+        """Events, and then the times at which relations change that all laws have."""
+        only_times = all(isinstance(event, TimedEvent) for event in self.network.events)
+        events = []
+        for place, event in enumerate(self.network.events):
+            with _naming(f"event {event.name}"):
+                # Events at times come in the order in which they are listed.
+                events.append(self.event(as_event(event, -float(place) if only_times else None)))
+        reals = tuple((self.number[name], self.start_of(name)) for name in self.reals)
+        flows = []
+        for name, tree in self.network.rates.items():
+            with _naming(f"rate rule for {name}"):
+                flows.append((self.number[name], self.law(substitute(tree, self.rules))))
+        switches: list[Law] = []
+        while len(switches) < len(self.switches.changes):
+            switches.append(self.law(self.switches.changes[len(switches)]))
+        moves = bool(flows) or not is_stepwise(steps_of(self.network))
+        return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves)
+
+    def event(self, event: Event) -> LoweredEvent:
+        event = event.mapped(lambda tree: substitute(tree, self.rules))
+        return LoweredEvent(
+            event.name,
+            self.law(event.trigger),
+            tuple((self.number[name], self.law(tree)) for name, tree in event.assignments.items()),
+            None if event.delay is None else self.law(event.delay),
+            None if event.priority is None else self.law(event.priority),
+            event.persistent,
+            event.initial,
+            event.early,
+        )
+
+    def start_of(self, name: str) -> Law:
+        """The initial value of a species that holds any number."""
+        if name in self.varying:
+            return self.constant(Symbol(name))
+        trees = {n: s.initial for n, s in self.network.species.items() if n not in self.varying}
+        tree = unfold({n: substitute(t, self.rules) for n, t in trees.items()}, "value")[name]
+        if symbols(tree) & (self.varying | self.derived.keys()):
+            return self.constant(substitute(tree, {"time": Number(0.0)}))
+        return Number(self.reals[name])
 
     def reaction(self, reaction: Reaction) -> LoweredReaction:
         with _naming(f"reaction {reaction.name}"):
@@ -213,9 +315,11 @@ class _NetworkLowering:
         change = {
             self.number[name]: by
             for name, by in reaction.net_change().items()
-            if name in self.moving
+            if name in self.reacting
         }
         action = recognise(law, self.counted)
+        if action is not None and symbols(action.constant) & self.moving:
+            action = None  # an event may change the constant
         if action is not None and self.long.isdisjoint(action.orders.keys()):
             constant = self.constant(action.constant)
             orders = tuple((self.number[n], k) for n, k in action.orders.items())
@@ -255,6 +359,8 @@ class _NetworkLowering:
 
         What occurs twice in the law is one object in what it becomes.
         """
+        if self.is_dynamic:
+            expression = self.switches.rewritten(expression)
         order = arguments_first(expression)
         moving = self.moving_parts(order)
         outer = {id(expression)}  # what no constant has inside
@@ -300,6 +406,39 @@ class _NetworkLowering:
             tree = substitute(self.network.rules[name].expression, self.short)
             self.shared[name] = self.law(tree)
         return self.shared[name]
+
+
+def has_dynamics(network: Network) -> bool:
+    """Whether anything but reactions changes propensities or the state of an exact trajectory."""
+    if network.events or network.rates:
+        return True
+    trees = (*(r.law for r in network.reactions), *(r.expression for r in network.rules.values()))
+    names = {*network.species, *network.parameters, *network.rules}
+    return "time" not in names and any("time" in symbols(tree) for tree in trees)
+
+
+def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:
+    """An event at a time as one with a trigger, which finds its values when it is executed."""
+    if isinstance(event, Event):
+        return event
+    trigger = call("ge", Symbol("time"), event.time)
+    order = None if priority is None else Number(priority)
+    return Event(event.name, trigger, event.assignments, priority=order, early=False)
+
+
+def real_species(network: Network) -> list[str]:
+    """Species that hold any number.
+
+    They have an equation of their own; or they are fixed, set by an event, and in no compartment,
+    as parameters and compartments that events change are.
+    """
+    assigned = {name for event in network.events for name in event.assignments}
+    return [
+        name
+        for name, species in network.species.items()
+        if name in network.rates
+        or (name in assigned and species.fixed and species.compartment is None)
+    ]
 
 
 def _operation(function: str, arguments: tuple[Law, ...]) -> Operation:

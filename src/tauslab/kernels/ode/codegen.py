@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
 from tauslab.kernels.network.codegen import literal
 from tauslab.kernels.ode.functions import Function
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, ExpressionGraph
@@ -195,6 +196,8 @@ def ode_header(
     """
     writer = CodeWriter(system.graph, longest=longest)
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
+    if system.triggered:
+        functions.append(_triggered(system, writer))
     if more is not None:
         functions.append(more(system, writer))
     # The constants are known when all functions that read them are written.
@@ -279,6 +282,30 @@ def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
     stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
     text = running_function("ode_quantities", "out", writer).text(lines, stores)
     return f"// What is recorded.\n{text}"
+
+
+def _triggered(system: OdeSystem, writer: CodeWriter) -> str:
+    """Tables and expressions of events that are found while equations are integrated."""
+    events = system.triggered
+    nodes = [event.trigger for event in events] + list(system.switches)
+    for event in events:
+        nodes += event.nodes()
+    expressions = []
+    for node in nodes:
+        lines, values = writer.body([node], fused_products(system.graph, [node]))
+        expressions.append(Numbered("".join(f"        {line}" for line in lines), values[0]))
+    shapes = [
+        EventShape(
+            tuple(variable for variable, _ in event.assignments),
+            event.delay is not None,
+            event.priority is not None,
+            event.persistent,
+            event.initial,
+            event.early,
+        )
+        for event in events
+    ]
+    return f"#define HAS_EVENTS\n{event_tables(shapes, len(system.switches), expressions)}"
 
 
 def _events(system: OdeSystem, writer: CodeWriter) -> str:

@@ -189,6 +189,11 @@ class Ode:
         counting: Counting | None = None,
     ) -> None:
         assert settings.solver != "auto", "a solver must be chosen first"
+        if system.triggered and settings.solver == "rk4":
+            raise ConfigError(
+                "--ode-solver rk4 makes fixed steps and finds no trigger of an event between them: "
+                "use dopri5 or rosenbrock"
+            )
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
         self._n_times = len(times)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.kernels.network.lowering import as_event
 from tauslab.kernels.ode.graph import COMPARISONS, ExpressionGraph
 from tauslab.model.arrays import FloatArray, Int32Array
 from tauslab.model.errors import ModelError
@@ -21,9 +22,11 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     arguments_first,
+    substitute,
     symbols,
 )
-from tauslab.model.network.network import Network
+from tauslab.model.expressions.time_relations import Switches
+from tauslab.model.network.network import Event, Network, TimedEvent
 from tauslab.model.portable.host_math import evaluate
 
 
@@ -36,12 +39,32 @@ class OdeEvent:
 
 
 @dataclass(frozen=True)
+class OdeStateEvent:
+    """An event that comes when a trigger turns true, as `tauslab.model.network.network.Event`."""
+
+    trigger: int
+    assignments: tuple[tuple[int, int], ...]
+    delay: int | None
+    priority: int | None
+    persistent: bool
+    initial: bool
+    early: bool
+
+    def nodes(self) -> tuple[int, ...]:
+        """Delay, priority and values, as far as there are any."""
+        optional = (part for part in (self.delay, self.priority) if part is not None)
+        return (*optional, *(node for _, node in self.assignments))
+
+
+@dataclass(frozen=True)
 class OdeSystem:
     """Equations ready for code generation; all but names are nodes of `graph`.
 
     `initial` and `rates` belong to `variables`; `quantities` are what is recorded, by name:
     species in the model's order, then rules. `species` counts the former. At the times
-    `jumps` rates jump, because they compare the time with a number.
+    `jumps` rates jump, because they compare the time with a number. `triggered` are events that
+    have to be found while equations are integrated; `events` is empty then. At the times `switches`
+    relations of the time in their triggers change.
     """
 
     graph: ExpressionGraph
@@ -53,6 +76,8 @@ class OdeSystem:
     species: int
     events: tuple[OdeEvent, ...] = ()
     jumps: tuple[float, ...] = ()
+    triggered: tuple[OdeStateEvent, ...] = ()
+    switches: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +149,14 @@ class _OdeLowering:
         if recorded is not None:
             names = [n for n in (*network.species, *network.rules) if n in set(recorded)]
         rates = self.rates()
-        events = tuple(self.event(i) for i in range(len(network.events)))
+        events: tuple[OdeEvent, ...] = ()
+        triggered: tuple[OdeStateEvent, ...] = ()
+        switches = Switches(self.stands_still)
+        if any(isinstance(event, Event) for event in network.events):
+            triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
+        else:
+            timed = [event for event in network.events if isinstance(event, TimedEvent)]
+            events = tuple(self.event(event) for event in timed)
         return OdeSystem(
             self.graph,
             self.inputs,
@@ -135,6 +167,33 @@ class _OdeLowering:
             sum(name in network.species for name in names),
             tuple(sorted(events, key=lambda event: event.time)),
             _jumps(self.graph, rates),
+            triggered,
+            tuple(self.tree(change) for change in switches.changes),
+        )
+
+    def stands_still(self, change: Expression) -> bool:
+        """Whether nothing but events changes it."""
+        network = self.network
+        moved = set(network.rates)
+        for reaction in network.reactions:
+            moved |= {n for n in reaction.net_change() if not network.species[n].fixed}
+        return not symbols(change) & moved
+
+    def triggered(self, event: Event, switches: Switches) -> OdeStateEvent:
+        rules = self.network.rule_expressions()
+        event = event.mapped(lambda tree: substitute(tree, rules))
+
+        def node(tree: Expression) -> int:
+            return self.with_slack(self.tree(tree))
+
+        return OdeStateEvent(
+            node(switches.rewritten(event.trigger)),
+            tuple((self.number[name], node(tree)) for name, tree in event.assignments.items()),
+            None if event.delay is None else node(event.delay),
+            None if event.priority is None else node(event.priority),
+            event.persistent,
+            event.initial,
+            event.early,
         )
 
     def rates(self) -> list[int]:
@@ -182,8 +241,7 @@ class _OdeLowering:
                 found[node] = graph.apply(kind, *(found.get(a, a) for a in arguments))
         return found.get(base, base)
 
-    def event(self, index: int) -> OdeEvent:
-        event = self.network.events[index]
+    def event(self, event: TimedEvent) -> OdeEvent:
         used = symbols(event.time)
         if used & self.varying_parameters:
             raise ModelError(

@@ -19,6 +19,7 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.named_parts import with_named_parts
+from tauslab.model.network.parts import Event, TimedEvent
 
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
 # more than any file holds: then these parts get names.
@@ -96,7 +97,7 @@ def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     for event in network.events:
         yield "[[events]]"
         yield f"name = {quoted(event.name)}"
-        yield f"time = {expression_toml(event.time)}"
+        yield from _event_keys(event)
         pairs = (f"{name} = {expression_toml(tree)}" for name, tree in event.assignments.items())
         yield f"assignments = {{{', '.join(pairs)}}}"
     for feature in network.features:
@@ -117,8 +118,26 @@ def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:
         if limits and reaction.limit is not None:
             yield reaction.limit
     for event in network.events:
-        yield event.time
-        yield from event.assignments.values()
+        yield from event.expressions()
+
+
+def _event_keys(event: TimedEvent | Event) -> Iterator[str]:
+    """When an event comes; what is as usual is left out."""
+    if isinstance(event, TimedEvent):
+        yield f"time = {expression_toml(event.time)}"
+        return
+    yield f"trigger = {expression_toml(event.trigger)}"
+    if event.delay is not None:
+        yield f"delay = {expression_toml(event.delay)}"
+    if event.priority is not None:
+        yield f"priority = {expression_toml(event.priority)}"
+    for key, value in (
+        ("persistent", event.persistent),
+        ("initial", event.initial),
+        ("early", event.early),
+    ):
+        if not value:
+            yield f"{key} = false"
 
 
 def _species(network: NetworkData, name: str) -> str:

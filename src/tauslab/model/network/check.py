@@ -10,17 +10,17 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
-from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(),
+    "ssa": frozenset(("timed event", "state event", "rate rule", "time")),
     "tau": frozenset(),
     "ode": frozenset(
-        ("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit",
-         "concentration", "stoichiometry", "conversion factor", "rate of change")
+        ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
+         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
     ),
 }  # fmt: skip
 
@@ -30,6 +30,7 @@ _MOST_REACTIONS = 12  # that are listed
 _PLURAL = {
     "event": "events",
     "timed event": "events",
+    "state event": "events",
     "rate rule": "rate rules",
     "algebraic rule": "algebraic rules that do not solve",
     "rate of change": "rates of change in formulas (rateOf)",
@@ -62,7 +63,13 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    refused = [feature for feature in network.features if method in refusing(feature, [method])]
+    if method == "ssa" and not _draws(network):
+        where = f"{network.source_path}: " if network.source_path is not None else ""
+        raise ModelError(
+            f"{where}rate rules are not supported by ssa in a model without reactions, where "
+            "nothing is drawn; --method ode can run it"
+        )
+    refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
@@ -70,8 +77,9 @@ def require_support(network: Network, method: str) -> None:
         hints = "; --molecules converts them" if first.kind == "mole" else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
-        if not any(refusing(feature, ["ode"]) for feature in network.features):
-            hints += "; --method ode can run it"
+        able = [other for other in ("ssa", "ode") if _can_run(network, other)]
+        if able:
+            hints += f"; --method {' or '.join(able)} can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
             f"by {method}; {first.message}{more}{hints}"
@@ -91,6 +99,25 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
+
+
+def _draws(network: Network) -> bool:
+    """Whether exact simulation is of use: equations alone are not."""
+    return bool(network.reactions) or not network.rates
+
+
+def _can_run(network: Network, method: str) -> bool:
+    if method == "ssa" and not _draws(network):
+        return False
+    return not any(refusing(feature, [method]) for feature in network.features)
+
+
+def steps_of(network: Network) -> list[Expression]:
+    """Laws and triggers with rules written out: where they move, ``ssa`` has to integrate."""
+    rules = network.rule_expressions()
+    triggers = [event.trigger for event in network.events if isinstance(event, Event)]
+    laws = [reaction.law for reaction in network.reactions]
+    return [substitute(tree, rules) for tree in (*laws, *triggers)]
 
 
 def mass_action_reactions(network: Network) -> list[tuple[Reaction, MassAction | None]]:
@@ -180,7 +207,12 @@ def check_facts(network: Network) -> dict[str, object]:
         "labels": dict(network.labels),
         "t_end": network.t_end,
         "features": [
-            {"kind": f.kind, "element": f.element, "message": f.message, "refused_by": refusing(f)}
+            {
+                "kind": f.kind,
+                "element": f.element,
+                "message": f.message,
+                "refused_by": refusing(f),
+            }
             for f in network.features
         ],
         "notes": list(network.notes),
@@ -190,7 +222,7 @@ def check_facts(network: Network) -> dict[str, object]:
 
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
-    known = [m for m in SUPPORTED if all(m not in refusing(f) for f in network.features)]
+    known = [method for method in SUPPORTED if _can_run(network, method)]
     if network.species and not _negative(network):
         return known
     return [m for m in known if m == "ode" and (network.species or network.rules)]

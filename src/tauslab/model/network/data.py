@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tauslab.model.expressions.expression import Expression
-from tauslab.model.network.parts import Feature, Reaction, Rule, Species, TimedEvent
+from tauslab.model.network.parts import Event, Feature, Reaction, Rule, Species, TimedEvent
 
 
 @dataclass(repr=False)
@@ -23,7 +23,7 @@ class NetworkData:
     reactions: list[Reaction] = field(default_factory=list)
     rules: dict[str, Rule] = field(default_factory=dict)
     rates: dict[str, Expression] = field(default_factory=dict)
-    events: list[TimedEvent] = field(default_factory=list)
+    events: list[TimedEvent | Event] = field(default_factory=list)
     features: list[Feature] = field(default_factory=list)
     t_end: float | None = None
     source_path: Path | None = field(default=None, compare=False)

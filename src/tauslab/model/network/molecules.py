@@ -81,7 +81,10 @@ def in_molecules(network: Network) -> Network:
     }
     result.rates = {name: converted(tree, name) for name, tree in network.rates.items()}
     result.events = [
-        replace(event, assignments={k: converted(v, k) for k, v in event.assignments.items()})
+        replace(
+            event.mapped(read),
+            assignments={k: converted(v, k) for k, v in event.assignments.items()},
+        )
         for event in network.events
     ]
     result.reactions = [

@@ -7,7 +7,7 @@ would be written a million times.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tauslab.model.expressions.expression import Call, Expression, Symbol, arguments_first
@@ -51,15 +51,8 @@ def with_named_parts(network: NetworkData, trees: Iterable[Expression]) -> Netwo
         )
         for reaction in network.reactions
     ]
-    result.events = [
-        replace(event, time=naming.short(event.time), assignments=_short(naming, event.assignments))
-        for event in network.events
-    ]
+    result.events = [event.mapped(naming.short) for event in network.events]
     return result
-
-
-def _short(naming: _Naming, trees: Mapping[str, Expression]) -> dict[str, Expression]:
-    return {name: naming.short(tree) for name, tree in trees.items()}
 
 
 class _Naming:

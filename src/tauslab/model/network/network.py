@@ -33,13 +33,13 @@ from tauslab.model.network.equations import (
     pair_of,
     parse_equation,
 )
-from tauslab.model.network.parts import Feature, Reaction, Rule, Species, TimedEvent
+from tauslab.model.network.parts import Event, Feature, Reaction, Rule, Species, TimedEvent
 from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
 from tauslab.model.writers.antimony import antimony_text, write_text
 from tauslab.model.writers.sbml import sbml_text
 
-__all__ = ["Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
+__all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Value = float | str | Expression
@@ -62,7 +62,7 @@ class Network(NetworkData):
         Bare equations dx/dt = ... of species, for ``ode`` alone: reactions do not change such a
         species.
     events
-        New amounts at given times, also for ``ode`` alone.
+        New amounts at given times or when a condition turns true, for ``ssa`` and ``ode``.
     features
         What not every engine can honour.
     t_end
@@ -160,29 +160,64 @@ class Network(NetworkData):
         self.add_feature(Feature("rate rule", f"rate rule for {name}", f"it moves {name} in time"))
         self._note_time(self.rates[name], f"rate rule for {name}")
 
-    def add_event(
+    def add_event(  # noqa: PLR0913 - all that SBML says of an event
         self,
         name: str,
-        time: float | str | Expression,
-        assignments: Mapping[str, float | str | Expression],
+        time: float | str | Expression | None = None,
+        assignments: Mapping[str, float | str | Expression] | None = None,
+        *,
+        trigger: str | Expression | None = None,
+        delay: float | str | Expression | None = None,
+        priority: float | str | Expression | None = None,
+        persistent: bool = True,
+        initial: bool = True,
+        early: bool = True,
     ) -> None:
-        """Let species get new amounts at a time, an expression of parameters; for ``ode`` alone.
+        """Let species get new amounts at a time, or when a condition turns true.
+
+        For ``ssa`` and ``ode``. A species that is `fixed`, has no compartment and is set by an
+        event is a real number under ``ssa`` too, a rate constant for instance; others are counts
+        there, and what is not whole is rounded half to even.
 
         Parameters
         ----------
         name
             What messages call it.
         time
-            In the model's unit; at 0 or before it never comes.
+            In the model's unit, an expression of parameters; at 0 or before it never comes.
         assignments
             New amount of each species, as an expression; all are computed before any is set.
+        trigger
+            Instead of `time`, a condition such as ``"X >= 100 && time > 5"``: the event comes
+            whenever it turns from false to true.
+        delay, priority, persistent, initial, early
+            Of an event with a trigger, see `tauslab.model.network.network.Event`.
+
+        Raises
+        ------
+        ModelError
+            Not one of `time` and `trigger` is given, or what belongs to a trigger beside `time`.
         """
         check_name(name, "the name of an event")
-        trees = {target: as_expression(value) for target, value in assignments.items()}
-        self.events.append(TimedEvent(name, as_expression(time), trees))
-        self.add_feature(Feature("timed event", f"event {name}", "it changes the state"))
+        if (time is None) == (trigger is None):
+            raise ModelError(f"event {name}: give either time or trigger, not both or neither")
+        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
+        where = f"event {name}"
+        if time is not None:
+            if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
+                raise ModelError(f"{where}: delay, priority and so on go with a trigger")
+            self.events.append(TimedEvent(name, as_expression(time), trees))
+            self.add_feature(Feature("timed event", where, "it changes the state"))
+        else:
+            assert trigger is not None
+            optional = (None if part is None else as_expression(part) for part in (delay, priority))
+            event = Event(
+                name, as_expression(trigger), trees, *optional, persistent, initial, early
+            )
+            self.events.append(event)
+            self.add_feature(Feature("state event", where, "it changes the state"))
         for tree in trees.values():
-            self._note_time(tree, f"event {name}")
+            self._note_time(tree, where)
 
     def add_feature(self, feature: Feature) -> None:
         """List what not every engine can honour, once; readers of model files do so."""
@@ -361,22 +396,29 @@ class Network(NetworkData):
             self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
         self.parameter_values()
 
-    def _check_event(self, event: TimedEvent, deep: Mapping[str, int]) -> None:
+    def _check_event(self, event: TimedEvent | Event, deep: Mapping[str, int]) -> None:
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
                 raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
             self._check_expression(tree, where, deep)
-        for name in symbols(event.time) - self.parameters.keys():
-            raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+        if isinstance(event, TimedEvent):
+            for name in symbols(event.time) - self.parameters.keys():
+                raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+            return
+        for optional in (event.trigger, event.delay, event.priority):
+            if optional is not None:
+                self._check_expression(optional, where, deep, time=True)
 
-    def _check_expression(self, tree: Expression, where: str, deep: Mapping[str, int]) -> None:
+    def _check_expression(
+        self, tree: Expression, where: str, deep: Mapping[str, int], *, time: bool = False
+    ) -> None:
         unknown = [
             name
             for name in symbols(tree)
             if name not in self.species and name not in self.parameters and name not in self.rules
         ]
-        if any(feature.kind == "time" for feature in self.features):
+        if time or any(feature.kind == "time" for feature in self.features):
             unknown = [name for name in unknown if name != "time"]
         if unknown:
             name = min(unknown)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
@@ -76,6 +76,64 @@ class TimedEvent:
     name: str
     time: Expression
     assignments: Mapping[str, Expression]
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that it computes."""
+        return (self.time, *self.assignments.values())
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> TimedEvent:
+        """The event with every expression replaced by what `change` makes of it."""
+        values = {name: change(tree) for name, tree in self.assignments.items()}
+        return replace(self, time=change(self.time), assignments=values)
+
+
+@dataclass(frozen=True)
+class Event:
+    """When `trigger` turns from false to true, the named species get new amounts, all at once.
+
+    The meaning is that of SBML Level 3 Version 2, section 4.11.
+
+    Parameters
+    ----------
+    trigger
+        A condition on species, parameters, rules and ``time``.
+    delay
+        Time from the trigger to the assignments, computed at the trigger; None for none.
+    priority
+        Of events at one time the one with the highest is executed first, one without a priority
+        last, and equal ones in random order. Computed anew before each is chosen.
+    persistent
+        Whether it is executed even if the trigger turns false before; otherwise it is taken back.
+    initial
+        What the trigger counts as before time 0: if it is true at 0 and this is False, the event
+        comes at 0.
+    early
+        Whether the values assigned are computed when the trigger turns true, not when they are set.
+    """
+
+    name: str
+    trigger: Expression
+    assignments: Mapping[str, Expression]
+    delay: Expression | None = None
+    priority: Expression | None = None
+    persistent: bool = True
+    initial: bool = True
+    early: bool = True
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that it computes."""
+        optional = (part for part in (self.delay, self.priority) if part is not None)
+        return (self.trigger, *optional, *self.assignments.values())
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> Event:
+        """The event with every expression replaced by what `change` makes of it."""
+        return replace(
+            self,
+            trigger=change(self.trigger),
+            assignments={name: change(tree) for name, tree in self.assignments.items()},
+            delay=None if self.delay is None else change(self.delay),
+            priority=None if self.priority is None else change(self.priority),
+        )
 
 
 @dataclass(frozen=True)

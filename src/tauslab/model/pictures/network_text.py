@@ -11,7 +11,7 @@ from tauslab.model.expressions.expression import Call, Expression, Number, call,
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.trees import written_size
 from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Reaction, Species
+from tauslab.model.network.parts import Reaction, Species, TimedEvent
 from tauslab.model.pictures.html import card, folded, table
 
 _MOST_LINES = 20  # of each kind, in a terminal
@@ -71,7 +71,11 @@ def network_text(network: NetworkData) -> str:
         lines += [f"{title}:", *shown] if shown else []
         lines += [f"  and {more} more"] if more > 0 else []
     lines += ["reactions:", *reaction_lines(network)] if network.reactions else []
-    lines += [f"event {event.name} at {short_text(event.time)}" for event in network.events]
+    for event in network.events:
+        if isinstance(event, TimedEvent):
+            lines.append(f"event {event.name} at {short_text(event.time)}")
+        else:
+            lines.append(f"event {event.name} when {short_text(event.trigger)}")
     return "\n".join(lines)
 
 

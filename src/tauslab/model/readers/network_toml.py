@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import as_expression
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.readers.toml_values import (
     Naming,
@@ -30,7 +31,9 @@ _TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "rea
 _SPECIES = ("initial", "fixed", "compartment", "label")
 _RULE = ("expression", "recorded")
 _REACTION = ("name", "equation", "rate", "law", "limit", "parameters")
-_EVENT = ("name", "time", "assignments")
+_EVENT = ("name", "time", "assignments", "trigger", "delay", "priority", "persistent", "initial",
+          "early")  # fmt: skip
+_EXPRESSIONS = ("time", "trigger", "delay", "priority")
 _FEATURE = ("kind", "element", "message")
 
 
@@ -166,7 +169,7 @@ def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
 
 def _add_event(network: Network, table: dict[str, Any], where: str) -> None:
     only_keys(table, _EVENT, where)
-    for key in ("time", "assignments"):
+    for key in ("time" if "trigger" not in table else "trigger", "assignments"):
         if key not in table:
             raise ModelError(f"the key {key} is missing", where=where)
     name = as_text(table.get("name", f"E{len(network.events) + 1}"), f"{where}, name")
@@ -175,9 +178,15 @@ def _add_event(network: Network, table: dict[str, Any], where: str) -> None:
         raise ModelError(
             f"{shown(assignments)} where a table is expected", where=f"{where}, assignments"
         )
+    given = {key: as_value(table[key], f"{where}, {key}") for key in _EXPRESSIONS if key in table}
+    flags = {key: as_boolean(table.get(key, True), f"{where}, {key}") for key in _EVENT[-3:]}
     with Naming(where):
         network.add_event(
             name,
-            as_value(table["time"], f"{where}, time"),
+            given.get("time"),
             {k: as_value(v, f"{where}, assignments.{k}") for k, v in assignments.items()},
+            trigger=as_expression(given["trigger"]) if "trigger" in given else None,
+            delay=given.get("delay"),
+            priority=given.get("priority"),
+            **flags,
         )

@@ -24,7 +24,7 @@ from tauslab.model.expressions.expression import (
     written_sizes,
 )
 from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Reaction, Species, TimedEvent
+from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
 from tauslab.model.readers.sbml.text import OWN, import_libsbml, raise_first_error
 from tauslab.model.writers.mathml import mathml
 
@@ -33,7 +33,16 @@ _NO_COMPARTMENT = "no_compartment"
 _MOST_WRITTEN = 4_000_000  # numbers, names and operations
 # Kinds of feature that the parts of a network say themselves.
 _WRITTEN = {
-    *("timed event", "rate rule", "time", "reversible", "mole", "mass", "scaled unit"),
+    *(
+        "timed event",
+        "state event",
+        "rate rule",
+        "time",
+        "reversible",
+        "mole",
+        "mass",
+        "scaled unit",
+    ),
     *("concentration", "stoichiometry", "conversion factor", "rate of change"),
 }
 _UNITS = ("mole", "mass", "scaled unit")
@@ -214,16 +223,29 @@ class _Writer:
         for index, event in enumerate(self._network.events):
             yield self._event(event, count - index)
 
-    def _event(self, event: TimedEvent, priority: int) -> str:
-        trigger = self._math(call("ge", Symbol("time"), event.time))
+    def _event(self, event: TimedEvent | Event, place: int) -> str:
+        """An event; those at times come in the order in which they are listed."""
+        timed = isinstance(event, TimedEvent)
+        if isinstance(event, TimedEvent):
+            trigger = self._math(call("ge", Symbol("time"), event.time))
+            order: tuple[Expression | None, Expression | None] = (Number(float(place)), None)
+            initial, persistent, early = True, True, False
+        else:
+            trigger, order = self._math(event.trigger), (event.priority, event.delay)
+            initial, persistent, early = event.initial, event.persistent, event.early
+        extra = "".join(
+            f"<{tag}>{mathml(tree) if timed else self._math(tree)}</{tag}>"
+            for tag, tree in zip(("priority", "delay"), order, strict=True)
+            if tree is not None
+        )
         assignments = "".join(
             f'<eventAssignment variable="{name}">{self._math(tree)}</eventAssignment>'
             for name, tree in event.assignments.items()
         )
         return (
-            f'<event id="{self._free(event.name)}" useValuesFromTriggerTime="false">'
-            f'<trigger initialValue="true" persistent="true">{trigger}</trigger>'
-            f"<priority>{mathml(Number(float(priority)))}</priority>"
+            f'<event id="{self._free(event.name)}" useValuesFromTriggerTime="{_word(early)}">'
+            f'<trigger initialValue="{_word(initial)}" persistent="{_word(persistent)}">'
+            f"{trigger}</trigger>{extra}"
             f"<listOfEventAssignments>{assignments}</listOfEventAssignments></event>"
         )
 

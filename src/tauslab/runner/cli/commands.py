@@ -64,7 +64,7 @@ _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 
 def version_line() -> str:

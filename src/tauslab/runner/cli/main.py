@@ -12,8 +12,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.runner.api.api import ranks
 from tauslab.runner.api.kinds import MOVIE
 from tauslab.runner.cli import commands
-from tauslab.runner.cli.completion import SHELLS, completion_script
-from tauslab.runner.cli.help import EPILOG, Parser, examples, speaks
+from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.options import add_option, add_options
 from tauslab.runner.cli.slurm import process_slurm
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams

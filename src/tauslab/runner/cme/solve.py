@@ -40,7 +40,13 @@ def lowered_counts(
     parameters = network.parameter_values()
     check_rates(network, parameters)
     counts = round_counts(network.initial_amounts(parameters))
-    return network, lower(network, parameters=parameters, counts=counts), counts
+    lowered = lower(network, parameters=parameters, counts=counts)
+    if lowered.dynamics is not None:
+        raise ModelError(
+            f"{network.name}: its events, or laws that the time changes, are no part of a master "
+            "equation here; ts.run(method='ssa') can run it"
+        )
+    return network, lowered, counts
 
 
 def first_law(

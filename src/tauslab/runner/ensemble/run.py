@@ -12,6 +12,7 @@ import numpy as np
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
@@ -161,6 +162,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
         return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+    if task.lowered.dynamics is not None:
+        return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,
@@ -198,10 +201,6 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if isinstance(method, TauLeaping):
         attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
-    if task.system is not None and task.network.amount_unit != "molecules":
-        attributes["amount_unit"] = task.network.amount_unit
-    if task.network.time_unit:
-        attributes["time_unit"] = task.network.time_unit
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
@@ -215,6 +214,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
+        amount_unit="molecules" if task.system is None else task.network.amount_unit,
+        time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,
         model_name=task.network.source_path.name if task.network.source_path else task.network.name,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.exact.selectors import pilot_events, selector_of
-from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower
+from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, symbols
@@ -100,6 +100,8 @@ class Task:
     @cached_property
     def selector(self) -> str:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
+        if self.lowered.dynamics is not None:
+            return "linear"
         method = self.options.method
         return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
 
@@ -180,7 +182,11 @@ def prepare(network: Network, options: Options) -> Task:
     network.validate()
     values = network.parameter_values()
     check_rates(network, values)
-    counts = round_counts(network.initial_amounts(values), _compartments(network, values))
+    amounts = network.initial_amounts(values)
+    reals = {name: amounts[name] for name in real_species(network)}
+    amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
+    counts = round_counts(amounts, _compartments(network, values))
+    _refuse_negative(counts)
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
@@ -197,7 +203,11 @@ def prepare(network: Network, options: Options) -> Task:
         counts=counts,
         varying=varying.keys(),
         recorded=recorded,
+        reals=reals,
     )
+    selector = options.method.selector if isinstance(options.method, SSA) else None
+    if lowered.dynamics is not None and selector not in (None, "linear"):
+        raise ConfigError(f"--selector {selector} is not for models with events: leave it out")
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
@@ -227,7 +237,7 @@ def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tu
     return {
         name: (one.compartment, values[one.compartment])
         for name, one in network.species.items()
-        if one.compartment in values
+        if one.compartment is not None and one.compartment in values
     }
 
 
@@ -346,7 +356,8 @@ def _initial_columns(
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
-    for name in network.species:
+    real = set(real_species(network))
+    for name in [n for n in network.species if n not in real]:
         if name in rows:
             columns[name] = _rounded(name, rows[name])
             continue
@@ -356,6 +367,13 @@ def _initial_columns(
             amounts = [evaluate(unfolded[name], {**values, **own}) for own in each]
             columns[name] = _rounded(name, np.array(amounts))
     return columns
+
+
+def _refuse_negative(counts: Mapping[str, int]) -> None:
+    """Counts below zero, which equations allow of what an event sets."""
+    for name, count in counts.items():
+        if count < 0:
+            raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan")
+_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
 
 Columns = list[npt.NDArray[Any]]
 

@@ -70,6 +70,10 @@ def _hint(end: str, result: Recorded) -> str:
         )
     if end == "step_limit":
         return "raise --max-steps"
+    if end == "event_queue":
+        return "more executions of events wait than the queue holds: look at their delays"
+    if end == "event_cascade":
+        return "events fire each other for ever at one time: look at their triggers"
     return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"
 
 

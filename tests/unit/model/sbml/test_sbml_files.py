@@ -14,7 +14,7 @@ from tauslab.model.readers.sbml.reader import read_sbml, read_sbml_text
 
 DATA = TESTS / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))
-REFUSED = {"00028": "timed event", "00032": "timed event", "00041": "package"}
+REFUSED = {"00041": "package"}
 
 
 @pytest.mark.parametrize("path", DSMTS, ids=lambda path: path.stem)
@@ -97,7 +97,6 @@ def test_classical_models(
 @pytest.mark.parametrize(
     ("name", "kind", "element"),
     [
-        ("BIOMD0000000188", "timed event", "event stressCell"),
         ("BIOMD0000000025", "delay", "rule for dClkF_tau1"),
         ("BIOMD0000000010", "mole", "model"),
         ("BIOMD0000000039", "stoichiometry", "reaction v1"),

@@ -36,11 +36,6 @@ def _one(**parts: str) -> str:
     )
 
 
-_EVENT = (
-    '<event id="E1" useValuesFromTriggerTime="true">'
-    '<trigger initialValue="true" persistent="true">'
-    f"{mathml('X > 3')}</trigger></event>"
-)
 _TIME = mathml("time").partition(">")[2].removesuffix("</math>")
 _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" scale="-9" multiplier="1"/></listOfUnits></unitDefinition>'  # noqa: E501
 
@@ -48,7 +43,6 @@ _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" s
 @pytest.mark.parametrize(
     ("text", "kind", "element"),
     [
-        (_one(listOfEvents=_EVENT), "event", "event E1"),
         (
             _one(listOfRules=f'<rateRule variable="v">{mathml("2*X")}</rateRule>'),
             "rate rule",
@@ -94,6 +88,11 @@ _MOLE = '<unitDefinition id="nmol"><listOfUnits><unit kind="mole" exponent="1" s
 def test_features(tmp_path: Path, text: str, kind: str, element: str) -> None:
     network = read_text(tmp_path, text)
     assert kinds(network) == [(kind, element)]
+    with pytest.raises(ModelError, match="not supported by tau"):
+        require_support(network, "tau")
+    if kind in ("rate rule", "time"):
+        require_support(network, "ssa")
+        return
     with pytest.raises(ModelError, match="not supported by ssa"):
         require_support(network, "ssa")
 

@@ -11,7 +11,7 @@ import pytest
 from places import ROOT
 
 import tauslab as ts
-from tauslab.runner.cli.completion import SHELLS
+from tauslab.runner.cli.help import SHELLS
 from tauslab.runner.cli.main import main
 
 MODEL = str(ROOT / "examples" / "schlogl.xml")

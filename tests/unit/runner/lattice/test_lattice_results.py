@@ -63,7 +63,7 @@ def test_what_is_not_there_is_named(tmp_path):
         for call, message in (
             (lambda: result.counts("X"), "'X' is not a species"),
             (lambda: result.counts("A", "moon"), "'moon' is not a site type"),
-            (lambda: result.kymograph("A"), "has no frames: run with --frame-every"),
+            (lambda: result.kymograph("A"), "has no frames: run with frame_every="),
             (lambda: plot_lattice(result, "slice"), "has no frames"),
             (lambda: plot_lattice(result, "heatmap"), "not a plot of a lattice"),
             (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png, \.svg or \.pdf"),

@@ -155,7 +155,7 @@ def test_quiet_and_other_ranks_show_nothing_in_a_notebook(clock, notebook):
 
 
 def test_ipython_in_a_terminal_is_no_notebook(clock, notebook, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: SimpleNamespace())
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", SimpleNamespace)
     with Progress(10, clock=clock):
         pass
     assert notebook.pages == []

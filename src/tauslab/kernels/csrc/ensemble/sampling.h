@@ -6,6 +6,7 @@
 #include "device/prelude.h"
 
 // Status of a trajectory, as stored in /status.
+// 5 and 6 are in events/queue.h.
 enum Status : u8 { DONE = 0, ABSORBED = 1, OVERFLOWED = 2, STEP_LIMIT = 3, NOT_A_NUMBER = 4 };
 
 constexpr i32 MISSING_COUNT = -1;

@@ -67,12 +67,12 @@ DEVICE_SELDOM double first_step(const Real *x, const Constants &c, double t, dou
     return step < most ? step : most;
 }
 
-// Walks from `from` to `to`; the last step ends there exactly. `Method::attempt(x, c, t, h, end)`
-// makes a step if its error, which it returns, is at most 1. A trial with an error that is larger, or
-// not a number, is made again with a smaller step, down to one of which a hundredth does not change
-// the time in its last digit.
-template <class Method>
-DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
+// Walks from `from` to `to`, or one step of the way; the last step ends there exactly.
+// `Method::attempt(x, c, t, h, end)` makes a step if its error, which it returns, is at most 1. A
+// trial with an error that is larger, or not a number, is made again with a smaller step, down to one
+// of which a hundredth does not change the time in its last digit.
+template <bool ONE_STEP, class Method>
+DEVICE u8 walk(Method &method, Real *x, const Real *c, double from, double to, double &reached) {
     double t = from;
     if (!(method.step > 0)) method.step = method.begin(x, c, from, to - from);
     for (;;) {
@@ -92,11 +92,22 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
         const double next = h * step_factor(error, Method::ORDER);
         // A step that was cut at the end says little of what the next may be.
         if (!(good && last && next < method.step)) method.step = next;
-        if (good && last) return ODE_DONE;
+        if (good && last) return reached = to, ODE_DONE;
         if (good) t += h;
+        if (ONE_STEP && good) return reached = t, ODE_DONE;
         if (!good && !(t + 0.01 * method.step > t)) return ODE_NOT_A_NUMBER;
     }
 }
+
+template <class Method>
+DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
+    double reached = from;
+    return walk<false>(method, x, c, from, to, reached);
+}
+
+#ifdef HAS_EVENTS
+#include "events/ode_events.h"
+#endif
 
 // Trajectories differ in steps: threads take the next when they are done.
 template <class Method>
@@ -106,7 +117,11 @@ DEVICE void take_turns(const OdeJob &job, Method &method) {
     for (;;) {
         const i64 row = take_row(job.next_row, job.rows);
         if (row >= job.rows) break;
+#ifdef HAS_EVENTS
+        run_with_events(job, row, method, x, c);
+#else
         run_trajectory(job, row, method, x, c);
+#endif
     }
     if (job.steps) atomic_add(job.steps, method.made), atomic_add(job.steps + 4, method.rejected);
 }

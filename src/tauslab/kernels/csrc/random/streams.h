@@ -31,6 +31,7 @@ enum Stream : u32 {
     // Pilots of large networks. Those that choose a method, or tell of a long run, use the kernels and
     // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
+    STREAM_EVENTS = 6,  // the choice among events that come at one time with equal priorities
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 

@@ -1,4 +1,4 @@
-"""What moves an SBML model besides reactions: rate rules, and events at given times.
+"""What moves an SBML model besides reactions: rate rules and events.
 
 A parameter or a compartment that such a rule or event changes becomes a species of the network,
 fixed for reactions, so that it is part of the state.
@@ -6,15 +6,15 @@ fixed for reactions, so that it is part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
-from tauslab.model.network.network import Feature, Network
-from tauslab.model.readers.sbml.event_order import TimedAssignments, add_timed_events
+from tauslab.model.expressions.time_relations import folded
+from tauslab.model.network.network import Event, Feature, Network, TimedEvent
+from tauslab.model.readers.sbml.event_order import timed_events
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.text import each
-from tauslab.model.readers.sbml.triggers import folded, holds_at_start, switch_times
 
 Size = Callable[[str], Expression | None]
 
@@ -48,60 +48,99 @@ def add_dynamics(model: Any, network: Network, maths: MathReader, size: Size) ->
     }
     for name, tree in rates.items():
         network.add_rate(name, _amount_rate(tree, network, name, size, rates))
-    timed = []
-    for number, event in enumerate(each(model.getListOfEvents()), start=1):
-        timed += _read_event(network, event, event.getId() or str(number), maths, size)
-    add_timed_events(network, timed)
+    listed = [
+        (event, event.getId() or str(number))
+        for number, event in enumerate(each(model.getListOfEvents()), start=1)
+    ]
+    read = [
+        found
+        for event, name in listed
+        if (found := _read_event(network, event, name, maths, size)) is not None
+    ]
+    timed = timed_events(network, read)
+    if timed is None:
+        read = [event for event in read if not _keeps_a_concentration(network, event, read, size)]
+    for event in read if timed is None else timed:
+        _add_event(network, event)
+
+
+def _keeps_a_concentration(
+    network: Network, event: Event, events: Sequence[Event], size: Size
+) -> bool:
+    """Refuse an event that keeps a concentration while the size of the compartment may change.
+
+    The amount follows from the size when it is set, which is not known when the value is computed.
+    """
+    moved = {name for other in events if other is not event for name in other.assignments}
+    if event.delay is not None:
+        moved |= network.rates.keys() | event.assignments.keys()
+    for name in event.assignments if event.early else ():
+        volume = size(name) if network.species[name].compartment is not None else None
+        if volume is not None and symbols(volume) & moved:
+            why = f"it keeps a concentration of {name}, and the size of its compartment changes"
+            network.add_feature(Feature("event", f"event {event.name}", why))
+            return True
+    return False
 
 
 def _read_event(
     network: Network, event: Any, name: str, maths: MathReader, size: Size
-) -> list[TimedAssignments]:
-    """An event, as often as it comes; nothing, and a feature, where it cannot be honoured."""
-
-    def refused(kind: str, why: str) -> list[TimedAssignments]:
-        network.add_feature(Feature(kind, where, why))
-        return []
-
+) -> Event | None:
+    """An event; None, and a feature or a note, for one that cannot be honoured or never comes."""
     where = f"event {name}"
     starts = event.getTrigger()
     if starts is None or not starts.isSetMath():  # Level 3 Version 2 allows both
         network.notes.append(f"{where} has no trigger: it never comes")
-        return []
+        return None
     before = list(network.features)
     trigger = maths.read(starts.getMath(), where)
-    delay = maths.read(event.getDelay().getMath(), where) if event.isSetDelay() else Number(0.0)
-    priority = _priority(event, maths, where)
+    delay, priority = (
+        maths.read(part.getMath(), where) if part is not None and part.isSetMath() else None
+        for part in (event.getDelay(), event.getPriority())
+    )
     network.features[:] = (
         before
         + [  # the time in a trigger is no feature of its own
             feature for feature in network.features[len(before) :] if feature.kind != "time"
         ]
     )
-    times = switch_times(trigger, network.parameters)
-    if times is None or ("time" in symbols(trigger) and _is_called_time(network)):
-        return refused("event", "its trigger depends on what the model computes")
-    if starts.isSetInitialValue() and not starts.getInitialValue():
-        at_start = holds_at_start(trigger)
-        if not (isinstance(at_start, Number) and at_start.value == 0):
-            return refused("event", "its trigger counts as false before time 0: it may come at 0")
+    if _is_called_time(network) and any(
+        "time" in symbols(tree) for tree in (trigger, delay, priority) if tree is not None
+    ):
+        why = "it depends on the time, and the model calls something 'time'"
+        network.add_feature(Feature("event", where, why))
+        return None
     trees = _new_amounts(network, event, where, maths, size)
     missing = [target for target in trees if target not in network.species]
     if missing:
-        return refused("event", f"it changes {missing[0]}")
-    early = event.getUseValuesFromTriggerTime()
-    if not (isinstance(delay, Number) and delay.value == 0):
-        if not symbols(delay) <= network.parameters.keys():
-            return refused("delay", "its delay depends on what the model computes")
-        if early and not all(symbols(tree) <= network.parameters.keys() for tree in trees.values()):
-            return refused("delay", "it has a delay, and keeps values from before it")
-        if starts.isSetPersistent() and not starts.getPersistent():
-            return refused("delay", "it has a delay, in which its trigger may take it back")
-        times = [_delayed(time, delay) for time in times]
-    return [
-        TimedAssignments(name if i == 0 else f"{name}_{i + 1}", time, trees, early, priority)
-        for i, time in enumerate(times)
-    ]
+        network.add_feature(Feature("event", where, f"it changes {missing[0]}"))
+        return None
+    return Event(
+        name,
+        trigger,
+        trees,
+        None if delay is None else folded(delay),
+        None if priority is None else folded(priority),
+        persistent=not starts.isSetPersistent() or bool(starts.getPersistent()),
+        initial=not starts.isSetInitialValue() or bool(starts.getInitialValue()),
+        early=bool(event.getUseValuesFromTriggerTime()),
+    )
+
+
+def _add_event(network: Network, event: Event | TimedEvent) -> None:
+    if isinstance(event, TimedEvent):
+        network.add_event(event.name, event.time, event.assignments)
+        return
+    network.add_event(
+        event.name,
+        assignments=event.assignments,
+        trigger=event.trigger,
+        delay=event.delay,
+        priority=event.priority,
+        persistent=event.persistent,
+        initial=event.initial,
+        early=event.early,
+    )
 
 
 def _new_amounts(
@@ -120,20 +159,6 @@ def _new_amounts(
 def _is_called_time(network: Network) -> bool:
     """Whether the model calls something ``time``: then a trigger does not tell it from the time."""
     return any("time" in group for group in (network.species, network.parameters, network.rules))
-
-
-def _priority(event: Any, maths: MathReader, where: str) -> Expression | None:
-    if not event.isSetPriority() or not event.getPriority().isSetMath():
-        return None
-    return folded(maths.read(event.getPriority().getMath(), where))
-
-
-def _delayed(time: Expression, delay: Expression) -> Expression:
-    """A delayed time; one that never comes (0 or less) stays so."""
-    late = folded(call("add", time, delay))
-    if isinstance(time, Number):
-        return late if time.value > 0 else time
-    return call("if", call("gt", time, 0.0), late, 0.0)
 
 
 def _amount(tree: Expression, network: Network, name: str, size: Size) -> Expression:

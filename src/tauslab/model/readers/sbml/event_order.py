@@ -1,100 +1,153 @@
-"""Events at given times, several of them at one: what SBML says about their order.
+"""Events whose times are known before a run, as a list of times and what is set at each.
 
-Events that come at the same time are executed one after another, by priority. Each sets values
-that were computed when its trigger turned true, which is before any of them is executed, unless it
-says ``useValuesFromTriggerTime="false"``. A `Network` executes its events in the order in which
+Such events need no root finding, and every integrator can take them. Events that come at the same
+time are executed one after another, by priority. Each sets values that were computed when its
+trigger turned true, which is before any of them is executed, unless it says
+``useValuesFromTriggerTime="false"``. A `Network` executes events at times in the order in which
 they are listed, each with the values that it then finds: so events at one time become one.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Expression, Number, substitute, symbols
-from tauslab.model.network.network import Feature, Network
+from tauslab.model.expressions.expression import Expression, Number, call, substitute, symbols
+from tauslab.model.expressions.time_relations import folded
+from tauslab.model.network.network import Event, Network, TimedEvent
 from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.sbml.triggers import holds_at_start, switch_times
 
 
 @dataclass(frozen=True)
-class TimedAssignments:
+class _Timed:
     """An event at a time, an expression of parameters.
 
-    `early` says whether its values are computed before any other event at this time; `priority`
-    is None where none is stated.
+    `early` says whether its values are computed before any other event at this time.
     """
 
     name: str
     time: Expression
     values: Mapping[str, Expression]
-    early: bool = True
-    priority: Expression | None = None
+    early: bool
+    priority: Expression | None
 
 
-def add_timed_events(network: Network, events: Sequence[TimedAssignments]) -> None:
-    """Add events to `network`; those whose order decides and is not known are refused as features.
+def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] | None:
+    """The events as a list of times; None where that cannot say what they mean.
 
-    Events are simultaneous where their times are the same expression. Others may still come at the
-    same time: they are refused if that is so with the parameters' values, and one reads or sets
-    what another sets.
+    It cannot where a trigger reads what the model computes, where a delay keeps values or may be
+    taken back, and where events come at one time, disturb each other, and their order is left to
+    chance or computed. Events are simultaneous where their times are the same expression, or are
+    equal with the parameters' values.
     """
-    groups: dict[Expression, list[TimedAssignments]] = {}
+    groups: dict[Expression, list[_Timed]] = {}
     for event in events:
-        groups.setdefault(event.time, []).append(event)
-    merged = [found for group in groups.values() for found in _executed(network, group)]
-    _refuse_chances(network, merged)
-    for event in merged:
-        network.add_event(event.name, event.time, event.values)
+        found = _times(network, event)
+        if found is None:
+            return None
+        for timed in found:
+            groups.setdefault(timed.time, []).append(timed)
+    merged: list[_Timed] = []
+    for group in groups.values():
+        executed = _executed(network, group)
+        if executed is None:
+            return None
+        merged += executed
+    if _disturb_by_chance(network, merged):
+        return None
+    return [TimedEvent(event.name, event.time, event.values) for event in merged]
 
 
-def _executed(network: Network, group: list[TimedAssignments]) -> list[TimedAssignments]:
+def _times(network: Network, event: Event) -> list[_Timed] | None:
+    """An event, as often as it comes; None where that is not known."""
+    times = switch_times(event.trigger, network.parameters)
+    if times is None:
+        return None
+    if not event.initial:
+        at_start = holds_at_start(event.trigger)
+        if not (isinstance(at_start, Number) and at_start.value == 0):
+            return None
+    delay = event.delay
+    if delay is not None and not (isinstance(delay, Number) and delay.value == 0):
+        if not symbols(delay) <= network.parameters.keys() or not event.persistent:
+            return None
+        values = event.assignments.values()
+        if event.early and not all(symbols(tree) <= network.parameters.keys() for tree in values):
+            return None
+        times = [_delayed(time, delay) for time in times]
+    return [
+        _Timed(
+            event.name if i == 0 else f"{event.name}_{i + 1}",
+            time,
+            event.assignments,
+            event.early,
+            event.priority,
+        )
+        for i, time in enumerate(times)
+    ]
+
+
+def _delayed(time: Expression, delay: Expression) -> Expression:
+    """A delayed time; one that never comes (0 or less) stays so."""
+    late = folded(call("add", time, delay))
+    if isinstance(time, Number):
+        return late if time.value > 0 else time
+    return call("if", call("gt", time, 0.0), late, 0.0)
+
+
+def _executed(network: Network, group: list[_Timed]) -> list[_Timed] | None:
     """Events of one time as the network is to have them."""
     rules = network.rule_expressions()
     if not any(_disturbs(a, b, rules) for a, b in itertools.combinations(group, 2)):
         return group
     sizes = {species.compartment for species in network.species.values()}
-    moved = [event for event in group if event.values.keys() & sizes]
-    if moved:  # then what a concentration is depends on which comes first
-        _refuse(network, moved[0], "it changes the size of a compartment beside another event")
-        return []
-    ordered = _by_priority(network, group)
+    if any(event.values.keys() & sizes for event in group):
+        return None  # then what a concentration is depends on which comes first
+    apart = not any(a.values.keys() & b.values.keys() for a, b in itertools.combinations(group, 2))
+    early = all(event.early for event in group)
+    ordered = group if early and apart else _by_priority(group)
+    if ordered is None:
+        return None
     late = [event for event in ordered if not event.early]
-    if not ordered or len(late) == len(ordered):
+    if len(late) == len(ordered):
         return ordered
     if late:
-        _refuse(network, late[0], f"whether it finds what event {ordered[0].name} sets is mixed")
-        return []
+        return None
     values: dict[str, Expression] = {}
     for event in ordered:
         values.update(event.values)
-    return [TimedAssignments(ordered[0].name, ordered[0].time, values)]
+    first = ordered[0]
+    return [_Timed(first.name, first.time, values, first.early, first.priority)]
 
 
-def _by_priority(network: Network, group: list[TimedAssignments]) -> list[TimedAssignments]:
-    """Events in the order of execution: equal priorities as listed; none if it is not known."""
+def _by_priority(group: list[_Timed]) -> list[_Timed] | None:
+    """Events in the order of execution; None where it is computed or left to chance."""
     keys = []
     for event in group:
-        if isinstance(event.priority, Number) or event.priority is None:
-            keys.append(0.0 if event.priority is None else -event.priority.value)
-        else:
-            _refuse(network, event, "its priority is computed")
-            return []
+        if not (event.priority is None or isinstance(event.priority, Number)):
+            return None
+        keys.append(math.inf if event.priority is None else -event.priority.value)
+    if len(set(keys)) < len(keys):
+        return None
     return [group[i] for i in sorted(range(len(group)), key=lambda i: keys[i])]
 
 
-def _refuse_chances(network: Network, events: Sequence[TimedAssignments]) -> None:
-    """Refuse events of unlike times that come at the same time and disturb each other."""
+def _disturb_by_chance(network: Network, events: Sequence[_Timed]) -> bool:
+    """Whether events of unlike times come at the same time and disturb each other."""
     values, rules = _parameter_values(network), network.rule_expressions()
-    found: dict[float, list[TimedAssignments]] = {}
+    found: dict[float, list[_Timed]] = {}
     for event in events:
         if symbols(event.time) <= values.keys() and (time := evaluate(event.time, values)) > 0:
             found.setdefault(time, []).append(event)
-    for together in found.values():
-        for one, other in itertools.combinations(together, 2):
-            if one.time != other.time and _disturbs(one, other, rules):
-                _refuse(network, other, f"it comes at the same time as event {one.name}")
+    return any(
+        one.time != other.time and _disturbs(one, other, rules)
+        for together in found.values()
+        for one, other in itertools.combinations(together, 2)
+    )
 
 
 def _parameter_values(network: Network) -> dict[str, float]:
@@ -104,13 +157,7 @@ def _parameter_values(network: Network) -> dict[str, float]:
         return {}
 
 
-def _refuse(network: Network, event: TimedAssignments, why: str) -> None:
-    network.add_feature(Feature("event", f"event {event.name}", why))
-
-
-def _disturbs(
-    one: TimedAssignments, other: TimedAssignments, rules: Mapping[str, Expression]
-) -> bool:
+def _disturbs(one: _Timed, other: _Timed, rules: Mapping[str, Expression]) -> bool:
     """Whether the order of two events decides: one sets what the other sets or reads."""
     sets = one.values.keys(), other.values.keys()
     reads = [

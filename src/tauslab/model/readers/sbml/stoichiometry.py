@@ -14,10 +14,10 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call
+from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.text import each
-from tauslab.model.readers.sbml.triggers import folded
 
 Side = list[tuple[str, Expression]]  # species and stoichiometries, as often as they are listed
 Refuse = Callable[[str, str, str], None]

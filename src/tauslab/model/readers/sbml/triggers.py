@@ -8,20 +8,17 @@ the times where one of its relations changes, and each of them is an expression 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
-    Symbol,
     arguments_first,
     call,
     symbols,
 )
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.time_relations import Relation, folded, relation_of
 
-_RELATIONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 # What a relation is to a point just before or after: time > T holds just after T, as T >= T does.
 _BESIDE = {
     ("before", "gt"): "gt", ("before", "ge"): "gt", ("before", "lt"): "le", ("before", "le"): "le",
@@ -29,30 +26,21 @@ _BESIDE = {
     ("before", "eq"): "eq", ("before", "ne"): "ne", ("after", "eq"): "eq", ("after", "ne"): "ne",
 }  # fmt: skip
 _LOGIC = ("and", "or", "xor", "not")
-_TIME = Symbol("time")
 # After a time T, and at no double between: what turns true after T does so at T (1 + 2^-52). After
 # 0 there is no such factor; a change that soon is seen by no sample.
 _AFTER = 1.0 + 2.0**-52
 _SOON = 1e-30
 _NEVER = Number(0.0)  # events at 0 or before never come
-_Linear = tuple[float, Expression]  # slope, rest
 
 
-@dataclass(frozen=True)
-class _Relation:
-    """``time <function> change``, `change` an expression of parameters."""
-
-    function: str
-    change: Expression
-
-    def value(self, moment: str, point: Expression) -> Expression:
-        """What it is ``at`` a point in time, just ``before`` or just ``after`` it."""
-        function = self.function if moment == "at" else _BESIDE[moment, self.function]
-        if function in ("eq", "ne") and moment != "at":
-            return Number(float(function == "ne"))
-        if point == self.change:
-            return Number(float(function in ("ge", "le", "eq")))
-        return folded(call(function, point, self.change))
+def _side_value(relation: Relation, moment: str, point: Expression) -> Expression:
+    """What a relation is ``at`` a point in time, just ``before`` or just ``after`` it."""
+    function = relation.function if moment == "at" else _BESIDE[moment, relation.function]
+    if function in ("eq", "ne") and moment != "at":
+        return Number(float(function == "ne"))
+    if point == relation.change:
+        return Number(float(function in ("ge", "le", "eq")))
+    return folded(call(function, point, relation.change))
 
 
 def switch_times(trigger: Expression, parameters: Collection[str]) -> list[Expression] | None:
@@ -83,11 +71,6 @@ def holds_at_start(trigger: Expression) -> Expression:
     return _value(trigger, "at", Number(0.0))
 
 
-def folded(tree: Expression) -> Expression:
-    """The tree, or its value where that is known without any name."""
-    return tree if symbols(tree) else Number(evaluate(tree, {}))
-
-
 def _relations(tree: Expression, parameters: set[str], changes: list[Expression]) -> bool:
     """Collect when relations in `tree` change; False if it is not made of relations."""
     seen: set[int] = set()
@@ -100,72 +83,13 @@ def _relations(tree: Expression, parameters: set[str], changes: list[Expression]
         if isinstance(node, Call) and node.function in _LOGIC:
             stack.extend(reversed(node.arguments))
             continue
-        found = _relation(node)
+        found = relation_of(node)
         names = symbols(node) - {"time"} if found is None else symbols(found.change)
         if not names <= parameters or (found is None and "time" in symbols(node)):
             return False
         if found is not None and found.change not in changes:
             changes.append(found.change)
     return True
-
-
-def _relation(tree: Expression) -> _Relation | None:
-    """A relation in which the time is linear, as one of the time itself."""
-    if not isinstance(tree, Call) or tree.function not in _RELATIONS or "time" not in symbols(tree):
-        return None
-    sides = [_linear(side) for side in tree.arguments]
-    if sides[0] is None or sides[1] is None:
-        return None
-    (slope, left), (other, right) = sides[0], sides[1]
-    slope -= other
-    if slope == 0:
-        return None
-    function = tree.function if slope > 0 else _RELATIONS[tree.function]
-    change = _minus(right, left) if slope > 0 else _minus(left, right)
-    return _Relation(
-        function, change if abs(slope) == 1 else folded(call("div", change, abs(slope)))
-    )
-
-
-def _linear(tree: Expression) -> _Linear | None:
-    """`tree` as slope x time + rest."""
-    found: dict[int, _Linear | None] = {}
-    for node in arguments_first(tree):
-        found[id(node)] = _linear_part(node, found)
-    return found[id(tree)]
-
-
-def _linear_part(tree: Expression, found: Mapping[int, _Linear | None]) -> _Linear | None:
-    """The same of a part, where that of its arguments is known."""
-    if tree == _TIME:
-        return 1.0, Number(0.0)
-    if "time" not in symbols(tree):
-        return 0.0, tree
-    assert isinstance(tree, Call)
-    parts = [found[id(part)] for part in tree.arguments]
-    if tree.function == "neg" and parts[0] is not None:
-        return -parts[0][0], folded(call("neg", parts[0][1]))
-    if len(parts) != 2 or parts[0] is None or parts[1] is None:
-        return None
-    (a, x), (b, y) = parts[0], parts[1]
-    if tree.function == "add":
-        return a + b, y if _is_zero(x) else x if _is_zero(y) else folded(call("add", x, y))
-    if tree.function == "sub":
-        return a - b, _minus(x, y)
-    if tree.function == "mul" and isinstance(x, Number) and a == 0:
-        return x.value * b, folded(call("mul", x, y))
-    if tree.function in ("mul", "div") and isinstance(y, Number) and b == 0 and y.value:
-        by = y.value if tree.function == "mul" else 1 / y.value
-        return a * by, folded(call(tree.function, x, y))
-    return None
-
-
-def _minus(x: Expression, y: Expression) -> Expression:
-    return x if _is_zero(y) else folded(call("sub", x, y))
-
-
-def _is_zero(tree: Expression) -> bool:
-    return isinstance(tree, Number) and tree.value == 0
 
 
 def _value(tree: Expression, moment: str, point: Expression) -> Expression:
@@ -180,9 +104,9 @@ def _part_value(
     tree: Expression, moment: str, point: Expression, known: Mapping[int, Expression]
 ) -> Expression:
     """The same of a part, where that of its arguments is known."""
-    found = _relation(tree)
+    found = relation_of(tree)
     if found is not None:
-        return found.value(moment, point)
+        return _side_value(found, moment, point)
     if isinstance(tree, Call) and tree.function in _LOGIC:
         parts = [known[id(part)] for part in tree.arguments]
         if tree.function == "not":

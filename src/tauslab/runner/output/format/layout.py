@@ -102,6 +102,8 @@ class Layout:
         The model's file name, its text as given, and its normal form.
     amounts
         Whether species are real amounts, of ordinary differential equations, not counts.
+    amount_unit, time_unit
+        Their names, such as ``molecules`` and ``s``; empty where the model does not tell.
 
     Raises
     ------
@@ -127,6 +129,8 @@ class Layout:
     summaries: tuple[str, ...] = ()
     group: int = 0
     amounts: bool = False
+    amount_unit: str = "molecules"
+    time_unit: str = ""
 
     def __post_init__(self) -> None:
         """Check the names of the histograms' datasets, and that the sums fit into memory."""

@@ -28,6 +28,8 @@ STATUS_VALUES = {
     "overflow": 2,
     "step_limit": 3,
     "nan": 4,
+    "event_queue": 5,
+    "event_cascade": 6,
     "missing": 255,
 }
 
@@ -124,7 +126,10 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         "record": layout.record,
         "storage": storage,
         "run": run,
+        "amount_unit": layout.amount_unit,
     }
+    if layout.time_unit:
+        attributes["time_unit"] = layout.time_unit
     if layout.sweep is not None:
         attributes["sweep"] = ",".join(layout.sweep)
     if layout.grid is not None:
@@ -166,7 +171,14 @@ def file_specs(
     name = (("name", layout.model_name),)
     specs.append(DatasetSpec("model/source", (), TEXT, data=layout.model_source, attributes=name))
     specs.append(DatasetSpec("model/canonical", (), TEXT, data=layout.model_canonical))
-    return [spec.filled(contents or {}) for spec in specs]
+    return [_with_units(spec.filled(contents or {}), layout) for spec in specs]
+
+
+def _with_units(spec: DatasetSpec, layout: Layout) -> DatasetSpec:
+    """With the attribute ``units`` as the CF conventions have it, where there is a unit."""
+    amounts = ("counts", "amounts", "final", "statistics/mean", "statistics/amounts/mean")
+    unit = {"time": layout.time_unit, **dict.fromkeys(amounts, layout.amount_unit)}.get(spec.name)
+    return replace(spec, attributes=(*spec.attributes, ("units", unit))) if unit else spec
 
 
 def finished_specs(layout: Layout, contents: Contents) -> list[DatasetSpec]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.errors import OutputError
+from tauslab.model.files.text import put_attributes
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
@@ -28,7 +29,9 @@ def make_frames(file: h5py.File, task: LatticeTask, chunk: int) -> None:
     """Create the datasets of frames, empty."""
     lattice, lead = task.lattice, lead_of(task)
     times, shape = task.frame_times, (*lattice.shape, lattice.slots)
-    file.create_dataset("lattice/time", data=times).make_scale("time")
+    time = file.create_dataset("lattice/time", data=times)
+    time.make_scale("time")
+    put_attributes(time, {"units": "s"})
     ones = (1,) * (len(lead) + 1)
     file.create_dataset(
         "lattice/particles", (*lead, len(times), *shape), lattice.particle_type,

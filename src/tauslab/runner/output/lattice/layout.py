@@ -65,7 +65,9 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         return DatasetSpec(name, (len(values),), TEXT, (name,), data=list(values))
 
     specs = [
-        DatasetSpec("time", (samples,), "<f8", ("time",), data=task.times),
+        DatasetSpec(
+            "time", (samples,), "<f8", ("time",), data=task.times, attributes=(("units", "s"),)
+        ),
         text("species", lattice.species),
         text("site_type", lattice.site_types),
         text("reaction", [r.name for r in lattice.reactions]),
@@ -79,10 +81,10 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         ("reactions_fired", (reactions,), ("reaction",)),
         ("overflow", (), ()),
     ):
+        unit = (("units", "particles"),) if name.startswith("counts") else ()
+        whole, all_axes = (*lead, samples, *shape), (*axes, "time", *own)
         specs.append(
-            DatasetSpec(
-                name, (*lead, samples, *shape), "<i8", (*axes, "time", *own), fill=-1, opened=True
-            )
+            DatasetSpec(name, whole, "<i8", all_axes, fill=-1, opened=True, attributes=unit)
         )
     marks = np.zeros(task.options.replicas, "<i8")
     specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))

@@ -1,0 +1,156 @@
+// Events of ordinary differential equations, with an adaptive method: a trajectory is integrated to the next time
+// that is known (a sample, a waiting execution, a switch of a relation of the time) and watched on the
+// way. Where a trigger changes within a step, the step is made again up to the change.
+//
+// The cubic Hermite polynomial of a step tells where to end it: what the method then arrives at is
+// looked at again, so its error does not enter. A few such turns find the change to the last digits.
+#pragma once
+
+#include "events/queue.h"
+#include "ode/ode.h"
+
+constexpr int LOOKS_IN_A_STEP = 4;    // at triggers, the last at its end
+constexpr int MOST_TURNS = 12;        // steps made again for one change
+constexpr double TIME_ERROR = 1e-13;  // of a change, relative to the time or the step
+
+struct AssignVariable {
+    DEVICE_MEMBER bool operator()(Real *x, int index, double value) const {
+        x[index] = (Real)value;
+        return true;
+    }
+};
+
+// A step from one state to another, and what lies between.
+struct WatchedStep {
+    double from, to;
+    Real x[N_VARIABLES + 1], y[N_VARIABLES + 1];  // states
+    Real f[N_VARIABLES + 1], g[N_VARIABLES + 1];  // rates
+};
+
+// The cubic Hermite polynomial of a step at time `t`.
+DEVICE_SHARED void state_within(const WatchedStep &step, double t, Real *z) {
+    const double h = step.to - step.from, s = (t - step.from) / h, r = 1.0 - s;
+    const double at_x = (1.0 + 2.0 * s) * r * r, at_y = s * s * (3.0 - 2.0 * s);
+    const double at_f = h * s * r * r, at_g = -h * s * s * r;
+    for (int i = 0; i < N_VARIABLES; ++i)
+        z[i] = (Real)(at_x * (double)step.x[i] + at_y * (double)step.y[i] +
+                      at_f * (double)step.f[i] + at_g * (double)step.g[i]);
+}
+
+// Whether a trigger changes within a step, and by the polynomial when: `found` is the first double
+// after the change.
+template <class Constants>
+DEVICE_SHARED bool change_within(const EventQueue &queue, const WatchedStep &step,
+                                 const Constants &c, double &found) {
+    Real z[N_VARIABLES + 1];
+    double before = step.from;
+    for (int look = 1; look <= LOOKS_IN_A_STEP; ++look) {
+        const bool end = look == LOOKS_IN_A_STEP;
+        double after = end ? step.to : step.from + (step.to - step.from) * look / LOOKS_IN_A_STEP;
+        if (!end) state_within(step, after, z);
+        if (!triggers_changed(queue, end ? step.y : z, c, after)) {
+            before = after;
+            continue;
+        }
+        for (;;) {
+            const double middle = before + 0.5 * (after - before);
+            if (!(middle > before && middle < after)) break;
+            state_within(step, middle, z);
+            (triggers_changed(queue, z, c, middle) ? after : before) = middle;
+        }
+        found = after;
+        return true;
+    }
+    return false;
+}
+
+// Integrates from `from` towards `to`, and ends earlier where a trigger has changed. `reached` is
+// where it ended.
+template <class Method, class Constants>
+DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, const Constants *c,
+                           double from, double to, double &reached) {
+    WatchedStep step;
+    double t = from, limit = to;  // no step goes beyond a change that is known
+    double shortest = 0;          // of steps that are made again; grows where they find no change
+    int turns = 0;
+    ode_rates(x, c, (Real)t, step.g);
+    while (t < to) {
+        for (int i = 0; i < N_VARIABLES; ++i) step.x[i] = x[i], step.f[i] = step.g[i];
+        step.from = t;
+        const u8 ended =
+            turns ? advance(method, x, c, t, limit) : walk<true>(method, x, c, t, limit, step.to);
+        if (ended != ODE_DONE) return ended;
+        if (turns) step.to = limit;
+        if (!all_finite(x)) return ODE_NOT_A_NUMBER;
+        for (int i = 0; i < N_VARIABLES; ++i) step.y[i] = x[i];
+        ode_rates(x, c, (Real)step.to, step.g);
+        double change = 0;
+        const bool changes = turns < MOST_TURNS && change_within(queue, step, c, change);
+        const double least = TIME_ERROR * tl_max(step.to, method.step);
+        const bool at_end = triggers_changed(queue, step.y, c, step.to);
+        if (!changes && !at_end) {
+            // Go on from here.
+            shortest = turns ? tl_max(2 * shortest, least) : 0;
+            t = step.to, limit = to, turns = 0;
+            continue;
+        }
+        change = changes ? tl_max(change, t + shortest) : step.to;
+        if (at_end && step.to - change <= least) {
+            t = step.to;
+            break;
+        }
+        if (!(change < step.to)) {  // seen by the polynomial alone
+            t = step.to, limit = to, turns = 0;
+            continue;
+        }
+        // Make the step again, up to the change.
+        const double usual = method.step;
+        for (int i = 0; i < N_VARIABLES; ++i) x[i] = step.x[i], step.g[i] = step.f[i];
+        method.restart();
+        method.step = usual;
+        limit = change;
+        ++turns;
+    }
+    reached = t;
+    return ODE_DONE;
+}
+
+// A trajectory of equations with events, from start to end.
+template <class Method, class Constants>
+DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x, Constants *c) {
+    begin_trajectory(job, row, x, c);
+    method.start();
+    const Place place = place_of(job.first, row, job.per_point, 0);
+    const PhiloxKeys keys = *job.keys;
+    const PhiloxSeries series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
+    const AssignVariable assign = {};
+    EventQueue queue;
+    start_queue(queue);
+    u64 executed = 0;
+    double t = 0;
+    u8 ended = settle(queue, x, c, t, series, keys, assign, executed);
+    double stop = tl_min(next_switch(x, c, t), first_execution(queue));
+    i64 span = 0;
+    for (; span < job.n_spans && ended == ODE_DONE; ++span) {
+        const double from = job.begin[span], to = job.end[span];
+        if (span % LOOK_EVERY_SPANS == 0 && must_leave(job.next_row, 0, from))
+            ended = ODE_STEP_LIMIT;
+        if (from > t) t = from;  // past a jump of the rates
+        while (ended == ODE_DONE && t < to) {
+            const double target = stop < to ? stop : to;
+            if (target > t) ended = advance_watching(method, queue, x, c, t, target, t);
+            if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
+            if (ended != ODE_DONE) break;
+            const u64 earlier = executed;
+            ended = settle(queue, x, c, t, series, keys, assign, executed);
+            if (executed != earlier) method.restart();
+            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+        }
+        if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
+        if (ended != ODE_DONE) break;
+        if (job.event[span] >= 0) method.restart();
+        if (job.sample[span] >= 0) take_sample(job, row, job.sample[span], x, c, (Real)to);
+    }
+    miss_samples(job, row, span);
+    if (job.status) job.status[row] = ended;
+}

@@ -1,0 +1,134 @@
+// Exact stochastic simulation of networks with events: the direct method (Gillespie 1977), which stops at the
+// times at which events happen. Between two stops all propensities are constant, so a waiting time
+// that a stop cuts short is drawn anew: the exponential distribution has no memory.
+//
+// The state is doubles: counts, which stay whole numbers, then quantities that events set to any value,
+// and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
+// a step that a stop cuts short uses it up.
+#include "events/state.h"
+
+enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
+
+struct EventDraws {
+    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
+    double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
+};
+
+DEVICE void draw_steps(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step,
+                       EventDraws &draws) {
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
+        const Philox4 bits = philox_draw(series, keys, step + i);
+        draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
+        draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
+    }
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+}
+
+KERNEL(ssa_events, const EnsembleArguments launch) {
+    const Recorder out = recorder_of(launch);
+    const i64 n_times = launch.n_times, rows = launch.rows;
+    const double *const times = launch.times;
+    const AssignState assign = {};
+    double x[N_SPECIES + 1] = {};
+    double c[N_CONSTANTS + 1] = {};
+    double a[N_REACTIONS + 1] = {};
+    double cumulative[N_REACTIONS + 1] = {};
+    EventQueue queue;
+    PhiloxSeries series = {}, tie_series = {};
+    EventDraws draws;
+    const PhiloxKeys keys = *launch.keys;
+    i64 row = -1, k = 0;
+    u64 fired = 0, step = 0, executed = 0;
+    double t = 0, stop = 0;
+    u8 ended = RUNNING;
+    Stop at = AT_NO_STOP;
+
+    for (;;) {
+        if (row < 0 || ended != RUNNING) {
+            // The end of the trajectory, and the start of the next.
+            if (row >= 0) {
+                const bool valid = ended <= ABSORBED;
+                if (!valid) record_missing(out, row, k);
+                record_end(out, row, ended, valid, x);
+            }
+            row = take_row(launch.control, rows);
+            if (row >= rows) break;
+            const Place place = place_in(launch, row);
+            series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
+            tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
+            load_start(launch, place, x, c);
+            start_queue(queue);
+            k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
+        }
+
+        if (at != AT_NO_STOP) {
+            const u64 earlier = executed;
+            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            if (found != EVENTS_DONE) {
+                ended = found;
+                continue;
+            }
+            if (at == AT_TIME || executed != earlier) {
+                all_propensities(x, c, a);
+                add_up(0, a, cumulative);
+            }
+            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            at = AT_NO_STOP;
+        }
+
+        // When the next reaction happens, or before it the next stop.
+        const double a0 = N_REACTIONS > 0 ? cumulative[N_REACTIONS > 0 ? N_REACTIONS - 1 : 0] : 0.0;
+        if (!(a0 >= 0 && a0 < infinity())) {
+            ended = NOT_A_NUMBER;
+            continue;
+        }
+        const u32 next = (u32)step % DRAWS_AHEAD;
+        if (next == 0) {
+            if ((u32)step == 0 && step > 0) {
+                const Place place = place_in(launch, row);
+                series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, step);
+            }
+            draw_steps(series, keys, (u32)step, draws);
+        }
+        const double t_event = a0 > 0 ? t + draws.waiting[next] / a0 : infinity();
+        const double t_next = t_event < stop ? t_event : stop;
+
+        // Samples before it.
+        if (k < n_times && times[k] < t_next) {
+            for (; k < n_times && times[k] < t_next; ++k) {
+                x[N_SPECIES] = times[k];
+                record_sample(out, row, k, x, c);
+            }
+            x[N_SPECIES] = t;
+        }
+        if (k == n_times) {
+            ended = t_next < infinity() ? DONE : ABSORBED;
+            continue;
+        }
+        if (step >= launch.max_steps) {
+            ended = STEP_LIMIT;
+            continue;
+        }
+        if (step % LOOK_EVERY == LOOK_EVERY - 1 && must_leave(launch.control, LOOK_EVERY, t)) break;
+        ++step;
+
+        t = t_next;
+        x[N_SPECIES] = t;
+        if (!(t_event < stop)) {
+            at = AT_TIME;
+            continue;
+        }
+        const double target = scaled_half_open(draws.unit[next], a0);
+        int reaction = 0;
+        for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+        const Fired found = fire(reaction, x, c, a);
+        ++fired;
+        if (found.overflow) {
+            ended = OVERFLOWED;
+            continue;
+        }
+        add_up(found.from, a, cumulative);
+        at = found.watched ? AT_REACTION : AT_NO_STOP;
+    }
+    atomic_add(launch.work, fired);
+}

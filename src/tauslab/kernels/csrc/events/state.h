@@ -1,0 +1,42 @@
+// The state of an exact trajectory with events: how it starts, how events set it, and its propensities.
+#pragma once
+
+#include "ensemble/control.h"
+#include "model.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "ensemble/sampling.h"
+#include "events/queue.h"
+#include "random/streams.h"
+
+constexpr u8 RUNNING = 254;  // no end of a trajectory
+constexpr double LARGEST_COUNT = 2147483647.0;
+
+// Sets a count to a whole number, half to even; a quantity to any value.
+struct AssignState {
+    DEVICE_MEMBER bool operator()(double *x, int index, double value) const {
+        if (IS_REAL[index]) {
+            x[index] = value;
+            return value == value;
+        }
+        if (!(value >= -0.5 && value <= LARGEST_COUNT)) return false;
+        x[index] = (value + 0x1p52) - 0x1p52;
+        return true;
+    }
+};
+
+DEVICE void add_up(int first, const double *a, double *cumulative) {
+    double sum = first > 0 ? cumulative[first - 1] : 0.0;
+    for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
+}
+
+// Constants and the state at time 0.
+DEVICE void load_start(const EnsembleArguments &launch, const Place &place, double *x, double *c) {
+    for (int i = 0; i < N_CONSTANTS; ++i)
+        c[i] = launch.constants[place.input * launch.constants_stride + i];
+    check_constants(c);
+    for (int i = 0; i < N_SPECIES; ++i)
+        x[i] = (double)launch.initial[place.input * launch.initial_stride + i];
+    set_reals(x, c);
+    x[N_SPECIES] = 0;
+}

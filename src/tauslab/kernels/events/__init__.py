@@ -1,0 +1,4 @@
+"""Networks with events: the exact engine that stops for them, and what all engines write of them.
+
+Its kernels are in csrc/events.
+"""

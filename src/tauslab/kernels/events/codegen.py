@@ -1,0 +1,200 @@
+"""Writes `model.h` for the exact kernel of networks with events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
+from tauslab.kernels.network.codegen import (
+    LawWriter,
+    check_constants,
+    guarded_propensity,
+    law_text,
+)
+from tauslab.kernels.network.lowering import Law, LoweredEvent, LoweredNetwork, counts_in
+
+_HEADER = (
+    "// Generated from the model: its sizes, propensities, state change, events and records.\n"
+    '#pragma once\n#include "ensemble/rate_laws.h"\n'
+    '#include "math/math.h"\n#include "device/prelude.h"\n'
+    "// The state is doubles, counts too.\n"
+    "DEVICE double quantity(double value) {\n    return value;\n}\n"
+)
+# Up to so many reactions propensities are copied to where they are used.
+_MOST_INLINE = 64
+_LONGEST_INLINE = 500  # characters of a law
+
+
+def events_header(network: LoweredNetwork) -> str:
+    """`model.h` for `ssa_events`: straight-line code on an array of doubles."""
+    names: dict[int, str] = {}
+    writer = LawWriter("x", names)
+    return "\n".join(
+        [
+            _HEADER,
+            _sizes(network),
+            check_constants(network),
+            *_shared(network, writer, names),
+            _propensities(network, writer),
+            _set_reals(network),
+            _flow(network, writer),
+            _fire(network),
+            _events(network, writer),
+            _records(network, writer),
+        ]
+    )
+
+
+def _sizes(network: LoweredNetwork) -> str:
+    assert network.dynamics is not None
+    real = {number for number, _ in network.dynamics.reals}
+    flags = ", ".join(str(int(i in real)) for i in range(len(network.species)))
+    return (
+        f"constexpr int N_SPECIES = {len(network.species)};\n"
+        f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
+        f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_RECORDED = {len(network.recorded)};\n"
+        f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
+        f"TABLE bool IS_REAL[N_SPECIES] = {{{flags}}};\n"
+    )
+
+
+def _shared(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> Iterator[str]:
+    """Functions of long rules, so that laws that use them do not repeat their text."""
+    for k, law in enumerate(network.shared):
+        statements, value = writer.read(law)
+        yield (
+            f"DEVICE_SHARED double shared_{k}([[maybe_unused]] const double *x,\n"
+            f"    [[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
+        )
+        names[id(law)] = f"shared_{k}(x, c)"
+
+
+def _propensities(network: LoweredNetwork, writer: LawWriter) -> str:
+    functions = []
+    for j, reaction in enumerate(network.reactions):
+        statements, value = guarded_propensity(reaction, writer)
+        long = len(network.reactions) > _MOST_INLINE or len(statements + value) > _LONGEST_INLINE
+        kind = "DEVICE_SHARED" if long else "DEVICE"
+        functions.append(
+            f"{kind} double propensity_{j}([[maybe_unused]] const double *x, "
+            f"[[maybe_unused]] const double *c) {{\n{statements}    return {value};\n}}\n"
+        )
+    lines = "".join(f"    a[{j}] = propensity_{j}(x, c);\n" for j in range(len(network.reactions)))
+    return (
+        "\n".join(functions)
+        + "\nDEVICE_SHARED void all_propensities([[maybe_unused]] const double *x, "
+        + "[[maybe_unused]] const double *c,\n"
+        + f"                                    [[maybe_unused]] double *a) {{\n{lines}}}\n"
+    )
+
+
+def _set_reals(network: LoweredNetwork) -> str:
+    assert network.dynamics is not None
+    lines = "".join(
+        f"    x[{number}] = {law_text(law, 'x')};\n" for number, law in network.dynamics.reals
+    )
+    return (
+        "// Initial values of what holds any number.\n"
+        "DEVICE void set_reals([[maybe_unused]] double *x, [[maybe_unused]] const double *c) {\n"
+        f"{lines}}}\n"
+    )
+
+
+def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Rates of what moves between events."""
+    assert network.dynamics is not None
+    flows = network.dynamics.flows
+    lines = ""
+    for k, (_, law) in enumerate(flows):
+        statements, value = writer.read(law)
+        lines += f"    {{\n{statements}    d[{k}] = {value};\n    }}\n"
+    listed = ", ".join(str(number) for number, _ in flows) or "0"
+    return (
+        f"constexpr int N_FLOW = {len(flows)};\n"
+        f"TABLE int FLOW[{max(1, len(flows))}] = {{{listed}}};\n"
+        "DEVICE_SHARED void flow_rates([[maybe_unused]] const double *x,\n"
+        "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
+        f"{lines}}}\n"
+    )
+
+
+def watched(network: LoweredNetwork) -> set[int]:
+    """Numbers of species on which triggers or the times of switches depend."""
+    assert network.dynamics is not None
+    laws = [event.trigger for event in network.dynamics.events]
+    return set().union(*(counts_in(law) for law in (*laws, *network.dynamics.switches)))
+
+
+def _fire(network: LoweredNetwork) -> str:
+    """Fire one reaction, and recompute only what depends on the change."""
+    readers: dict[int, set[int]] = {}
+    for j, reaction in enumerate(network.reactions):
+        for index in reaction.depends_on():
+            readers.setdefault(index, set()).add(j)
+    seen = watched(network)
+    cases = []
+    for j, reaction in enumerate(network.reactions):
+        touched = sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+        body = [f"x[{i}] += {by};" for i, by in reaction.change]
+        body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
+        over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.change if by > 0)
+        watches = str(any(i in seen for i, _ in reaction.change)).lower()
+        start = touched[0] if touched else len(network.reactions)
+        body.append(f"return {{{start}, {watches}, {over or 'false'}}};")
+        lines = "".join(f"            {line}\n" for line in body)
+        cases.append(f"        case {j}: {{\n{lines}        }}\n")
+    return (
+        "// What firing changed: propensities from a number on, whether a trigger may have, and\n"
+        "// whether a count passed 2147483647.\n"
+        "struct Fired {\n    int from;\n    bool watched, overflow;\n};\n"
+        "DEVICE Fired fire(int reaction, [[maybe_unused]] double *x,\n"
+        "                  [[maybe_unused]] const double *c, [[maybe_unused]] double *a) {\n"
+        f"    switch (reaction) {{\n{''.join(cases)}        default: return {{0, false, false}};\n"
+        "    }\n}\n"
+    )
+
+
+def _events(network: LoweredNetwork, writer: LawWriter) -> str:
+    assert network.dynamics is not None
+    events, switches = network.dynamics.events, network.dynamics.switches
+    laws: list[Law] = [event.trigger for event in events]
+    laws += switches
+    for event in events:
+        laws += event.laws()[1:]
+    return event_tables(
+        [_shape(event) for event in events], len(switches), list(_numbered(laws, writer))
+    )
+
+
+def _numbered(laws: Iterable[Law], writer: LawWriter) -> Iterable[Numbered]:
+    return (Numbered(*writer.read(law)) for law in laws)
+
+
+def _shape(event: LoweredEvent) -> EventShape:
+    return EventShape(
+        tuple(number for number, _ in event.assignments),
+        event.delay is not None,
+        event.priority is not None,
+        event.persistent,
+        event.initial,
+        event.early,
+    )
+
+
+def _records(network: LoweredNetwork, writer: LawWriter) -> str:
+    counts = "".join(f"    out[{k}] = (i32)x[{i}];\n" for k, i in enumerate(network.recorded))
+    values = ""
+    for k, (_, law) in enumerate(network.observables):
+        statements, value = writer.read(law)
+        values += f"    {{\n{statements}    out[{k}] = {value};\n    }}\n"
+    return (
+        "template <class State>\n"
+        "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
+        f"{counts}}}\n\n"
+        "template <class State>\n"
+        "DEVICE void record_observables([[maybe_unused]] const State &x, "
+        "[[maybe_unused]] const double *c,\n"
+        "                               [[maybe_unused]] double *out) {\n"
+        f"{values}}}\n"
+    )

@@ -1,0 +1,89 @@
+"""What `model.h` says of events, whichever engine runs them: tables, and one numbered function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Executions that may wait in a trajectory: as many as there are events, and these besides.
+SPARE_WAITING = 32
+SPARE_WITH_DELAYS = 128
+
+
+@dataclass(frozen=True)
+class EventShape:
+    """An event without its expressions: numbers of the variables it sets, and its flags."""
+
+    assigned: tuple[int, ...]
+    delay: bool
+    priority: bool
+    persistent: bool
+    initial: bool
+    early: bool
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Statements and value of an expression, as C++."""
+
+    statements: str
+    value: str
+
+
+def event_tables(
+    events: Sequence[EventShape], switches: int, expressions: Sequence[Numbered]
+) -> str:
+    """Tables of events, and the function that computes expression `number`.
+
+    `expressions` are all triggers; then all switches; then of each event its delay and its
+    priority, where it has them, and its values.
+    """
+    place = len(events) + switches
+    delays, priorities, first, assigned, values = [], [], [0], [], []
+    for event in events:
+        delays.append(place if event.delay else -1)
+        place += event.delay
+        priorities.append(place if event.priority else -1)
+        place += event.priority
+        assigned += event.assigned
+        values += range(place, place + len(event.assigned))
+        place += len(event.assigned)
+        first.append(len(assigned))
+    assert place == len(expressions)
+    most = max((len(event.assigned) for event in events), default=0)
+    spare = SPARE_WITH_DELAYS if any(event.delay for event in events) else SPARE_WAITING
+    return (
+        f"constexpr int N_EVENTS = {len(events)};\n"
+        f"constexpr int N_SWITCHES = {switches};\n"
+        f"constexpr int MOST_ASSIGNED = {most};\n"
+        f"constexpr int QUEUE_LENGTH = {len(events) + spare};\n"
+        + _table("int", "EVENT_DELAY", delays)
+        + _table("int", "EVENT_PRIORITY", priorities)
+        + _table("int", "FIRST_ASSIGNED", first)
+        + _table("int", "ASSIGNED", assigned)
+        + _table("int", "ASSIGNED_VALUE", values)
+        + _table("bool", "EVENT_PERSISTENT", [event.persistent for event in events])
+        + _table("bool", "EVENT_INITIAL", [event.initial for event in events])
+        + _table("bool", "EVENT_EARLY", [event.early for event in events])
+        + _function(expressions)
+    )
+
+
+def _table(kind: str, name: str, values: Sequence[int]) -> str:
+    listed = ", ".join(str(int(value)) for value in values) or "0"
+    return f"TABLE {kind} {name}[{max(1, len(values))}] = {{{listed}}};\n"
+
+
+def _function(expressions: Sequence[Numbered]) -> str:
+    cases = "".join(
+        f"        case {number}: {{\n{found.statements}"
+        f"            return {found.value};\n        }}\n"
+        for number, found in enumerate(expressions)
+    )
+    return (
+        "template <class State, class Constants>\n"
+        "DEVICE_SHARED double event_expression(int number, [[maybe_unused]] const State &x,\n"
+        "                                      [[maybe_unused]] const Constants &c,\n"
+        "                                      [[maybe_unused]] double t) {\n"
+        f"    switch (number) {{\n{cases}        default: return 0;\n    }}\n}}\n"
+    )

@@ -1,0 +1,69 @@
+"""Networks with events, whose courses are known."""
+
+from __future__ import annotations
+
+import tauslab as ts
+
+
+def everything() -> ts.Network:
+    """One network, so that one kernel is compiled; its parts do not touch each other."""
+    net = ts.Network("everything")
+    # Births and deaths; at 4 all are washed out and births become faster: Poisson at all times.
+    net.add_species("A", 0)
+    net.add_species("k", 5.5, fixed=True)
+    net.add_reaction("-> A", law="k")
+    net.add_reaction("A ->", rate=0.5)
+    net.add_event("wash", trigger="time >= 4", assignments={"A": 0, "k": "2 * k + 9"})
+    # A counter that is emptied at 10: with M ~ Poisson(9 t), C = M // 10 and X = M mod 10.
+    net.add_species("X", 0)
+    net.add_species("C", 0)
+    net.add_reaction("-> X", rate=9)
+    net.add_event("full", trigger="X >= 10", assignments={"X": 0, "C": "C + 1"})
+    # A dose that is given two units after its trigger, with the amount that D was then.
+    net.add_species("D", 1)
+    net.add_species("D2", 1)
+    for name, early in (("D", True), ("D2", False)):
+        net.add_event(
+            f"late_{name}", trigger="time >= 1", delay=2, assignments={name: f"{name} * 10"},
+            early=early,
+        )  # fmt: skip
+        net.add_event(f"early_{name}", trigger="time >= 2", assignments={name: 7})
+    # Two without priorities come at one time: either may be the last.
+    net.add_species("Q", 0)
+    net.add_event("one", trigger="time >= 5", assignments={"Q": 1})
+    net.add_event("two", trigger="time - 2 >= 3", assignments={"Q": 2})
+    # With priorities, the highest first; the lowest sets what stays.
+    net.add_species("P", 0)
+    for name, priority in (("low", 1), ("high", 3), ("middle", 2)):
+        net.add_event(
+            f"p_{name}", trigger="time >= 5", priority=priority, early=False,
+            assignments={"P": f"10 * P + {priority}"},
+        )  # fmt: skip
+    # Taken back before it is executed, unless it is persistent.
+    net.add_species("T", 0)
+    for name, persistent, adds in (("kept", True, 1), ("taken", False, 10)):
+        net.add_event(
+            name, trigger="time > 1 && time < 2", delay=1.5, assignments={"T": f"T + {adds}"},
+            persistent=persistent,
+        )  # fmt: skip
+    # At 6 itself one has happened, the other not yet; one counts as false before 0.
+    net.add_species("S", 0)
+    net.add_event("at", trigger="time >= 6", assignments={"S": "S + 1"})
+    net.add_event("after", trigger="time > 6", assignments={"S": "S + 10"})
+    net.add_event("start", trigger="time >= 0", assignments={"S": "S + 100"}, initial=False)
+    return net
+
+
+def growing() -> ts.Network:
+    """Births in a volume that grows and divides, and births whose rate follows a sine."""
+    net = ts.Network("growing")
+    net.add_species("V", 1, fixed=True)
+    net.add_rate("V", "0.5 * V")
+    net.add_species("phase", 0, fixed=True)
+    net.add_rate("phase", "3")
+    net.add_event("division", trigger="V >= 2", assignments={"V": "V / 2"})
+    for name, law in (("X", "10 * V"), ("Y", "20 * (1 + sin(phase))")):
+        net.add_species(name, 0)
+        net.add_reaction(f"-> {name}", law=law)
+        net.add_reaction(f"{name} ->", rate=0.3)
+    return net
