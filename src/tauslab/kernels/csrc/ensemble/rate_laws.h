@@ -20,6 +20,9 @@ using Quantity = typename QuantityOf<Count>::type;
 DEVICE double quantity(i32 count) {
     return (double)count;
 }
+// Of any other type only as declared elsewhere: never by way of 32 bits.
+template <class Other>
+DEVICE double quantity(Other) = delete;
 
 DEVICE double square_root(double a) {
     return SQRT(a);
