@@ -12,6 +12,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
+from tauslab.model.network.counts_alone import require_counts_alone
 from tauslab.model.network.network import Network
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.projection import Projection
@@ -30,6 +31,7 @@ def lowered_counts(
     ModelError
         The exact method cannot honour the model.
     """
+    require_counts_alone(network, "a master equation")
     require_support(without_missing(network, values.keys()), "ssa")
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to solve")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import some
+from tauslab.model.network.counts_alone import require_counts_alone
 from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
@@ -113,6 +114,7 @@ class Ensemble:
     ) -> None:
         if not isinstance(model, Network):
             raise ConfigError(f"an ensemble takes a network, not {model!r:.80}")
+        require_counts_alone(model, "an ensemble of particles")
         within("n", whole(n), 1, MOST_TRAJECTORIES)
         self._model, self._comm = model, ranks_for("mpi")
         laws = start_laws(initial, model)

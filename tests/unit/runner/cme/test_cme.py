@@ -10,6 +10,7 @@ import pytest
 from places import ROOT
 
 import tauslab as ts
+from tauslab.model.network.network import Feature
 from tauslab.runner.cme import states as states_module
 from tauslab.runner.cme.propagate import poisson_weights
 
@@ -234,11 +235,17 @@ def test_bad_questions():
         ts.cme(ts.Network("empty"), [1])
 
 
-def test_models_that_ssa_refuses_are_refused():
-    net = network({"X": 5})
-    net.add_rate("X", "-X")
-    with pytest.raises(ts.ModelError, match="not supported by ssa"):
-        ts.cme(net, [1])
+def test_models_with_more_than_counts_are_refused():
+    moved, timed, late = (network({"X": 5}) for _ in range(3))
+    moved.add_rate("X", "-X")
+    timed.add_event("dose", 1.0, {"X": 9})
+    late.add_reaction("X ->", law="X * time")
+    late.add_feature(Feature("time", "reaction R1", "it uses the time"))
+    for net, element in ((moved, "rate rule for X"), (timed, "event dose"), (late, "reaction R1")):
+        with pytest.raises(ts.ModelError, match=f"{element}: a master equation takes"):
+            ts.cme(net, [1])
+        with pytest.raises(ts.ModelError, match=f"{element}: an ensemble of particles takes"):
+            ts.Ensemble(net, 3, device="cpu")
 
 
 def test_the_example_finds_the_rate(monkeypatch):
