@@ -73,8 +73,10 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
         row.message = "; ".join(sorted(kinds)) or "no reactions"
         return
     try:
-        options = {"seed": 1, "device": "cpu", "record": "trajectories", "times": [0.0, t_end]}
-        result = ts.run(network, n=2, max_steps=MOST_STEPS, **options)
+        result = ts.run(
+            network, n=2, max_steps=MOST_STEPS, seed=1, device="cpu", times=[0.0, t_end],
+            record="trajectories",
+        )  # fmt: skip
     except NoValidTrajectory as error:  # too many reactions, or too many molecules
         row.message = str(error).split("; ")[0].split(": ")[-1]
         return
@@ -91,9 +93,9 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
         )
         worst = 0.0
         for k, name in enumerate(means["species"]):
-            mean, error = (np.array(means[key])[:, k] for key in ("mean", "stderr"))
+            mean, spread = (np.array(means[key])[:, k] for key in ("mean", "stderr"))
             own = np.sqrt(np.asarray(found.variance(name)) / TRAJECTORIES)
-            both = np.sqrt(own**2 + error**2)
+            both = np.sqrt(own**2 + spread**2)
             off = np.abs(np.asarray(found.mean(name)) - mean)
             with np.errstate(all="ignore"):
                 z = np.where(off <= 2e-6 * np.abs(mean), 0.0, off / both)  # the file's digits

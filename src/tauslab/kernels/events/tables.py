@@ -39,7 +39,9 @@ def event_tables(
     priority, where it has them, and its values.
     """
     place = len(events) + switches
-    delays, priorities, first, assigned, values = [], [], [0], [], []
+    delays: list[int] = []
+    priorities: list[int] = []
+    first, assigned, values = [0], list[int](), list[int]()
     for event in events:
         delays.append(place if event.delay else -1)
         place += event.delay

@@ -247,7 +247,9 @@ class _NetworkLowering:
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
         chosen = [n for n in chosen if n not in self.reals]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
-        observables = tuple((name, Count(self.number[name])) for name in self.reals)
+        observables: tuple[tuple[str, Law], ...] = tuple(
+            (name, Count(self.number[name])) for name in self.reals
+        )
         observables += tuple(
             (rule.name, self.observable(rule.name))
             for rule in self.network.rules.values()

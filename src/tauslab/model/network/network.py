@@ -210,9 +210,15 @@ class Network(NetworkData):
             self.add_feature(Feature("timed event", where, "it changes the state"))
         else:
             assert trigger is not None
-            optional = (None if part is None else as_expression(part) for part in (delay, priority))
             event = Event(
-                name, as_expression(trigger), trees, *optional, persistent, initial, early
+                name,
+                as_expression(trigger),
+                trees,
+                None if delay is None else as_expression(delay),
+                None if priority is None else as_expression(priority),
+                persistent,
+                initial,
+                early,
             )
             self.events.append(event)
             self.add_feature(Feature("state event", where, "it changes the state"))

@@ -20,8 +20,8 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
 )
+from tauslab.model.expressions.time_relations import folded
 from tauslab.model.readers.sbml.text import each, shorten
-from tauslab.model.readers.sbml.triggers import folded
 
 Refuse = Callable[[str, str, str], None]
 _Linear = tuple[Expression, Expression]  # slope, rest
