@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 import tauslab as ts
 from tauslab.kernels.backends.compilers import cpu_features, host_compiler
@@ -85,7 +86,7 @@ FORMS = (Form("one", lanes=False), Form("lanes", lanes=True))
 AVX2 = (Form("one avx2", False, NO_AVX512), Form("lanes avx2", True, NO_AVX512))
 
 
-def timed(case: Case, n: int, form: Form, seed: int) -> tuple[float, int, np.ndarray]:
+def timed(case: Case, n: int, form: Form, seed: int) -> tuple[float, int, npt.NDArray[np.int32]]:
     """Processor seconds, events and counts of a run."""
     model = read_network(MODELS / f"{case.name}.xml")
     times = np.linspace(0, case.t_end, POINTS)

@@ -174,7 +174,7 @@ t, m = runs[0].index, np.array([x["X"] for x in runs])
 
 
 def program(name: str, job: str) -> str | None:
-    """The text of a job, which uses ``png`` and ``sbml``; None where a program cannot do it."""
+    """The text of a job, which uses ``png`` and ``sbml``; None where it was not written."""
     work = WORK.get((name, job))
     if work is None:
         return None
@@ -213,10 +213,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3, help="timed runs, of which the median")
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--job", action="append", choices=JOBS, help="these alone")
+    chosen = parser.parse_args()
+    repeat, jobs = chosen.repeat, chosen.job or list(JOBS)
     found = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
     print(f"| job | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
-    for job, what in JOBS.items():
+    for job in jobs:
         took: dict[str, list[float]] = {name: [] for name in found}
         with tempfile.TemporaryDirectory() as folder:
             cache = Path(folder) / "cache"
@@ -228,11 +230,11 @@ def main() -> None:
         for name in found:
             text = program(name, job)
             if text is None:
-                told.append("cannot")
+                told.append("not measured")
                 continue
             first, later = took[name][0], statistics.median(took[name][1:])
             told.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")
-        print(f"| {what} | {' | '.join(told)} |", flush=True)
+        print(f"| {JOBS[job]} | {' | '.join(told)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -204,7 +204,7 @@ class PartlyEmulated(CpuBackend):
     """A CPU that runs kernels of blocks with the emulation, each in a folder of its own."""
 
     style = EmulatedBackend.style
-    processors = 1
+    multiprocessors = 1
 
     def __init__(self, folder: Path) -> None:
         super().__init__(BackendOptions(threads=1))

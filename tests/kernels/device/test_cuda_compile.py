@@ -114,7 +114,7 @@ def test_dense_kernels_need_little_local_memory(team, architecture):
     network = lowered(colloidal_aggregation(80))
     book = tables_of(network, "pdm")
     assert book["IS_DENSE"]
-    book.constant("FAST_PARTS", int(team >= 32))
+    book.constant("SHARED_PARTS", int(team >= 32))
     texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
     stack, _, _, registers = compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"]
     assert stack <= (1024 if team == 1 else 256)
@@ -126,7 +126,7 @@ def test_narrow_numbers_and_fast_memory_compile(team, architecture):
     network = lowered(model("ras_camp_pka"))
     book = tables_of(network, "pdm")
     book.macro("WIDE_WHOLE", value=False)
-    book.constant("FAST_PARTS", 3 if team == 32 else 0)
+    book.constant("SHARED_PARTS", 3 if team == 32 else 0)
     texts = csrc_texts() | {"model.h": table_header(network, book.header(), team)}
     assert compile_usage("tables/ssa_table.cc", texts, architecture)["ssa_table"][-1] <= 80
 
@@ -296,4 +296,6 @@ def test_a_broken_kernel_names_file_line_and_flags():
 
 def test_kernels_include_no_header_of_the_system():
     for name, text in csrc_texts().items():
-        assert not re.search(r"^\s*#\s*include\s*<", text, re.MULTILINE), name
+        found = re.findall(r"^\s*#\s*include\s*<(.*)>", text, re.MULTILINE)
+        # Vector instructions of a CPU: a header of its compiler, which no other device reads.
+        assert found == (["immintrin.h"] if name == "simd/lanes.h" else []), name

@@ -93,6 +93,14 @@ def test_a_gpu_gives_the_bits_of_the_cpu(result):
     assert digest_lines(run(everything(), device="cuda"), None) == digest_lines(result, None)
 
 
+def test_what_goes_by_counts_alone_refuses_events():
+    """A master equation, and particles that are moved from time to time."""
+    with pytest.raises(ts.ModelError, match="no part of a master equation"):
+        ts.cme(everything(), [1.0])
+    with pytest.raises(ts.ModelError, match="forgets events that wait"):
+        ts.Ensemble(everything(), n=4, seed=1, device="cpu")
+
+
 def endless() -> ts.Network:
     net = ts.Network("endless")
     net.add_parameter("what", 0)

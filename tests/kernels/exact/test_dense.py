@@ -100,7 +100,7 @@ def test_a_count_that_passes_31_bits_ends_its_trajectory():
 class Device:
     """What `fast_parts` asks of a backend."""
 
-    fast_memory, processors = 220_000, 100
+    fast_memory, multiprocessors = 220_000, 100
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from random_models import random_lattice, random_network
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.lattice.codegen import in_strips, tile_of
+from tauslab.kernels.lattice.codegen import in_warp_tiles, tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.kernels.ode.engine import SOLVERS, OdeSettings
@@ -163,7 +163,7 @@ def others(folder, dice, model):
     threads = tile_of(lattice, small=True).threads
     yield started(EmulatedLattices(made(folder / "a"), threads, 1, counter=three), model,
                   together=True)  # fmt: skip
-    if CASES and in_strips(lattice):
+    if CASES and in_warp_tiles(lattice):
         yield started(EmulatedLattices(made(folder / "b"), 128, -1, counter=three), model,
                       together=False)  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_sums_in_registers_give_the_same_bits(tmp_path, monkeypatch, selector):
     found = simulate(device, mixture(), [0.0, 0.2], 2, selector, 32, few)
     text = (tmp_path / "model.h").read_text()
     assert "#define KEEPS_SUMS 1" in text
-    assert selector == "tree" or "constexpr i64 FAST_WHOLE = 0;" not in text
+    assert selector == "tree" or "constexpr i64 SHARED_WHOLE = 0;" not in text
     for one, other in zip(wanted, found, strict=True):
         assert np.array_equal(one, other)
 

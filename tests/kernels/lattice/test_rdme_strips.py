@@ -10,7 +10,7 @@ from emulation import EmulatedLattices
 from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, state_of, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.codegen import in_strips
+from tauslab.kernels.lattice.codegen import in_warp_tiles
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.lattice.placement import ParticleStart
@@ -51,10 +51,10 @@ def cpu():
 
 
 def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
-    assert in_strips(binding((4, 21, 37), 1.6))
-    assert not in_strips(binding((4, 21, 37), 4.8))  # too full
-    assert not in_strips(binding((4, 21, 37), 1.6, slots=32))
-    assert not in_strips(binding((4, 21, 7), 1.6))  # narrower than a warp
+    assert in_warp_tiles(binding((4, 21, 37), 1.6))
+    assert not in_warp_tiles(binding((4, 21, 37), 4.8))  # too full
+    assert not in_warp_tiles(binding((4, 21, 37), 1.6, slots=32))
+    assert not in_warp_tiles(binding((4, 21, 7), 1.6))  # narrower than a warp
     assert engine_on(cpu, binding((4, 21, 37), 1.6))._warps == 1
 
 
@@ -62,7 +62,7 @@ def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
 def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
     monkeypatch.setattr(ParticleStart, "crowding", 0.0)
     lattice = MODELS[name]()
-    assert in_strips(lattice)
+    assert in_warp_tiles(lattice)
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice, together=False)
     assert found._warps == THREADS // 32

@@ -107,13 +107,13 @@ def test_crews_share_a_device(items, rows):
     engine.program = SimpleNamespace(resident_blocks=lambda entry, threads: 264)
     style = SimpleNamespace(warps=True)
     engine.backend = SimpleNamespace(style=style, free_memory=lambda: 1 << 37)
-    crews = engine._crews(rows)
-    assert 1 <= crews <= rows
-    assert crews * engine.blocks(crews) <= 264
+    grids = engine._in_flight(rows)
+    assert 1 <= grids <= rows
+    assert grids * engine.blocks(grids) <= 264
     most = -(-items // 512)
-    assert engine.blocks(crews) <= most
-    if rows > crews:
-        assert crews * engine.blocks(crews) > 264 // 2
+    assert engine.blocks(grids) <= most
+    if rows > grids:
+        assert grids * engine.blocks(grids) > 264 // 2
 
 
 @pytest.mark.gpu

@@ -37,13 +37,14 @@ struct ReciprocalArguments {
     u64 *wrong;
 };
 
-KERNEL(check_reciprocals, const ReciprocalArguments a) {
+KERNEL(check_reciprocals, const ReciprocalArguments arguments) {
     u64 found = 0;
-    for (u64 i = (u64)GLOBAL_ID; i < a.count; i += (u64)GLOBAL_SIZE) {
-        const float a = of_bits((u32)(a.stride * i));
+    for (u64 i = (u64)GLOBAL_ID; i < arguments.count; i += (u64)GLOBAL_SIZE) {
+        const u32 bits = (u32)(arguments.stride * i);
+        const float a = of_bits(bits);
         const float b = reciprocal(a);
-        const bool right = a == a ? bits_of(b) == expected_bits((u32)(a.stride * i)) : b != b;
+        const bool right = a == a ? bits_of(b) == expected_bits(bits) : b != b;
         if (!right) ++found;
     }
-    if (found) atomic_add(a.wrong, found);
+    if (found) atomic_add(arguments.wrong, found);
 }

@@ -124,7 +124,7 @@ class Backend(Protocol):
 
     name: str
     style: Style
-    processors: int  # that run independently of each other
+    multiprocessors: int  # that run independently of each other
     fast_memory: int  # bytes of a processor that blocks of a launch may share out; 0: none
     clock: float  # of a processor, cycles a second; 0 where it is not known
     # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
@@ -208,7 +208,7 @@ class Backend(Protocol):
     def free_memory(self) -> int:
         """Bytes of device memory that can still be taken."""
 
-    def taking_turns(self, rows: int, resident: int) -> int:
+    def work_stealing_items(self, rows: int, resident: int) -> int:
         """Work items for `rows` trajectories that take turns, of `resident` that fit."""
 
     def launched_items(self, items: int) -> int:

@@ -230,7 +230,7 @@ class CpuBackend:
     def __init__(self, options: BackendOptions) -> None:
         self.clock = 0.0
         self.closed = False
-        self.threads = self.processors = options.threads or allowed_cores()
+        self.threads = self.multiprocessors = options.threads or allowed_cores()
         self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []
 
@@ -334,7 +334,7 @@ class CpuBackend:
         """Bytes of memory that can be taken, at most half of what the machine reports free."""
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
-    def taking_turns(self, rows: int, resident: int) -> int:
+    def work_stealing_items(self, rows: int, resident: int) -> int:
         """As many as there are threads."""
         return min(rows, resident)
 

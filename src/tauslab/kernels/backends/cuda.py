@@ -96,7 +96,7 @@ class CudaProgram:
         path: Path,
         source: KernelSource,
         layouts: Mapping[str, ArgumentLayout],
-        processors: int,
+        multiprocessors: int,
     ) -> None:
         import cupy
 
@@ -104,7 +104,7 @@ class CudaProgram:
 
         module = cupy.RawModule(path=str(path))
         self._entries = {name: module.get_function(name) for name in source.entries}
-        self._processors = processors
+        self._multiprocessors = multiprocessors
         self._shared = source.lane_bytes * THREADS_PER_BLOCK
         self._of_blocks = source.block_bytes
         if self._shared or self._of_blocks:
@@ -131,7 +131,7 @@ class CudaProgram:
         blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
             kernel.ptr, THREADS_PER_BLOCK, self._shared
         )
-        return int(blocks) * self._processors * THREADS_PER_BLOCK
+        return int(blocks) * self._multiprocessors * THREADS_PER_BLOCK
 
     def launch_blocks(
         self, entry: str, grid: LaunchGrid, arguments: Arguments, stream: CudaStream
@@ -157,7 +157,7 @@ class CudaProgram:
         blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
             kernel.ptr, threads, self._of_blocks
         )
-        return int(blocks) * self._processors
+        return int(blocks) * self._multiprocessors
 
 
 class _Beside:
@@ -222,7 +222,7 @@ class CudaBackend:
         self._device = cupy.cuda.Device(options.index)
         self._device.use()
         self._properties = cupy.cuda.runtime.getDeviceProperties(options.index)
-        self.processors = int(self._properties["multiProcessorCount"])
+        self.multiprocessors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
         self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
         self.clock = 1e3 * cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, options.index)
@@ -254,7 +254,7 @@ class CudaBackend:
 
         path, _ = compiled(key, ".cubin", build)
         layouts = layouts_of(source.file, texts)
-        return CudaProgram(path, source, layouts, self.processors)
+        return CudaProgram(path, source, layouts, self.multiprocessors)
 
     def assembly(self, source: KernelSource) -> tuple[str, str]:
         """PTX by NVRTC, or from the cache."""
@@ -411,7 +411,7 @@ class CudaBackend:
         free, _ = cupy.cuda.runtime.memGetInfo()
         return int(free) + int(cupy.get_default_memory_pool().free_bytes())
 
-    def taking_turns(self, rows: int, resident: int) -> int:
+    def work_stealing_items(self, rows: int, resident: int) -> int:
         """About three trajectories for each thread, where that still fills the device.
 
         Lengths of trajectories differ: with one for each thread, most lanes soon wait for the

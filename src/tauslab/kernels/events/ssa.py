@@ -59,5 +59,5 @@ class EventSsa:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         arguments = self.program.arguments(self.entry, **values)
-        items = self.backend.taking_turns(launch.rows, self.program.resident(self.entry))
+        items = self.backend.work_stealing_items(launch.rows, self.program.resident(self.entry))
         self.program.launch(self.entry, items, arguments, stream)

@@ -54,7 +54,7 @@ def write_items(
     book.constant(
         "N_WHOLE", padded(4 * places, 4)
     )  # of intervals, see csrc/tables/rejection/bounds.h
-    book.constant("FAST_WHOLE", 0)
+    book.constant("SHARED_WHOLE", 0)
     book.macro("WIDE_WHOLE", value=False)
     book.macro("IS_DENSE", value=False)
 

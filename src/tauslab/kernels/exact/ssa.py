@@ -69,7 +69,7 @@ class ExactSsa:
         else:
             many = 0 if self.selector == "rssa" else expected.trajectories
             self.team = self.team or team_of(
-                backend.style, backend.processors, many, mean_dependents(network)
+                backend.style, backend.multiprocessors, many, mean_dependents(network)
             )
             self._large = LargeNetwork(
                 backend, network, self.selector, self.team,
@@ -123,7 +123,7 @@ class ExactSsa:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
-            items = self.backend.taking_turns(launch.rows, self.program.resident(self.entry))
+            items = self.backend.work_stealing_items(launch.rows, self.program.resident(self.entry))
         else:
             values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
@@ -136,7 +136,7 @@ def vectors_of(backend: Backend, trajectories: int) -> int:
 
     `trajectories` is how many the device will run, 0 where nobody knows.
     """
-    each = trajectories / backend.processors
+    each = trajectories / backend.multiprocessors
     if not backend.style.lanes or 0 < each < FEWEST_ON_LANES:
         return 0
     return 1 if 0 < each < FEWEST_ON_TWO_VECTORS else 2

@@ -32,7 +32,8 @@ HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
-WARPS_OF_A_PROCESSOR = 32  # that run at the same time: csrc/team/team.h gives a thread 64 registers
+# That run at the same time: csrc/team/team.h gives a thread 64 registers.
+WARPS_OF_A_MULTIPROCESSOR = 32
 # Four trajectories share a warp where there are more than the warps of a GPU, and where an event
 # makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
@@ -43,7 +44,7 @@ MOST_DEPENDENTS_OF_EIGHT = 256.0
 FEW_BLOCKS, MOST_BLOCKS = 4, 8
 # Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
 FEWEST_FAST = 32
-THREADS_OF_A_PROCESSOR = 32 * WARPS_OF_A_PROCESSOR
+THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
 # Trajectories of a dense network whose sums are in shared memory, if there is not enough for all.
 FEWEST_DENSE = 12
 
@@ -63,16 +64,16 @@ class Expected:
 NOTHING_KNOWN = Expected()
 
 
-def team_of(style: Style, processors: int, trajectories: int, dependents: float) -> int:
+def team_of(style: Style, multiprocessors: int, trajectories: int, dependents: float) -> int:
     """Threads for a trajectory; no result depends on it.
 
     One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
-    more than the warps that its processors hold, and the propensities that depend on a reaction,
-    on average `dependents`, are few.
+    more than the warps that its multiprocessors hold, and the propensities that depend on a
+    reaction, on average `dependents`, are few.
     """
     if not style.warps:
         return 1
-    many = trajectories > WARPS_OF_A_PROCESSOR * processors
+    many = trajectories > WARPS_OF_A_MULTIPROCESSOR * multiprocessors
     return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
 
 
@@ -95,16 +96,16 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
     """
     if team < FEWEST_FAST or not backend.fast_memory:
         return 0
-    together = THREADS_OF_A_PROCESSOR // team
+    together = THREADS_OF_A_MULTIPROCESSOR // team
     if trajectories:
-        together = min(together, -(-trajectories // backend.processors))
+        together = min(together, -(-trajectories // backend.multiprocessors))
     together = min(together, least or together)
     return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
 
 
-def blocks_of_a_processor(team: int, trajectories: int, processors: int) -> int:
+def blocks_of_a_multiprocessor(team: int, trajectories: int, multiprocessors: int) -> int:
     """Blocks of teams for which registers have to do."""
-    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * processors // team
+    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * multiprocessors // team
     return FEW_BLOCKS if team == LANES and 0 < trajectories <= most else MOST_BLOCKS
 
 
@@ -163,27 +164,27 @@ class LargeNetwork:
             part = parts[1] + 8 * NODE_SIZE
             together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
             fast = fast_parts([part], team, trajectories, self._backend, together)
-            book.constant("FAST_PARTS", fast)
+            book.constant("SHARED_PARTS", fast)
             return fast * part
-        processors = self._backend.processors
-        blocks = blocks_of_a_processor(team, trajectories, processors)
+        multiprocessors = self._backend.multiprocessors
+        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors)
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
         if book["IS_DENSE"]:  # counts by species are for records alone
             fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
-            book.constant("FAST_PARTS", fast)
+            book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
         fast = fast_parts(parts, team, trajectories, self._backend)
-        book.constant("FAST_PARTS", fast)
+        book.constant("SHARED_PARTS", fast)
         taken = sum(parts[:fast])
         if fast == len(parts) - 1:  # of whole numbers those that change most stand first
             size = np.dtype(self._types[-1]).itemsize
             room = fast_room(team, trajectories, self._backend) - taken
             whole = room // (LANES * size) * LANES
-            book.constant("FAST_WHOLE", whole)
+            book.constant("SHARED_WHOLE", whole)
             return taken + whole * size
-        book.constant("FAST_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)
+        book.constant("SHARED_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)
         return taken
 
     @property
@@ -228,7 +229,7 @@ def tables_of(
     forms = _write_laws(book, reactions)
     book.real("LITERAL", [literal_of(r) for r in reactions])
     write_samples(book, network)
-    book.constant("FAST_PARTS", 0)
+    book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
     if selector == "rssa":
@@ -248,7 +249,7 @@ def tables_of(
     items = len(stored) if grouped else None
     write_groups(book, len(network.species), items, highest_exponent(reactions))
     book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
-    book.constant("FAST_WHOLE", 0)
+    book.constant("SHARED_WHOLE", 0)
     return book
 
 

@@ -53,7 +53,7 @@ def tile_of(lattice: LoweredLattice, *, small: bool = False) -> Tile:
     return Tile(x, y, threads if small else min(128, max(64, x * y)))
 
 
-def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
+def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
     """Whether lanes keep sites in registers (lattice/warp_plane.h), which pays if few are fuller.
 
     Two words of a site are kept there. What has more goes another way, and a warp waits for it.
@@ -70,7 +70,7 @@ def in_strips(lattice: LoweredLattice, *, small: bool = False) -> bool:
 def lanes_of(lattice: LoweredLattice, *, small: bool = False) -> tuple[int, int]:
     """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
     tile = tile_of(lattice, small=small)
-    return (tile.threads // STRIP, tile.y) if in_strips(lattice, small=small) else (1, 1)
+    return (tile.threads // STRIP, tile.y) if in_warp_tiles(lattice, small=small) else (1, 1)
 
 
 def _power_of_two(least: int) -> int:
@@ -276,8 +276,8 @@ def lattice_header(
         '#pragma once\n#include "device/prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
-        f"#define STRIPS {int(in_strips(lattice, small=small))}  // see lattice/warp_plane.h\n"
-        f"#define TOGETHER {int(together)}  // whether a launch may do many steps\n"
+        f"#define WARP_TILES {int(in_warp_tiles(lattice, small=small))}  // lattice/warp_plane.h\n"
+        f"#define MANY_STEPS {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
     )
@@ -289,7 +289,7 @@ def _blocks(lattice: LoweredLattice) -> int:
     An H200 takes 0.68 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.70 to 0.78 with 7.
     """
     site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
-    return 7 if site_bytes <= (8 if in_strips(lattice) else 16) else 6
+    return 7 if site_bytes <= (8 if in_warp_tiles(lattice) else 16) else 6
 
 
 def _of_face(name: str, values: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
-_SEGMENT = 30  # planes that a block of a large lattice climbs; two more are read for them
+_SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
 class Steps(Protocol):

@@ -104,7 +104,7 @@ class FineTau:
         enough = -(-most // ITEMS_PER_THREAD)
         return max(1, min(room, most, max(enough, room // max(1, rows))))
 
-    def _crews(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
+    def _in_flight(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
         """Trajectories in flight of a launch of `rows`."""
         room = self._room() // self.blocks(rows)
         # Half of the memory that is free, so that sample buffers find room beside it.
@@ -113,16 +113,16 @@ class FineTau:
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time where there are many."""
-        return self._crews(MAX_STEPS, launches)
+        return self._in_flight(MAX_STEPS, launches)
 
     def scratch(self, rows: int) -> Any:
         """State of trajectories in flight: counts, sums, firings, barriers and control."""
-        empty, crews = self.backend.empty, self._crews(rows)
+        empty, grids = self.backend.empty, self._in_flight(rows)
         counts, values, firings = self._sizes
         return (
-            empty((crews, counts), np.int32), empty((crews, values), np.float64),
-            empty((crews, max(1, firings)), np.int64), empty((crews, _BARRIER_WORDS), np.uint64),
-            empty((crews, _CONTROL_WORDS), np.uint64),
+            empty((grids, counts), np.int32), empty((grids, values), np.float64),
+            empty((grids, max(1, firings)), np.int64), empty((grids, _BARRIER_WORDS), np.uint64),
+            empty((grids, _CONTROL_WORDS), np.uint64),
         )  # fmt: skip
 
     def part_ticks(self, scratch: Any) -> FloatArray:
@@ -144,8 +144,8 @@ class FineTau:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        crews = min(launch.rows, int(buffers.scratch[0].shape[0]))
-        blocks = self.blocks(crews)
+        grids = min(launch.rows, int(buffers.scratch[0].shape[0]))
+        blocks = self.blocks(grids)
         for buffer in buffers.scratch[3:]:
             self.backend.clear(buffer, stream)
         whole_tables, real_tables = self._arrays
@@ -163,7 +163,7 @@ class FineTau:
             controls=controls,
             blocks=blocks,
         )
-        grid = LaunchGrid(crews * blocks, self._block_threads, together=True)
+        grid = LaunchGrid(grids * blocks, self._block_threads, together=True)
         self.program.launch_blocks(_ENTRY, grid, arguments, stream)
 
 

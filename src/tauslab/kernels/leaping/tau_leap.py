@@ -138,7 +138,7 @@ class CheckedTauLeap:
         self.program.launch(_CHECKED_LEAP, self._lanes(launch.rows), arguments, stream)
 
     def _lanes(self, rows: int) -> int:
-        return self.backend.taking_turns(rows, self.trajectories_in_flight())
+        return self.backend.work_stealing_items(rows, self.trajectories_in_flight())
 
 
 def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:

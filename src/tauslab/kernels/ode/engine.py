@@ -226,7 +226,7 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            wishes = settings.wishes(-(-trajectories // backend.processors))
+            wishes = settings.wishes(-(-trajectories // backend.multiprocessors))
             costs = compiled_costs(backend, settings.precision)
             if choice is not None:
                 self.choice = choice

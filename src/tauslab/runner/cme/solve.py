@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tauslab.kernels.network.lowering import LoweredNetwork, lower
+from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
 from tauslab.model.arrays import FloatArray, Int32Array
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
@@ -39,14 +39,13 @@ def lowered_counts(
     network.validate()
     parameters = network.parameter_values()
     check_rates(network, parameters)
-    counts = round_counts(network.initial_amounts(parameters))
-    lowered = lower(network, parameters=parameters, counts=counts)
-    if lowered.dynamics is not None:
+    if has_dynamics(network):
         raise ModelError(
             f"{network.name}: its events, or laws that the time changes, are no part of a master "
             "equation here; ts.run(method='ssa') can run it"
         )
-    return network, lowered, counts
+    counts = round_counts(network.initial_amounts(parameters))
+    return network, lower(network, parameters=parameters, counts=counts), counts
 
 
 def first_law(

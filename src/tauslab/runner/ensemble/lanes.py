@@ -97,7 +97,7 @@ def launch_blocks(
     together = engine.trajectories_in_flight(LANES)
     fill = -(-2 * together // LANES)  # two for each thread or team
     if engine.backend.style.lanes and events_each > 0:
-        short = int(_SHORT_EVENTS * engine.backend.processors / events_each)
+        short = int(_SHORT_EVENTS * engine.backend.multiprocessors / events_each)
         fill = max(fill, min(_ROUNDS * together, short))
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))

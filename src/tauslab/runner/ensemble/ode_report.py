@@ -18,7 +18,7 @@ def layout_row(engine: object, backend: Backend) -> dict[str, float | str]:
     """The layout, and clock cycles a second, for a rank's row of /profile."""
     if not isinstance(engine, Ode) or engine.choice is None:
         return {}
-    return {"layout": engine.choice.short, "cycles": backend.processors * backend.clock}
+    return {"layout": engine.choice.short, "cycles": backend.multiprocessors * backend.clock}
 
 
 def with_measured(row: Mapping[str, float | str]) -> dict[str, float | str]:

@@ -65,7 +65,7 @@ class Group:
         nz, ny, nx = lattice.shape
         around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
         way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
-        seconds = ny * nx * backend.site_seconds / backend.processors
+        seconds = ny * nx * backend.site_seconds / backend.multiprocessors
         bytes_of_a_site = lattice.slots * np.dtype(lattice.particle_type).itemsize
         size = ny * nx * bytes_of_a_site
         planes = Planes(nz // slabs, seconds, size, backend.step_seconds)

@@ -13,7 +13,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ConfigError, DeviceError
+from tauslab.model.errors import ConfigError, DeviceError, ModelError
 from tauslab.model.host_memory import in_bytes
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.run import build_engine
@@ -60,6 +60,11 @@ class Motion:
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
+        if self.task.lowered.dynamics is not None:
+            raise ModelError(
+                f"{self._network.name}: ts.Ensemble moves counts from time to time, and forgets "
+                "events that wait and values that they set; ts.run(method='ssa') can run it"
+            )
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
             self._engines = {}
         self._constants = self._backend.upload(self.task.constants)

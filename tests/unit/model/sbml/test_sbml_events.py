@@ -113,7 +113,7 @@ def test_a_trigger_that_is_true_from_the_start_does_not_come_late(tmp_path):
         ("factorial(T) < time", ""),
         ("time >= 2", delay("factorial(T)")),
         ("time >= 2", priority("factorial(T)")),
-        ("time >= delay(T, 1)", ""),
+        ("time >= delay(x, 1)", ""),
     ],
 )
 def test_what_an_event_cannot_compute_is_refused(tmp_path, trigger, more):

@@ -95,7 +95,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
                       append=600, block=8, record=Record.parse(ALL))  # fmt: skip
     told = f"of the 600 trajectories to add; the same command adds to {path}$"
     with pytest.raises(StoppedEarly, match=told):
-        run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 2)
+        run_network(pairs(), options, ranks(), lambda: calls.append(1) or len(calls) > 1)
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match=r"a\.h5\.append holds the beginning of append=600;"):
         run(append=500, output=path, record=ALL)
@@ -226,7 +226,7 @@ def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, 
         decay(n=5000, **common).close()
     began = []
     monkeypatch.setattr(growth, "run_portion", lambda s, task, *rest: (
-        began.append((task.options.portion.before, task.options.n)) or run_portion(s, task, *rest)
+        began.append((task.options.first, task.options.n)) or run_portion(s, task, *rest)
     ))  # fmt: skip
     with pytest.warns(UserWarning, match="not met by 9000"):
         decay(n=9000, resume=True, **common).close()

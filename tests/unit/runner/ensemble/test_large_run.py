@@ -14,7 +14,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact import selectors
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
-from tauslab.kernels.exact.table_network import blocks_of_a_processor, tables_of, team_of
+from tauslab.kernels.exact.table_network import blocks_of_a_multiprocessor, tables_of, team_of
 from tauslab.kernels.exact.tables import TableRows
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
@@ -146,9 +146,9 @@ def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
 
 
 def test_few_teams_of_a_warp_have_twice_the_registers():
-    found = [blocks_of_a_processor(32, n, 132) for n in (0, 1, 2112, 2113)]
+    found = [blocks_of_a_multiprocessor(32, n, 132) for n in (0, 1, 2112, 2113)]
     assert found == [8, 4, 4, 8]
-    assert [blocks_of_a_processor(team, 100, 132) for team in (8, 128)] == [8, 8]
+    assert [blocks_of_a_multiprocessor(team, 100, 132) for team in (8, 128)] == [8, 8]
 
 
 def test_numbers_of_reactions_are_not_stored():

@@ -72,7 +72,7 @@ LONG = "a_species_with_a_very_long_name_that_nobody_can_read"
     [
         *((kind, n) for kind in ("mean", "histogram", "heatmap") for n in (1, 2, 6)),
         ("trajectories", 2),
-        ("histogram", 25),
+        pytest.param("histogram", 25, marks=pytest.mark.validate),
     ],
 )
 def test_axes_fill_at_least_60_per_cent_of_their_share(kind, panels):
@@ -82,7 +82,7 @@ def test_axes_fill_at_least_60_per_cent_of_their_share(kind, panels):
 
 
 @pytest.mark.parametrize("kind", ["trajectories", "mean"])
-@pytest.mark.parametrize("panels", [1, 2, 6])
+@pytest.mark.parametrize("panels", [1, 6])
 def test_a_figure_has_one_legend(kind, panels):
     names = [f"S{i}" for i in range(panels)]
     figure = plot_result(of_counts(random_counts(panels), names), kind, names)
@@ -95,7 +95,7 @@ def test_a_figure_has_one_legend(kind, panels):
         assert not (legend.y0 < box.y1 - 1 and legend.x0 < box.x1 and legend.x1 > box.x0)
 
 
-@pytest.mark.parametrize("most", [1, 2, 9, 10**5, 2**31 - 1])
+@pytest.mark.parametrize("most", [1, 9, 2**31 - 1])
 @pytest.mark.parametrize("kind", ["trajectories", "mean", "heatmap", "histogram"])
 def test_counts_have_whole_ticks_and_nothing_is_below_0(kind, most):
     counts = np.random.default_rng(0).integers(0, most, (N, 21, 1), endpoint=True)

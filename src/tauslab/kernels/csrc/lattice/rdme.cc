@@ -113,7 +113,7 @@ struct WholeStepArguments {
     i64 steps;
 };
 
-#if TOGETHER
+#if MANY_STEPS
 // Whole steps of a lattice that lies on one device, without a launch for each. All blocks run at the
 // same time.
 BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, const WholeStepArguments arguments) {

@@ -12,13 +12,13 @@ typedef i64 Whole;
 typedef i32 Whole;
 #endif
 
-// Whole numbers of a trajectory. The first FAST_WHOLE of them are in shared memory.
+// Whole numbers of a trajectory. The first SHARED_WHOLE of them are in shared memory.
 struct WholeNumbers {
     Whole *fast;
     TeamArray<Whole> rest;  // from the first on
     DEVICE_MEMBER Whole &operator[](i64 i) const {
-        if (FAST_WHOLE == N_WHOLE) return fast[(u32)i];
-        return FAST_WHOLE > 0 && i < FAST_WHOLE ? fast[(u32)i] : rest[i];
+        if (SHARED_WHOLE == N_WHOLE) return fast[(u32)i];
+        return SHARED_WHOLE > 0 && i < SHARED_WHOLE ? fast[(u32)i] : rest[i];
     }
 };
 

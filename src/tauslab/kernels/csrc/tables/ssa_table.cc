@@ -15,9 +15,9 @@
 
 // How many doubles of shared memory the first parts of a team's state take: sums, counts, whole numbers.
 constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
-constexpr i64 ROOM_OF_WHOLE = (FAST_WHOLE * (i64)sizeof(Whole) + 7) / 8;
-constexpr i64 FAST_DOUBLES =
-    (FAST_PARTS > 0 ? N_VALUES : 0) + (FAST_PARTS > 1 ? ROOM_OF_COUNTS : 0) + ROOM_OF_WHOLE;
+constexpr i64 ROOM_OF_WHOLE = (SHARED_WHOLE * (i64)sizeof(Whole) + 7) / 8;
+constexpr i64 SHARED_DOUBLES =
+    (SHARED_PARTS > 0 ? N_VALUES : 0) + (SHARED_PARTS > 1 ? ROOM_OF_COUNTS : 0) + ROOM_OF_WHOLE;
 
 #if IS_DENSE
 typedef SumSearch Selector;
@@ -41,11 +41,11 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
     const Tables tables = {arguments.whole_tables, arguments.real_tables};
     const i64 n_times = launch.n_times;
     const double *const times = launch.times;
-    TEAM_MEMORY(shared, FAST_DOUBLES);
+    TEAM_MEMORY(shared, SHARED_DOUBLES);
     State s;
-    s.v = {FAST_PARTS > 0 ? shared : arguments.values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 1 ? (i32 *)(shared + N_VALUES)
-                          : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
+    s.v = {SHARED_PARTS > 0 ? shared : arguments.values + TEAM_OFFSET(N_VALUES)};
+    s.x = {SHARED_PARTS > 1 ? (i32 *)(shared + N_VALUES)
+                            : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
     s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
     Selector::Draws draws;
     u64 fired = 0;

@@ -12,13 +12,13 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const Tables tables = {arguments.whole_tables, arguments.real_tables};
-    TEAM_MEMORY(shared, FAST_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
+    TEAM_MEMORY(shared, SHARED_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
     State s;
     s.v = {arguments.values + TEAM_OFFSET(N_VALUES)};
-    s.x = {FAST_PARTS > 0 ? (i32 *)(shared + NODE_SIZE)
-                          : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
+    s.x = {SHARED_PARTS > 0 ? (i32 *)(shared + NODE_SIZE)
+                            : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
     s.n = {nullptr, {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
-    const TeamArray<double> root = {FAST_PARTS > 0 ? shared : s.v.base};
+    const TeamArray<double> root = {SHARED_PARTS > 0 ? shared : s.v.base};
     CandidateBatch batch;
     u64 fired = 0;
 
