@@ -12,8 +12,8 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
-from tauslab.model.network.counts_alone import require_counts_alone
 from tauslab.model.network.network import Network
+from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.projection import Projection
 from tauslab.runner.ensemble.task import with_settings

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import some
-from tauslab.model.network.counts_alone import require_counts_alone
 from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
+from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
     SSA,
