@@ -276,7 +276,7 @@ def lattice_header(
         '#pragma once\n#include "device/prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
-        f"#define WARP_TILES {int(in_warp_tiles(lattice, small=small))}  // lattice/warp_plane.h\n"
+        f"#define SITES_IN_REGISTERS {int(in_warp_tiles(lattice, small=small))}\n"
         f"#define MANY_STEPS {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"

@@ -19,7 +19,7 @@
 
 #include "lattice/plane.h"
 
-#if defined(LANES_SIDE_BY_SIDE) && WARP_TILES
+#if defined(LANES_SIDE_BY_SIDE) && SITES_IN_REGISTERS
 #define WARP_TILES 1
 
 constexpr int WARP_LANES = 32;  // lanes of a warp; a warp tile has as many sites along x

@@ -98,7 +98,7 @@ constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an e
 // Whether sites of a lattice are kept in registers (lattice/warp_plane.h), a word has four particles, and
 // whether their levels fit two words.
 #ifdef LANES_SIDE_BY_SIDE
-constexpr bool IN_REGISTERS = WARP_TILES;
+constexpr bool IN_REGISTERS = SITES_IN_REGISTERS;
 #else
 constexpr bool IN_REGISTERS = false;
 #endif
