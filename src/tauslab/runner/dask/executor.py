@@ -91,4 +91,5 @@ def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
 
 def _for_workers(task: Task) -> Task:
     """The task without what only the client can use."""
-    return replace(task, options=replace(task.options, dask=None, output=None, resume=False))
+    options = replace(task.options, dask=None, given=None, output=None, resume=False)
+    return replace(task, options=options)
