@@ -92,7 +92,7 @@ def by_roadrunner(n: int) -> tuple[str, str, list[float]]:
     species = "".join(SPECIES.format(*pair) for pair in (("P", MOLECULES), ("D", 0)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.xml"
-        path.write_text(SBML.format(species=species, rate=RATE))
+        path.write_text(SBML.format(species=species, rate=RATE), encoding="utf-8")
         runner = roadrunner.RoadRunner(str(path))
     runner.setIntegrator("gillespie")
     runner.timeCourseSelections = ["time", "D"]

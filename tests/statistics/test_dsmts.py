@@ -116,11 +116,11 @@ def test_moments_agree_with_scipy(monkeypatch):
 def test_the_script_writes_its_tables_and_tells_by_its_exit_code(tmp_path, monkeypatch, passed):
     monkeypatch.setattr(dsmts, "passes", lambda _: passed)
     table = tmp_path / "table.csv"
-    command = ["validate_dsmts.py", "--n", "100", "--device", "cpu", "--cases", "00019", "00028"]
+    command = ["validate_dsmts.py", "--n", "100", "--device", "cpu", "--cases", "00019"]
     monkeypatch.setattr(sys, "argv", [*command, "-o", str(table)])
     assert dsmts.main() == (0 if passed else 1)
     with table.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["variable"] for row in rows] == ["X", "y"]
     assert {row["verdict"] for row in rows} == {"pass" if passed else "FAIL"}
-    assert "00028" in table.with_suffix(".md").read_text()
+    assert "00043" in table.with_suffix(".md").read_text()

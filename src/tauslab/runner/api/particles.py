@@ -224,8 +224,14 @@ def pmmh(  # noqa: PLR0913 - keywords
     >>> net.add_reaction("X ->", rate="k")
     >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
     >>> chain = ts.pmmh(
-    ...     net, data, {"k": "loguniform(0.1,10)"}, observe={"X": "normal(sd=2)"}, n=50, steps=100,
-    ...     warm_up=50, device="cpu",
+    ...     net,
+    ...     data,
+    ...     {"k": "loguniform(0.1,10)"},
+    ...     observe={"X": "normal(sd=2)"},
+    ...     n=50,
+    ...     steps=100,
+    ...     warm_up=50,
+    ...     device="cpu",
     ... )
     >>> chain["k"].shape
     (100,)

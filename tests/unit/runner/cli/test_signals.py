@@ -85,7 +85,7 @@ def test_inside_an_endless_trajectory(endless, tmp_path, number):
 
 def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     """Short trajectories: the launch in flight may end; the rest is computed by --resume."""
-    run = [endless, "--t-end", "0.001", "-n", "60", "--device", "cpu", "--threads", "1",
+    run = [endless, "--t-end", "0.001", "-n", "300", "--device", "cpu", "--threads", "1",
            "--points", "3", "--seed", "5", "--block", "1", "--quiet"]  # fmt: skip
     process = started(run, tmp_path)
     while not (tmp_path / "endless.h5").exists():
@@ -96,7 +96,7 @@ def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     resumed = started([*run, "--resume"], tmp_path)
     out, err = resumed.communicate(timeout=100)
     assert resumed.returncode == 0, out + err
-    whole = ts.run(ts.read(endless), n=60, t_end=0.001, points=3, seed=5, device="cpu")
+    whole = ts.run(ts.read(endless), n=300, t_end=0.001, points=3, seed=5, device="cpu")
     with ts.open(tmp_path / "endless.h5") as found:
         assert digest_lines(found) == digest_lines(whole)
 

@@ -97,7 +97,8 @@ def test_inputs_are_not_replaced(folder, capsys):
     ):
         before = (folder / name).read_bytes()
         assert main([*words, "-o", name, "--overwrite"]) == 2
-        assert "which this command reads" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "which this command reads" in said or "a result is an HDF5 file" in said
         assert (folder / name).read_bytes() == before
     with pytest.raises(ConfigError, match=r"would be written over m\.toml"):
         ts.run("m.toml", n=2, t_end=1, output=ts.Output("m.toml", overwrite=True))

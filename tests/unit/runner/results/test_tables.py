@@ -114,7 +114,7 @@ def test_pandas_has_nan_where_a_trajectory_has_ended(path):
     ("words", "message"),
     [
         (["--species", "Z"], "'Z' is not in"),
-        (["--what", "summaries"], "--record summary"),
+        (["--what", "summaries"], '--record "summary'),
         (["-o", "t.xls"], ".csv or .tsv"),
         (["-o", "no/t.csv"], "does not exist"),
     ],

@@ -122,7 +122,7 @@ struct LeapArguments {
     EnsembleArguments launch;
     double epsilon;  // bound on the expected relative change of a propensity in a leap
     u32 *parked;     // trajectories that wait for their turn, see device/work_stealing.h
-    i64 per_lane;    // trajectories that take turns on a lane
+    i64 per_lane;    // trajectories of a lane, one after the other
 };
 
 // Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a multiprocessor, 1.19 s with
