@@ -99,7 +99,8 @@ def _png(figure: Any) -> bytes:
 
 def page(name: str, found: list[Cell]) -> tuple[str, dict[str, bytes]]:
     """The Markdown of an executed notebook, and its pictures by name."""
-    parts, pictures = [], {}
+    parts: list[str] = []
+    pictures: dict[str, bytes] = {}
     for cell in found:
         if cell.markdown:
             parts.append(cell.source)
@@ -129,4 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

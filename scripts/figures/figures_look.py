@@ -13,15 +13,18 @@ import numpy as np
 import tauslab as ts
 
 ROOT = Path(__file__).resolve().parents[2]
-QUIET = {"device": ts.CPU(threads=1), "quiet": True, "seed": 1}
+DEVICE = ts.CPU(threads=1)
 
 
 def gene(folder: Path) -> None:
     """Switches as shares, means with a band, and the same model as differential equations."""
     net = ts.read(ROOT / "examples" / "telegraph.toml")
-    result = ts.run(net, n=500, t_end=200, points=101, **QUIET)
+    assert isinstance(net, ts.Network)
+    result = ts.run(net, n=500, t_end=200, points=101, device=DEVICE, quiet=True, seed=1)
     result.plot(["Off", "On", "M", "P"], kind="mean", path=folder / "look-mean.png")
-    course = ts.run(net, method="ode", n=1, t_end=200, points=201, **QUIET)
+    course = ts.run(
+        net, method="ode", n=1, t_end=200, points=201, device=DEVICE, quiet=True, seed=1
+    )
     course.plot(["M", "P"], path=folder / "look-ode.png")
 
 
@@ -41,7 +44,9 @@ def cell(folder: Path) -> None:
     lattice.add_reaction("A <-> B", rate=(20.0, 10.0))
     lattice.place("A", 2000, site_type="cytoplasm")
     lattice.plot(folder / "look-geometry.png")
-    with ts.run(lattice, t_end=0.1, count_every=10, frame_every=100, **QUIET) as result:
+    with ts.run(
+        lattice, t_end=0.1, count_every=10, frame_every=100, device=DEVICE, quiet=True, seed=1
+    ) as result:
         result.plot(["A", "B"], "slice", folder / "look-slice.png")
 
 

@@ -65,8 +65,9 @@ def as_wanted(case: str, codes: list[int], told: str, *, in_time: bool) -> bool:
     return codes == expected and told.strip() == text
 
 
-@pytest.mark.parametrize("n_ranks", [pytest.param(1, marks=pytest.mark.validate), 2])
-@pytest.mark.parametrize("stride", [4, pytest.param(2, marks=pytest.mark.validate)])
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.validate  # a minute of runs
+@pytest.mark.parametrize("stride", [4, 2])
 def test_features_together(mpirun, n_ranks, stride):
     cases = [
         f"{method}:{names}"

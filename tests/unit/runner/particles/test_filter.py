@@ -206,6 +206,7 @@ def test_bad_data(data, observe, message):
         ts.exact_filter(decay(), data, observe=observe)
 
 
+@pytest.mark.validate
 def test_pmmh_finds_the_posterior():
     """Against the exact posterior on a grid, by the exact filter; four standard errors."""
     data = {"time": [0.3, 0.7, 1.2], "X": [12.0, 11.0, 4.0]}
