@@ -13,7 +13,6 @@ import contextlib
 import io
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
