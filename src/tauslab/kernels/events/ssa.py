@@ -11,7 +11,7 @@ from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
-# Beyond it the unrolled kernel takes too long to compile: measured, see docs/events.md.
+# Beyond it the unrolled kernel takes too long to compile.
 MOST_REACTIONS = 2000
 
 
