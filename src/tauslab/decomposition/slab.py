@@ -1,7 +1,8 @@
 """How a lattice is cut along z into slabs, and ranks into replicas and slabs: pure integers.
 
 A *slab* is a run of consecutive planes that one rank advances. ``bounds`` are the n + 1 planes at
-which n slabs begin and the last ends.
+which n slabs begin and the last ends. They are the first cut: `tauslab.runner.lattice.group` moves
+them before and during a run where slabs take unequal times.
 """
 
 from __future__ import annotations
