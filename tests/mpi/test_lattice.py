@@ -37,7 +37,7 @@ def one_rank(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("ranks", "cases"),
     [
-        (2, ("whole", "cuts", "hooked", "tight")),
+        pytest.param(2, ("whole", "cuts", "hooked", "tight"), marks=pytest.mark.validate),
         (3, ("whole", "cuts", "deep", "chosen", "alone", "replicas")),
         pytest.param(
             4, ("whole", "cuts", "hooked", "alone", "replicas"), marks=pytest.mark.validate

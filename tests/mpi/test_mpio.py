@@ -66,6 +66,7 @@ def test_a_fault_in_one_rank(mpirun, parallel_h5py, tmp_path, fault, moment, vic
     """The file stays readable, and any writer goes on from it, on any number of ranks."""
     path = tmp_path / "a.h5"
     common = [*RUN, "-n", "400", "--block", "10", "--record", "trajectories,statistics"]
+    common += ["--selector", "tree"]  # its launches are small: many writes
     child = [script("fault_child.py"), fault, moment, victim]
     broken = [*child, *common, "--writer", "mpio", "-o", path]
     done = mpirun(3, broken, env=parallel_h5py, check=False, timeout=60)

@@ -26,6 +26,7 @@ def test_the_eight_tests_are_those_of_the_paper(script):
         assert (len(network.reactions), len(network.species)) in {(35, 33), (80, 80)}
 
 
+@pytest.mark.validate
 def test_a_small_run_of_two_tests(script, tmp_path, capsys):
     path = tmp_path / "synthetic.json"
     options = ["--models", "2", "-n", "4", "--t-end", "0.05", "--method", "auto", "--device", "cpu",
