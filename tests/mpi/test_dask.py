@@ -51,7 +51,8 @@ def test_ranks_and_workers_take_what_one_pilot_chose(mpirun, tmp_path):
     model = tmp_path / "cycle.toml"
     model.write_text("\n".join(["[species]", *species, *reactions]))
     run = ["-m", "tauslab", "run", model, "--times", tmp_path / "times", "--seed", "5", "-n", "64",
-           "--method", "ssa", "--device", "cpu", "--threads", "1", "--species", "S0", "--verbose"]  # fmt: skip
+           "--method", "ssa", "--device", "cpu", "--threads", "1", "--species", "S0",
+           "--verbose"]  # fmt: skip
     (tmp_path / "times").write_text("0\n4e-5\n")
     dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]
     said = mpirun(2, [*run, "-o", tmp_path / "mpi.h5"]).stdout
