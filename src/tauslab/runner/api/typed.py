@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
+from tauslab.runner.options.keywords import Numbers, Table
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.places import CPU, GPU, Dask, Device, Name, Output
 from tauslab.runner.options.values.definition import with_options
@@ -48,6 +49,9 @@ class Run(Protocol[P, Q]):
         t_end: float | None = ...,
         seed: int | None = ...,
         set: Mapping[str, float] | None = ...,
+        sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = ...,
+        design: tuple[str, int] | str | None = ...,
+        table: Table | None = ...,
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,

@@ -44,9 +44,10 @@ from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import FloatArray, Options
-from tauslab.runner.options.keywords import NetworkKeywords
+from tauslab.runner.options.keywords import NetworkKeywords, PointsKeywords
 from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions, set_parameters
 from tauslab.runner.options.methods import METHOD_CLASSES
+from tauslab.runner.options.values.python_values import points_of
 from tauslab.runner.options.values.texts import assignments, names
 from tauslab.runner.plots.report import write_page
 from tauslab.runner.ranks.on_root import on_root
@@ -169,6 +170,9 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     stored = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
     asked = given_options(arguments, LatticeChoices)
     asked["set"] = stored.get("set", {}) | assignments(arguments.set)
+    points = given_options(arguments, PointsKeywords)
+    if points:
+        asked["sweep"] = points_of(**{"sweep": None, "table": None, "design": None} | points)
     return model, LatticeOptions(
         **{**stored, **asked, "quiet": arguments.quiet},
         **{name: getattr(arguments, name) for name in ("device", "threads", "overwrite")},
