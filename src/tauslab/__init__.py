@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import exact_filter as exact_filter
     from tauslab.runner.api.particles import particle_filter as particle_filter
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
+    from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
@@ -52,6 +54,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
+    from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
 
@@ -76,6 +79,7 @@ _HOMES = {
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
+    "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -84,6 +88,7 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult",),
+    "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
 }

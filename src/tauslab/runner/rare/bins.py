@@ -45,6 +45,7 @@ class FixedBins:
 
     def bins_of(self, progress: FloatArray, weights: FloatArray, runs: IntArray) -> IntArray:
         """The bin by the edges at or below the progress of a walker."""
+        del weights, runs
         return np.asarray(np.searchsorted(self.edges, progress, side="right"), np.int64)
 
 

@@ -50,7 +50,7 @@ class Groups:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum of each group, added in the order of its members."""
-        return self.running_sums(values)[self.starts + self.sizes - 1]
+        return np.asarray(self.running_sums(values)[self.starts + self.sizes - 1])
 
     def tables(self, values: FloatArray) -> Iterator[tuple[IntArray, FloatArray, Any]]:
         """Groups of about the same size as rows of a table, with zeros after the last member.

@@ -116,7 +116,7 @@ class Segments:
 
     def _engine(self, steps: int) -> Engine:
         if steps not in self._engines:
-            times: FloatArray = self.step * np.arange(1, steps + 1)
+            times: FloatArray = np.asarray(self.step * np.arange(1, steps + 1), np.float64)
             task = replace(self.task, options=replace(self.task.options, times=times))
             self._engines[steps] = build_engine(task, self._backend, None)
         return self._engines[steps]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.model.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.bins import Binning
 from tauslab.runner.rare.resampling import split_and_merge
@@ -44,54 +44,40 @@ class Course:
     ended: IntArray
 
 
-Report = Callable[[int, int], None]
+@dataclass(frozen=True)
+class WalkRules:
+    """What all runs have in common.
+
+    Attributes
+    ----------
+    rounds
+        Rounds of one step each.
+    walkers
+        Walkers of a bin after splitting and merging.
+    recycle
+        Whether walkers in the target begin again, in place of being taken away.
+    """
+
+    segments: Segments
+    target: Target
+    progress: Progress
+    binning: Binning
+    rounds: int
+    walkers: int
+    recycle: bool
 
 
-class Walkers:
-    """Walkers of several runs: their counts, weights and runs."""
+def weighted_runs(rules: WalkRules, runs: int, seed: int, report: Callable[[int], None]) -> Course:
+    """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device.
 
-    def __init__(self, states: Int32Array, weights: FloatArray, runs: IntArray) -> None:
-        self.states, self.weights, self.runs = states, weights, runs
-
-    def keep(self, which: BoolArray | IntArray) -> None:
-        """Only these are left, in this order."""
-        self.states, self.weights = self.states[which], self.weights[which]
-        self.runs = self.runs[which]
-
-    def weight_of_runs(self, which: BoolArray, runs: int) -> FloatArray:
-        """Weight ``[run]`` of some walkers, added in their order."""
-        return np.bincount(self.runs[which], self.weights[which], minlength=runs)
-
-
-def weighted_runs(
-    segments: Segments,
-    target: Target,
-    progress: Progress,
-    binning: Binning,
-    *,
-    rounds: int,
-    walkers: int,
-    runs: int,
-    seed: int,
-    recycle: bool,
-    report: Report,
-) -> Course:
-    """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device."""
-    most = max(1, _MOST_WALKERS // (walkers * binning.size))
-    parts = []
+    `report` is told how many rounds of runs are done.
+    """
+    most = max(1, _MOST_WALKERS // (rules.walkers * rules.binning.size))
+    parts: list[Course] = []
     for number, first in enumerate(range(0, runs, most)):
-        here = min(most, runs - first)
         word = int(words(seed, _MOTION, number, 1)[0])
-
-        def told(done: int, first: int = first, here: int = here) -> None:
-            report(first * rounds + here * done, runs * rounds)
-
-        parts.append(
-            _together(
-                segments, target, progress, binning, rounds=rounds, walkers=walkers, runs=here,
-                seed=word, recycle=recycle, told=told,
-            )
-        )  # fmt: skip
+        together = _Together(rules, min(most, runs - first), word)
+        parts.append(together.walk(report, first * rules.rounds))
     return Course(
         np.concatenate([one.reached for one in parts]),
         np.concatenate([one.lost for one in parts]),
@@ -101,80 +87,76 @@ def weighted_runs(
     )
 
 
-def _together(
-    segments: Segments,
-    target: Target,
-    progress: Progress,
-    binning: Binning,
-    *,
-    rounds: int,
-    walkers: int,
-    runs: int,
-    seed: int,
-    recycle: bool,
-    told: Callable[[int], None],
-) -> Course:
-    """Runs whose walkers are moved in the same launches."""
-    start = segments.start
-    held = Walkers(
-        np.tile(start, (runs * walkers, 1)),
-        np.full(runs * walkers, 1.0 / walkers),
-        np.repeat(np.arange(runs), walkers),
-    )
-    reached, lost = np.zeros((runs, rounds)), np.zeros(runs)
-    ended, moved = np.zeros(256, np.int64), 0
-    motion = words(seed, _MOTION, 0, rounds)
-    for turn in range(rounds):
-        moved += len(held.weights)
-        samples, status = segments.run(held.states, 1, int(motion[turn]))
-        held.states = samples[:, 0]
-        gone = held.states[:, 0] < 0
-        lost += held.weight_of_runs(gone, runs)
-        ended += _by_status(status[gone])
-        held.keep(~gone)
-        there = target.reached(held.states)
-        reached[:, turn] = held.weight_of_runs(there, runs)
-        if recycle:
-            held.states[there] = start
+class _Together:
+    """Walkers of runs that are moved in the same launches, run by run.
+
+    Each has its counts ``states`` int32 ``[walker, species]``, its weight and its run.
+    """
+
+    def __init__(self, rules: WalkRules, runs: int, seed: int) -> None:
+        self._rules, self._runs, self._seed = rules, runs, seed
+        walkers = rules.walkers
+        self.states: Int32Array = np.tile(rules.segments.start, (runs * walkers, 1))
+        self.weights: FloatArray = np.full(runs * walkers, 1.0 / walkers)
+        self.of_run: IntArray = np.repeat(np.arange(runs), walkers)
+        self.lost, self.ended = np.zeros(runs), np.zeros(256, np.int64)
+
+    def walk(self, report: Callable[[int], None], before: int) -> Course:
+        """All rounds, or until no walker is left."""
+        rules, moved = self._rules, 0
+        reached = np.zeros((self._runs, rules.rounds))
+        seeds = words(self._seed, _MOTION, 0, rules.rounds)
+        for turn in range(rules.rounds):
+            moved += len(self.weights)
+            reached[:, turn] = self._advance(int(seeds[turn]))
+            report(before + self._runs * (turn + 1))
+            if turn + 1 < rules.rounds:
+                self._resample(turn)
+            if not len(self.weights):
+                break
+        left = self._weight(np.ones(len(self.weights), bool))
+        out = 0.0 if rules.recycle else np.add.accumulate(reached, axis=1)[:, -1]
+        rounding = float(np.abs(left + out + self.lost - 1).max())
+        return Course(reached, self.lost, rounding, moved, self.ended)
+
+    def _advance(self, seed: int) -> FloatArray:
+        """Move all walkers by a step; the weight ``[run]`` that came into the target."""
+        rules = self._rules
+        samples, status = rules.segments.run(self.states, 1, seed)
+        self.states = samples[:, 0]
+        gone = self.states[:, 0] < 0
+        self.lost += self._weight(gone)
+        self.ended += np.bincount(status[gone], minlength=256)
+        self._keep(~gone)
+        there = rules.target.reached(self.states)
+        came = self._weight(there)
+        if rules.recycle:
+            self.states[there] = rules.segments.start
         else:
-            held.keep(~there)
-        told(turn + 1)
-        if not len(held.weights):
-            break
-        if turn + 1 < rounds:
-            _resample(held, progress, binning, walkers, runs, uniform_of(seed, turn, runs, binning))
-    left = held.weight_of_runs(np.ones(len(held.weights), bool), runs)
-    out = 0.0 if recycle else np.add.accumulate(reached, axis=1)[:, -1]
-    rounding = float(np.abs(left + out + lost - 1).max())
-    return Course(reached, lost, rounding, moved, ended)
+            self._keep(~there)
+        return came
 
+    def _resample(self, turn: int) -> None:
+        """Split and merge the walkers of each run in each bin."""
+        rules, size = self._rules, self._rules.binning.size
+        self._keep(self.weights > 0)  # a weight below the smallest number is 0
+        if not len(self.weights):
+            return
+        at = rules.progress(self.states)
+        bins = rules.binning.bins_of(at, self.weights, self.of_run)
+        uniforms = uniform(self._seed, _RESAMPLING, turn, self._runs * size)
+        ancestors, weights = split_and_merge(
+            self.of_run * size + bins, at, self.weights, rules.walkers, uniforms
+        )
+        self._keep(ancestors)
+        self.weights = weights
 
-def uniform_of(seed: int, turn: int, runs: int, binning: Binning) -> FloatArray:
-    """One uniform number for each bin of each run in a round."""
-    return uniform(seed, _RESAMPLING, turn, runs * binning.size)
+    def _keep(self, which: BoolArray | IntArray) -> None:
+        """Only these walkers are left, in this order."""
+        self.states, self.weights = self.states[which], self.weights[which]
+        self.of_run = self.of_run[which]
 
-
-def _resample(
-    held: Walkers,
-    progress: Progress,
-    binning: Binning,
-    walkers: int,
-    runs: int,
-    uniforms: FloatArray,
-) -> None:
-    """Split and merge the walkers of each run in each bin."""
-    held.keep(held.weights > 0)
-    if not len(held.weights):
-        return
-    at = progress(held.states)
-    by_run = np.argsort(held.runs, kind="stable")
-    held.keep(by_run)
-    at = at[by_run]
-    labels = held.runs * binning.size + binning.bins_of(at, held.weights, held.runs)
-    ancestors, weights = split_and_merge(labels, at, held.weights, walkers, uniforms)
-    held.keep(ancestors)
-    held.weights = weights
-
-
-def _by_status(status: Array) -> IntArray:
-    return np.bincount(status, minlength=256)
+    def _weight(self, which: BoolArray) -> FloatArray:
+        """Weight ``[run]`` of some walkers, added one after the other."""
+        sums = np.bincount(self.of_run[which], self.weights[which], minlength=self._runs)
+        return sums.astype(np.float64)
