@@ -11,9 +11,9 @@ from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.rare.file import require_new_file
 from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
 from tauslab.runner.rare.run import run_splitting, run_weighted
+from tauslab.runner.results.arrays.file import require_new_file
 
 K = TypeVar("K", bound=RareKeywords)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, Int32Array
@@ -45,6 +44,8 @@ def write_stored(path: Path, network: Network, stored: Stored) -> None:
     OutputError
         It cannot be written.
     """
+    import h5py  # not at the top: an h5py that was built with MPI starts MPI
+
     draft = path.with_name(path.name + ".writing")
     try:
         with h5py.File(draft, "w") as file:
@@ -77,6 +78,8 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
     InputFileError
         It is missing, damaged or of another kind.
     """
+    import h5py  # as above
+
     if not path.is_file():
         raise InputFileError(f"{path}: no such file")
     try:

@@ -13,10 +13,11 @@ import numpy as np
 from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
 from tauslab.runner.particles.weights import fixed_sum
-from tauslab.runner.rare.file import AXES, read_rare, write_rare
+from tauslab.runner.results.arrays.file import AXES, SPLITTING, WEIGHTED, read_arrays, write_arrays
 
 _WHOLE = ("independent", "certain", "events", "seed")
 _SETTINGS = ("model", "target", "coordinate", "t_end", "rounds", "walkers", "bins", "kill", "kept")
+_NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
 _ROUNDED = 1e-12
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
@@ -126,7 +127,7 @@ class RareResult:
         logarithm = math.log(1 - _LEVEL) / self.independent
         if self.quantity == "probability":
             return -math.expm1(logarithm)
-        return -logarithm / self.settings["kept"]
+        return -logarithm / float(self.settings["kept"])
 
     def __repr__(self) -> str:
         """One line."""
@@ -143,6 +144,19 @@ class RareResult:
         if math.isnan(self.standard_error):
             return f"{what} = {self.estimate:.6g}, 95 %: {low:.4g} to {high:.4g}"
         return f"{what} = {self.estimate:.6g} +- {self.standard_error:.2g}"
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        low, high = self.bounds
+        chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
+        found = [
+            self.told(),
+            f"95 %: {low:.4g} to {high:.4g}, by {len(self.runs)} independent runs",
+            f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
+            f"events: {self.events:.3g}, seed {self.seed}",
+        ]
+        lost = fixed_sum(self.lost) / len(self.lost)
+        return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
 
     def facts(self) -> dict[str, Any]:
         """All that is one number or text, for JSON; None for what is no number."""
@@ -180,7 +194,7 @@ class RareResult:
         """
         own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
         own |= {name: np.uint64(getattr(self, name)) for name in _WHOLE}
-        write_rare(Path(path), own | self.settings, self.arrays())
+        write_arrays(Path(path), own | self.settings, self.arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RareResult:
@@ -191,7 +205,7 @@ class RareResult:
         InputFileError
             The file is missing, damaged or of another kind.
         """
-        found, arrays = read_rare(Path(path))
+        found, arrays = read_arrays(Path(path), WEIGHTED, SPLITTING)
         missing = [n for n in ("quantity", "rounding", *_WHOLE) if n not in found]
         if missing:
             raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
@@ -209,12 +223,12 @@ class RareResult:
         """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
         import xarray
 
-        arrays = self.arrays()
+        arrays, axes = self.arrays(), AXES[self.method]
         attributes = {k: v for k, v in self.facts().items() if v is not None and k != "runs"}
         attributes["certain"] = int(self.certain)
         return xarray.Dataset(
-            {n: (AXES[n].split(), array) for n, array in arrays.items() if AXES[n] != n},
-            coords={n: array for n, array in arrays.items() if AXES[n] == n},
+            {n: (axes[n].split(), array) for n, array in arrays.items() if axes[n] != n},
+            coords={n: array for n, array in arrays.items() if axes[n] == n},
             attrs=attributes,
         )
 

@@ -25,7 +25,6 @@ from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.rare.bins import FixedBins, binning_of
 from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.rare.file import SPLITTING, WEIGHTED
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
     DEFAULT_WALKERS,
@@ -37,6 +36,7 @@ from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
 from tauslab.runner.rare.weighted import Course, WalkRules, weighted_runs
+from tauslab.runner.results.arrays.file import SPLITTING, WEIGHTED
 
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
 _DRIFT = 3.0  # standard errors between two halves of what is called steady
