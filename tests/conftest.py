@@ -34,7 +34,7 @@ Mpirun = Callable[..., Completed]
 
 _LIGHT_FLAGS = "-O1"
 
-# Files of these folders take longest: they begin first, so that no process ends long after the others.
+# Files of these folders take longest. They begin first, so that no process is the last by far.
 _LONGEST = ("mpi", "unit/scripts", "unit/docs", "statistics", "kernels", "unit/runner")
 
 # What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
