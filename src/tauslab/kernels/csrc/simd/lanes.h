@@ -43,7 +43,7 @@ typedef bool Mask;
 #else
 typedef double Real __attribute__((vector_size(8 * SIMD_LANES)));
 typedef u64 Words __attribute__((vector_size(8 * SIMD_LANES)));
-typedef i64 Mask __attribute__((vector_size(8 * SIMD_LANES)));
+typedef decltype(Real{} < Real{}) Mask;
 #endif
 
 #define UNROLL_BY_4 _Pragma("GCC unroll 4")

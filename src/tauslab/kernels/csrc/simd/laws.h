@@ -111,6 +111,15 @@ DEVICE_SHARED Real tl_pow(Real x, Real y) {
     return mended(usual, others, [](double a, double b) { return tl_pow(a, b); }, x, y);
 }
 
+// What equations call by other names.
+DEVICE Real root(Real x) {
+    return square_root(x);
+}
+
+DEVICE Real reciprocal(Real x) {
+    return 1.0 / x;
+}
+
 DEVICE Real tl_abs(Real x) {
     return absolute(x);
 }
