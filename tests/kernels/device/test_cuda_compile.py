@@ -13,6 +13,7 @@ from places import TESTS
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.coupled.codegen import common_header, coupled_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
@@ -64,6 +65,20 @@ def test_unrolled_kernels_stay_in_registers(name, architecture):
     header = unrolled_header(lowered(model(name)), CudaBackend.style)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
+
+
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "vilar_oscillator"])
+def test_pairs_stay_in_registers(name, architecture):
+    """All arrays are indexed by numbers that are known at compile time."""
+    for file, header, entries in (
+        ("coupled_pairs", coupled_header, {"coupled_pairs"}),
+        ("common_paths", common_header, {"common_paths", "side_differences"}),
+    ):
+        text = header(lowered(model(name), ("c1", "k1")), CudaBackend.style)
+        texts = csrc_texts() | {"model.h": text}
+        usage = compile_usage(f"coupled/{file}.cc", texts, architecture)
+        print(file, usage)
+        check(usage, entries)
 
 
 def test_events_compile_and_contract_nothing(architecture):
@@ -238,6 +253,8 @@ def test_the_oldest_device_takes_every_file():
     tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
     lattice = lattice_texts(16, 3, small=True)["model.h"]
     headers = {
+        "coupled/common_paths.cc": common_header(small, CudaBackend.style),
+        "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
         "dbn/count.cc": "",
         "ensemble/gather.cc": "",
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from event_models import everything, growing
 from places import TESTS
 
+from tauslab.kernels.coupled.codegen import common_header, coupled_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import file_of, lanes_header
@@ -56,6 +57,9 @@ def headers():
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for style in (Style(branches=True), Style(branches=False, warps=True)):
+            yield "coupled/coupled_pairs.cc", coupled_header(network, style)
+            yield "coupled/common_paths.cc", common_header(network, style)
         for vectors in (1, 2):
             yield "ensemble/ssa_lanes.cc", lanes_header(network, vectors)
         for selector in SELECTORS[1:]:
