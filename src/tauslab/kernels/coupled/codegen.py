@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tauslab.kernels.backends.base import Style
-from tauslab.kernels.network.codegen import unrolled_header
-from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.codegen import LawWriter, unrolled_header
+from tauslab.kernels.network.lowering import Law, LoweredNetwork, LoweredReaction
 
 Change = tuple[tuple[int, int], ...]
 
@@ -28,6 +29,73 @@ def common_header(network: LoweredNetwork, style: Style) -> str:
     """`model.h` for common reaction paths: reactions are fired by their number."""
     fire = _number_branches(network) if style.branches else _number_selects(network)
     return "\n".join([unrolled_header(network, style), _every_propensity(network), fire])
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Derivatives by parameters that are not zero for their form.
+
+    `reactions` are (reaction, parameter, law), `outputs` (output, parameter, law).
+    """
+
+    parameters: int
+    reactions: tuple[tuple[int, int, Law], ...]
+    outputs: tuple[tuple[int, int, Law], ...]
+
+
+def score_header(network: LoweredNetwork, slopes: Slopes, style: Style) -> str:
+    """`model.h` for scores: derivatives of propensities, and of outputs by parameters in them."""
+    writer = LawWriter("x")
+    functions, rates = [], [f"    rates[{p}] = 0;\n" for p in range(slopes.parameters)]
+    cases: dict[int, list[str]] = {}
+    for number, (j, p, law) in enumerate(slopes.reactions):
+        functions.append(_slope(number, *_guarded(network.reactions[j], law, writer)))
+        rates.append(f"    rates[{p}] += seen(slope_{number}(x, c), a[{j}]);\n")
+        cases.setdefault(j, []).append(f"        score[{p}] += slope_{number}(x, c) / a[{j}];\n")
+    adds = []
+    for number, (o, p, law) in enumerate(slopes.outputs, len(functions)):
+        functions.append(_slope(number, *writer.read(law)))
+        cell = p * len(network.observables) + o
+        adds.append(f"    cell[{cell}] += slope_{number}(x, c);\n")
+    events = "".join(f"    case {j}:\n{''.join(c)}        break;\n" for j, c in cases.items())
+    return "\n".join(
+        [
+            unrolled_header(network, style),
+            '#include "coupled/score.h"\n',
+            f"constexpr int N_PARAMETERS = {slopes.parameters};\n",
+            *functions,
+            f"{_SCORE_HEADS['rates']}{''.join(rates)}}}\n",
+            _SCORE_HEADS["event"],
+            f"    switch (reaction) {{\n{events}    default: break;\n    }}\n}}\n",
+            f"{_SCORE_HEADS['outputs']}{''.join(adds)}}}\n",
+        ]
+    )
+
+
+_STATE = "[[maybe_unused]] const i32 *x, [[maybe_unused]] const double *c"
+_SCORE_HEADS = {
+    "rates": "// Derivatives of the total propensity.\n"
+    f"DEVICE void score_rates({_STATE},\n"
+    "    [[maybe_unused]] const double *a, double *rates) {\n",
+    "event": "// Adds those of the logarithm of the propensity of a reaction, which is above 0.\n"
+    f"DEVICE void score_event([[maybe_unused]] int reaction, {_STATE},\n"
+    "    [[maybe_unused]] const double *a, [[maybe_unused]] double *score) {\n",
+    "outputs": "// Adds derivatives of outputs by parameters that stand in them.\n"
+    f"DEVICE void add_output_slopes({_STATE}, [[maybe_unused]] double *cell) {{\n",
+}
+
+
+def _guarded(reaction: LoweredReaction, law: Law, writer: LawWriter) -> tuple[str, str]:
+    """The derivative of a propensity, which is zero where that is for lack of molecules."""
+    statements, text = writer.read(law)
+    if reaction.needs:
+        enough = " && ".join(f"x[{index}] >= {count}" for index, count in reaction.needs)
+        text = f"({enough} ? {text} : 0.0)"
+    return statements, text
+
+
+def _slope(number: int, statements: str, value: str) -> str:
+    return f"DEVICE double slope_{number}({_STATE}) {{\n{statements}    return {value};\n}}\n"
 
 
 def _every_propensity(network: LoweredNetwork) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.model.errors import ModelError, one_of
+from tauslab.model.errors import ConfigError, ModelError, one_of
 from tauslab.model.network.network import Network
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.cme.counts_alone import require_counts_alone
@@ -26,10 +26,11 @@ from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.sensitivity.finite import finite_differences
 from tauslab.runner.sensitivity.outputs import chosen_outputs
-from tauslab.runner.sensitivity.result import METHODS, SensitivityResult
+from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
+from tauslab.runner.sensitivity.score import likelihood_ratios
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
 
-Method = Literal["coupled", "common"]
+Method = Literal["coupled", "common", "likelihood-ratio"]
 Difference = Literal["centred", "forward", "backward"]
 
 
@@ -69,11 +70,13 @@ def sensitivity(  # noqa: PLR0913 - keywords
     t
         One time or several ``[time]``, increasing, in the model's unit.
     n
-        Number of pairs of trajectories for each parameter.
+        Number of pairs of trajectories for each parameter; of trajectories for all parameters with
+        ``likelihood-ratio``.
     method
         ``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the default.
         ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. Phys. 132,
-        034103, 2010).
+        034103, 2010). ``likelihood-ratio``: without step and bias, and with more variance
+        (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.
     step
         Of differences: a part of each parameter's value; of initial amounts at least one molecule.
         Or steps by name, in the parameter's unit; those not named take 2 %.
@@ -127,6 +130,13 @@ def sensitivity(  # noqa: PLR0913 - keywords
     )  # fmt: skip
     names = chosen_names(network, names_of(parameters))
     recorded = chosen_outputs(network, [outputs] if isinstance(outputs, str) else outputs)
+    if method == LIKELIHOOD_RATIO:
+        if step != DEFAULT_STEP or difference != "centred":
+            raise ConfigError(
+                'step and difference are of "coupled" and "common": a likelihood ratio has none'
+            )
+        with devices(options.device, options.threads, comm) as backend, failing_together(comm):
+            return likelihood_ratios(network, names, recorded, options, backend, comm)
     steps = agree(comm, lambda: steps_of(network, names, step, difference))
     with devices(options.device, options.threads, comm) as backend, failing_together(comm):
         return finite_differences(network, steps, recorded, options, method, backend, comm)

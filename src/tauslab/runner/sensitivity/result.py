@@ -11,7 +11,8 @@ import numpy as np
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 
-METHODS = ("coupled", "common")
+LIKELIHOOD_RATIO = "likelihood-ratio"
+METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.runner.sensitivity import summing
 
 DIFFERENCES = ("coupled", "common")
+METHODS = (*DIFFERENCES, "likelihood-ratio")
 
 
 def turnover(k=2.0, x=0, decay=1.0):
@@ -66,7 +67,19 @@ def test_exact_derivatives(name, method):
     assert found.mean[0, 0] == pytest.approx(exact["mean_var"][output][0], rel=0.01)
 
 
-@pytest.mark.parametrize("method", DIFFERENCES)
+@pytest.mark.parametrize(
+    "name", ["gene_expression_sens", pytest.param("dimerisation_sens", marks=pytest.mark.validate)]
+)
+def test_likelihood_ratios_have_no_bias(name):
+    exact = case(name)
+    output = next(iter(exact["exact"].values()))["output"]
+    found = found_by(network(exact), None, [output], t=exact["t"], method="likelihood-ratio")
+    for one in exact["exact"].values():
+        near(found, one["value"], one["parameter"], output)
+    assert np.isnan(found.variance_reduction).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_what_nothing_depends_on_has_derivative_zero(method):
     found = found_by(turnover(), ["unused"], method=method)
     assert found.value.tolist() == found.standard_error.tolist() == [[[0.0]]]
@@ -82,12 +95,14 @@ def test_a_rate_of_zero_needs_a_step_and_is_a_forward_difference(method):
     assert "unused" in found_by(turnover(k=0.0), n=1).parameters  # and k is not
 
 
-def test_products_probabilities_and_several_times():
-    found = found_by(turnover(), ["k"], ["X * X", "X == 0", "k * X"], t=[0.0, 0.5, 2.0])
+@pytest.mark.parametrize("method", ["coupled", "likelihood-ratio"])
+def test_products_probabilities_and_several_times(method):
+    outputs = ["X * X", "X == 0", "k * X"]
+    found = found_by(turnover(), ["k"], outputs, t=[0.0, 0.5, 2.0], method=method)
     p = 1 - np.exp(-found.time)  # X is Poisson with mean k p
     exact = {"X * X": p + 4 * p**2, "X == 0": -p * np.exp(-2 * p), "k * X": 4 * p}
     for output, values in exact.items():
-        assert found["k", output][0] == 0
+        assert found["k", output][0] == found.error("k", output)[0] == 0
         errors = (found["k", output] - values)[1:] / found.error("k", output)[1:]
         assert np.abs(errors).max() < 4.5  # false alarms 4e-5 for all six
     assert found.elasticity[0, 2, 2] == pytest.approx(2, abs=0.5)
@@ -145,13 +160,14 @@ def test_a_stiff_network():
 
 
 @pytest.mark.validate
-def test_a_parameter_in_several_reactions_and_a_law():
+@pytest.mark.parametrize("method", METHODS)
+def test_a_parameter_in_several_reactions_and_a_law(method):
     net = ts.Network("loop")
     net.add_species("X", 5)
     net.add_parameter("k", 2.0)
     net.add_reaction("-> X", law="6 * k / (1 + X / k)")
     net.add_reaction("X ->", rate="k")
-    found = found_by(net, ["k"], n=4000)
+    found = found_by(net, ["k"], n=4000, method=method)
     pytest.importorskip("scipy")
     means = [ts.cme(net, 2.0, set={"k": k}).mean("X")[0] for k in (2.04, 1.96)]
     near(found, (means[0] - means[1]) / 0.08, "k")
@@ -203,6 +219,16 @@ def test_what_is_refused(names, options, message):
         found_by(turnover(), names, **options)
 
 
+def test_what_likelihood_ratios_refuse():
+    ratio = {"method": "likelihood-ratio", "n": 10}
+    with pytest.raises(ts.ConfigError, match=r'X: .*no derivatives by initial amounts.*"coupled"'):
+        found_by(turnover(), ["X"], **ratio)
+    with pytest.raises(ts.ModelError, match=r'by nan.*0 where its derivative is not.*"coupled"'):
+        found_by(turnover(k=0.0), ["k"], **ratio)
+    with pytest.raises(ts.ConfigError, match="a likelihood ratio has none"):
+        found_by(turnover(), ["k"], step=0.1, **ratio)
+
+
 def test_models_that_are_refused():
     net = turnover()
     net.add_event("dose", 1.0, {"X": 0})
@@ -221,12 +247,13 @@ def test_sides_of_one_sided_differences():
 
 
 def digest(method="coupled", device="cpu"):
-    found = found_by(turnover(x=3), ["k", "X", "decay"], ["X", "X / 3"], t=[0.5, 2.0], n=500,
+    names = ["k", "decay"] if method == "likelihood-ratio" else ["k", "X", "decay"]
+    found = found_by(turnover(x=3), names, ["X", "X / 3"], t=[0.5, 2.0], n=500,
                      method=method, device=device)  # fmt: skip
     return found.digest()
 
 
-@pytest.mark.parametrize("method", DIFFERENCES)
+@pytest.mark.parametrize("method", METHODS)
 def test_neither_launches_nor_code_change_bits(method, monkeypatch):
     before = digest(method)
     monkeypatch.setattr(summing, "_MOST_ROWS", 200)
@@ -246,9 +273,13 @@ def test_bits_stay_what_they_are():
     assert digest() == "a8c5655478ce23eb6010209b0f391a6c6c20aa1952fab272d8668aea9ce4b57a"
     assert digest("common") == "21059be08c95dbada77a8e81e368893a904ada91938c23ef2d6ea19cd62e372d"
 
+    assert digest("likelihood-ratio") == (
+        "2442a4360f2cb9a7b9d47ba0a898cf19e9dfccbc8893e2b7f1e1c6153de5028e"
+    )
+
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("method", DIFFERENCES)
+@pytest.mark.parametrize("method", METHODS)
 def test_the_same_bits_on_a_gpu(method):
     assert digest(method, "cuda") == digest(method, "cpu")
 
