@@ -108,6 +108,21 @@ PAGES = (
         ),
     ),
     Page(
+        "sensitivities",
+        "Sensitivities",
+        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) tells how they "
+        "are estimated.",
+        (
+            _entry(ts.sensitivity),
+            Entry(
+                ts.SensitivityResult,
+                "tauslab.SensitivityResult, a class",
+                "tauslab.SensitivityResult",
+                made_by_user=False,
+            ),
+        ),
+    ),
+    Page(
         "particles",
         "Particles and filters",
         "Ensembles that are advanced, weighted and resampled, and models against time courses; "
