@@ -22,9 +22,13 @@ _FORMAT = "tauslab particles"
 
 @dataclass(frozen=True)
 class Stored:
-    """All that an ensemble goes on from; `rows` are values by name, one or one per particle."""
+    """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
+
+    `kept` holds whole states of a network with events that has begun.
+    """
 
     counts: Int32Array
+    kept: FloatArray | None
     status: Array
     log_weights: FloatArray
     rows: Mapping[str, float | FloatArray]
@@ -57,6 +61,8 @@ def write_stored(path: Path, network: Network, stored: Stored) -> None:
             file["species"] = list(network.species)
             for name in ("counts", "status", "log_weights"):
                 file[name] = getattr(stored, name)
+            if stored.kept is not None:
+                file["kept"] = stored.kept
             values = file.create_group("values")
             for name, row in stored.rows.items():
                 values[name] = row
@@ -90,6 +96,7 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
         network = replace(read_toml_text(text, path), name=file["model/name"][()].decode())
         stored = Stored(
             counts=file["counts"][()], status=file["status"][()],
+            kept=file["kept"][()] if "kept" in file else None,
             log_weights=file["log_weights"][()],
             rows={k: v[()] if v.ndim else float(v[()]) for k, v in file["values"].items()},
             time=float(file.attrs["time"]), round=int(file.attrs["round"]),
@@ -98,7 +105,8 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
             max_steps=int(file.attrs["max_steps"]),
         )  # fmt: skip
     n = len(stored.counts)
-    shapes = stored.counts.shape == (n, len(network.species)) and stored.status.shape == (n,)
+    shapes = stored.counts.ndim == 2 and stored.status.shape == (n,)
+    shapes = shapes and (stored.kept is None or len(stored.kept) == n)
     if not (n and shapes and stored.log_weights.shape == (n,)):
         raise InputFileError(f"{path} is damaged: its arrays do not belong together")
     return network, stored
