@@ -135,7 +135,7 @@ class Ensemble:
             self._backend.close()
             raise
         self.species = self._motion.task.species
-        self._first = 0  # number of the first particle
+        self._group, self._number = options.n, 0  # see `in_groups`
         self._observables = self._motion.task.observables
         self._laws = laws
         self.time, self.round, self._resampled = 0.0, 0, 0
@@ -203,9 +203,15 @@ class Ensemble:
 
     def values(self, name: str) -> FloatArray:
         """A species or an observable of every particle as numbers; NaN where one has ended."""
+        return self.joined(self.own_values(name))
+
+    def own_values(self, name: str) -> FloatArray:
+        """What `values` gives, of the particles of this rank, `own`."""
+        ended = ~self.alive[self.own]
         if name in self.species:
-            column = self.counts[:, self.species.index(name)].astype(np.float64)
-            column[~self.alive] = np.nan
+            counts = self._motion.own_counts()
+            column = counts[:, self.species.index(name)].astype(np.float64)
+            column[ended] = np.nan
             return column
         if name not in self._observables:
             known = some(dict.fromkeys([*self.species, *self._observables]))
@@ -213,7 +219,13 @@ class Ensemble:
                 f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
                 f"{known}"
             )
-        return self.observables[name]
+        table = self._motion.observe_own(self.time)
+        table[ended] = np.nan
+        return np.ascontiguousarray(table[:, self._observables.index(name)])
+
+    def joined(self, own: FloatArray) -> FloatArray:
+        """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        return np.asarray(self._motion.shares.joined(own))
 
     def mean(self, name: str) -> float:
         """Weighted mean over particles that go on; NaN where no weight is left."""
@@ -345,7 +357,7 @@ class Ensemble:
             raise ConfigError(f"particle {ended} has ended and cannot be copied")
         if weights is not None:
             given = particle_weights.checked_weights(weights, len(index))
-        self._take(index)
+        self.copy_rows(index)
         self._logs = np.zeros(len(index))
         if weights is not None:
             self._logs = portable_log(given)
@@ -422,6 +434,10 @@ class Ensemble:
         An existing file is replaced when the new one is complete. `load` goes on with the same
         bits as if nothing had been saved.
         """
+        self.save_with(path, {})
+
+    def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
+        """`save`, with arrays by name in a group ``more`` of the file."""
         counts, kept = self._motion.host_counts(), self._motion.host_kept()
         if self._comm.rank == 0:
             stored = Stored(
@@ -430,7 +446,7 @@ class Ensemble:
                 resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
                 epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
             )  # fmt: skip
-            write_stored(Path(path), self._model, stored)
+            write_stored(Path(path), self._model, stored, more)
         self._comm.barrier()
 
     @classmethod
@@ -448,17 +464,24 @@ class Ensemble:
             network, len(stored.counts), seed=stored.seed, device=device, parameters=stored.rows,
             method=method, max_steps=stored.max_steps,
         )  # fmt: skip
-        if stored.counts.shape[1] != len(made.species):
+        made.go_on(path, stored)
+        return made
+
+    def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
+        """Take up what was read from a file, with as many particles and their values."""
+        if stored.counts.shape != (self.n, len(self.species)):
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
-        made._motion.put(stored.counts)
-        if stored.kept is not None and stored.kept.shape[1] != made._motion.words:
+        if stored.kept is not None and stored.kept.shape[1] != self._motion.words:
             raise InputFileError(
                 f"{path} keeps states of events as another version of tauslab did: make it anew"
             )
-        made._motion.put_kept(stored.kept)
-        made.time, made.round, made._resampled = stored.time, stored.round, stored.resamplings
-        made._logs, made.status = stored.log_weights, stored.status
-        return made
+        if any(np.ndim(row) for row in stored.rows.values()):
+            self._motion.prepare(stored.rows, self.n)
+        self._rows = dict(stored.rows)
+        self._motion.put(stored.counts)
+        self._motion.put_kept(stored.kept)
+        self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
+        self._logs, self.status = stored.log_weights, stored.status
 
     def close(self) -> None:
         """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
@@ -516,14 +539,23 @@ class Ensemble:
     def _move(self, t: float) -> None:
         """One round."""
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
-        found = self._motion.advance(self.time, t, int(word), first=self._first)
+        found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1
         self.status = np.where(self.alive, found, self.status)
         self._logs[~self.alive] = -np.inf
         self._stand_in(found >= _ENDED)
 
-    def _take(self, index: IntArray) -> None:
-        """Copy states, how particles are, and their values."""
+    def in_groups(self, size: int, number: int = 0) -> None:
+        """Let every `size` particles draw as if they were alone in an ensemble of their number.
+
+        At the start, before anything moves. The first group has the number `number`.
+        """
+        self._group, self._number = size, number
+        if self._laws:
+            self._draw(self._laws)
+
+    def copy_rows(self, index: IntArray) -> None:
+        """Copy states, how particles are, and their values; weights stay as they are."""
         self._motion.take(index)
         self.status = self.status[index]
         rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
@@ -538,7 +570,12 @@ class Ensemble:
         for number, name in enumerate(self.species):
             if name not in laws:
                 continue
-            draws = particle_weights.uniform(self.seed, particle_weights.START, number, self.n)
+            draws = np.concatenate([
+                particle_weights.uniform(
+                    self.seed, particle_weights.START, number, self._group, self._number + group
+                )
+                for group in range(self.n // self._group)
+            ])  # fmt: skip
             ladder = np.add.accumulate(laws[name])
             found = np.searchsorted(ladder, draws * ladder[-1], side="right")
             counts[:, number] = np.minimum(found, np.flatnonzero(laws[name])[-1])

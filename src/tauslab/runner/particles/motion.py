@@ -115,11 +115,11 @@ class Motion:
             Place of the quantity that halts a particle; -1 for none.
         """
         status = self._launch(start, end, seed, first, halt)
-        return self.shares.joined(self._host(status))
+        return np.asarray(self.shares.joined(self._host(status)))
 
     def observe(self, now: float) -> FloatArray:
         """Observables ``[particle, observable]``."""
-        return self.shares.joined(self.observe_own(now))
+        return np.asarray(self.shares.joined(self.observe_own(now)))
 
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
@@ -160,7 +160,7 @@ class Motion:
 
     def host_counts(self) -> Int32Array:
         """A copy of the counts ``[particle, species]`` on the host."""
-        return self.shares.joined(self.own_counts())
+        return np.asarray(self.shares.joined(self.own_counts()))
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
