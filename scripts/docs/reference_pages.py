@@ -130,11 +130,18 @@ PAGES = (
         (
             _entry(ts.Ensemble),
             _entry(ts.particle_filter),
+            _entry(ts.particle_filters),
             _entry(ts.exact_filter),
             Entry(
                 ts.FilterResult,
                 "tauslab.FilterResult, a class",
                 "tauslab.FilterResult",
+                made_by_user=False,
+            ),
+            Entry(
+                ts.FilterResults,
+                "tauslab.FilterResults, a class",
+                "tauslab.FilterResults",
                 made_by_user=False,
             ),
             _entry(ts.pmmh),
