@@ -149,6 +149,22 @@ PAGES = (
         ),
     ),
     Page(
+        "rare-events",
+        "Rare events",
+        "Probabilities and rates that plain runs hardly ever see; "
+        "[rare-events.md](../rare-events.md) shows how.",
+        (
+            _entry(ts.weighted_ensemble),
+            _entry(ts.multilevel_splitting),
+            Entry(
+                ts.RareResult,
+                "tauslab.RareResult, a class",
+                "tauslab.RareResult",
+                made_by_user=False,
+            ),
+        ),
+    ),
+    Page(
         "networks",
         "Networks",
         "Models without space. `tauslab.read` makes one of a file ([SBML](../sbml.md), "
