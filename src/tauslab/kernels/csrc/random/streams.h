@@ -32,6 +32,9 @@ enum Stream : u32 {
     // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
     STREAM_EVENTS = 6,  // the choice among events that come at one time with equal priorities
+    // Numbers with a distribution in events, delays and initial values: draw d has the numbers
+    // 256 d .. 256 d + 255, see random/distributions.h.
+    STREAM_DRAWS = 24,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 
