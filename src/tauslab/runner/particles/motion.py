@@ -82,6 +82,12 @@ class Motion:
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
+        dynamics = self.task.lowered.dynamics
+        if dynamics is not None and dynamics.drawn:
+            raise ConfigError(
+                f"{self._network.name} draws initial amounts from distributions, which particles "
+                "do not do yet: give them, as in initial={'X': 'poisson(50)'} of a filter"
+            )
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
             self._engine = None
         self._upload_constants(n)

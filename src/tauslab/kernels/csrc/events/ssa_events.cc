@@ -34,6 +34,8 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     PhiloxSeries series = {}, tie_series = {};
     EventDraws draws;
     const PhiloxKeys keys = *launch.keys;
@@ -58,14 +60,19 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
             t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
 
         if (at != AT_NO_STOP) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
@@ -78,7 +85,7 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
                 all_propensities(x, c, a);
                 add_up(0, a, cumulative);
             }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             at = AT_NO_STOP;
         }
 
