@@ -108,6 +108,21 @@ PAGES = (
         ),
     ),
     Page(
+        "sensitivities",
+        "Sensitivities",
+        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) tells how they "
+        "are estimated.",
+        (
+            _entry(ts.sensitivity),
+            Entry(
+                ts.SensitivityResult,
+                "tauslab.SensitivityResult, a class",
+                "tauslab.SensitivityResult",
+                made_by_user=False,
+            ),
+        ),
+    ),
+    Page(
         "particles",
         "Particles and filters",
         "Ensembles that are advanced, weighted and resampled, and models against time courses; "
@@ -115,11 +130,18 @@ PAGES = (
         (
             _entry(ts.Ensemble),
             _entry(ts.particle_filter),
+            _entry(ts.particle_filters),
             _entry(ts.exact_filter),
             Entry(
                 ts.FilterResult,
                 "tauslab.FilterResult, a class",
                 "tauslab.FilterResult",
+                made_by_user=False,
+            ),
+            Entry(
+                ts.FilterResults,
+                "tauslab.FilterResults, a class",
+                "tauslab.FilterResults",
                 made_by_user=False,
             ),
             _entry(ts.pmmh),
