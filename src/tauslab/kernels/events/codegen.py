@@ -163,7 +163,7 @@ def _events(network: LoweredNetwork, writer: LawWriter) -> str:
     for event in events:
         laws += event.laws()[1:]
     return event_tables(
-        [_shape(event) for event in events], len(switches), list(_numbered(laws, writer))
+        [shape(event) for event in events], len(switches), list(_numbered(laws, writer))
     )
 
 
@@ -171,7 +171,8 @@ def _numbered(laws: Iterable[Law], writer: LawWriter) -> Iterable[Numbered]:
     return (Numbered(*writer.read(law)) for law in laws)
 
 
-def _shape(event: LoweredEvent) -> EventShape:
+def shape(event: LoweredEvent) -> EventShape:
+    """What tables say of an event."""
     return EventShape(
         tuple(number for number, _ in event.assignments),
         event.delay is not None,

@@ -47,9 +47,10 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -59,6 +60,7 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             load_start(launch, place, x, c);
             start_queue(queue);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
+            t = take_up(launch, row, x, queue);
         }
 
         if (at != AT_NO_STOP) {
@@ -66,6 +68,10 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
+                continue;
+            }
+            if (halts(launch, x)) {
+                ended = HALTED;
                 continue;
             }
             if (at == AT_TIME || executed != earlier) {

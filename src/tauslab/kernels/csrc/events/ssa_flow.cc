@@ -150,9 +150,10 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -162,6 +163,7 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             load_start(launch, place, x, c);
             start_queue(queue);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
+            t = take_up(launch, row, x, queue);
         }
         if (draws) {
             if ((u32)jump == 0 && jump > 0) {
@@ -178,6 +180,10 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
+                continue;
+            }
+            if (halts(launch, x)) {
+                ended = HALTED;
                 continue;
             }
             stop = tl_min(next_switch(x, c, t), first_execution(queue));
