@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import exact_filter as exact_filter
     from tauslab.runner.api.particles import particle_filter as particle_filter
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.sensitivity import expectation as expectation
     from tauslab.runner.api.sensitivity import sensitivity as sensitivity
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
+    from tauslab.runner.sensitivity.expectation import Expectation as Expectation
     from tauslab.runner.sensitivity.result import SensitivityResult as SensitivityResult
 
 _HOMES = {
@@ -78,7 +80,7 @@ _HOMES = {
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
-    "tauslab.runner.api.sensitivity": ("sensitivity",),
+    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -89,6 +91,7 @@ _HOMES = {
     "tauslab.runner.particles.filtering": ("FilterResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
+    "tauslab.runner.sensitivity.expectation": ("Expectation",),
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
