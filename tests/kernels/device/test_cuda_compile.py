@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import everything, growing
+from event_models import every_distribution, everything, growing
 from kernel_headers import lowered_events
 from places import TESTS
 
@@ -95,7 +95,8 @@ def scores_of(network: LoweredNetwork) -> str:
 
 def test_events_compile_and_contract_nothing(architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    for entry, network in (("ssa_events", everything()), ("ssa_flow", growing())):
+    models = {"ssa_events": (everything(), every_distribution()), "ssa_flow": (growing(),)}
+    for entry, network in ((entry, one) for entry, all_ in models.items() for one in all_):
         header = events_header(lowered_events(network))
         texts = csrc_texts() | {"model.h": header}
         assert set(compile_usage(f"events/{entry}.cc", texts, architecture)) == {entry}

@@ -365,8 +365,8 @@ def _initial_columns(
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
-    real = set(real_species(network))
-    for name in [n for n in network.species if n not in real]:
+    computed = {*real_species(network), *network.drawn_amounts()}
+    for name in [n for n in network.species if n not in computed]:
         if name in rows:
             columns[name] = _rounded(name, rows[name])
             continue
