@@ -120,6 +120,13 @@ PAGES = (
                 "tauslab.SensitivityResult",
                 made_by_user=False,
             ),
+            _entry(ts.expectation),
+            Entry(
+                ts.Expectation,
+                "tauslab.Expectation, a class",
+                "tauslab.Expectation",
+                made_by_user=False,
+            ),
         ),
     ),
     Page(
