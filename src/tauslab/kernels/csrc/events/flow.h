@@ -143,18 +143,21 @@ DEVICE_SHARED void state_within(const Flow &flow, const double *x, double t, dou
     z[N_SPECIES] = FMA(s, h, t);
 }
 
-// The part of a step after which a trigger that turns back within the step has changed, by the polynomial;
-// 1 if none is seen.
+// The part of a step after which a trigger has changed that turns back later in the step, by the polynomial;
+// 1 if none does.
 DEVICE_SHARED double pulse_within(const Flow &flow, const EventQueue &queue, const double *x,
-                                  const double *c, double t, double h) {
+                                  const double *c, double t, double h, bool changed_at_end) {
     double z[N_SPECIES + 1];
+    double first = 1.0;
     for (int look = 1; look < LOOKS_IN_A_STEP; ++look) {
         const double s = (double)look / LOOKS_IN_A_STEP;
         state_within(flow, x, t, h, s, z);
         const double *const seen = z;
-        if (triggers_changed(queue, seen, c, t + s * h)) return s;
+        const bool changed = triggers_changed(queue, seen, c, z[N_SPECIES]);
+        if (first < 1.0 && !changed) return first;
+        if (first == 1.0 && changed) first = s;
     }
-    return 1.0;
+    return changed_at_end ? 1.0 : first;
 }
 
 // How a step went.
@@ -188,19 +191,19 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
 
     bool jumps = flow.integral >= left, ends = last;
     if (jumps) h = step_to_jump(flow, x, c, t, h, left, a), ends = false;
+    bool looks = holds_otherwise(queue, flow, c, ends ? limit : t + h);
     if (N_EVENTS > 0) {
-        const double part = pulse_within(flow, queue, x, c, t, h);
+        const double part = pulse_within(flow, queue, x, c, t, h, looks);
         // The method decides whether what the polynomial saw is there.
         NO_UNROLL for (int turn = part < 1.0 ? 0 : 2; turn < 2; ++turn) {
             const double length = turn == 0 ? part * h : h;
             try_step(flow, x, c, t, length, a);
             if (turn == 0 && holds_otherwise(queue, flow, c, t + length)) {
-                h = length, jumps = ends = false;
+                h = length, jumps = ends = false, looks = true;
                 break;
             }
         }
     }
-    bool looks = holds_otherwise(queue, flow, c, ends ? limit : t + h);
     if (looks && !(ends && !holds_otherwise(queue, flow, c, just_before(limit)))) {
         const double shorter = step_to_change(flow, queue, x, c, t, h, a);
         if (shorter < h) h = shorter, jumps = ends = false;
