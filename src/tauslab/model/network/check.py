@@ -17,7 +17,7 @@ from tauslab.model.portable.host_math import evaluate
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
-    "tau": frozenset(),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -64,10 +64,10 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    if method == "ssa" and not _draws(network):
+    if method in ("ssa", "tau") and not _draws(network):
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
-            f"{where}rate rules are not supported by ssa in a model without reactions, where "
+            f"{where}rate rules are not supported by {method} in a model without reactions, where "
             "nothing is drawn; --method ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
@@ -103,7 +103,7 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 
 
 def _draws(network: Network) -> bool:
-    """Whether exact simulation is of use: equations alone are not."""
+    """Whether stochastic simulation is of use: for equations alone it is not."""
     return (
         bool(network.reactions)
         or not network.rates
@@ -112,7 +112,7 @@ def _draws(network: Network) -> bool:
 
 
 def _can_run(network: Network, method: str) -> bool:
-    if method == "ssa" and not _draws(network):
+    if method != "ode" and not _draws(network):
         return False
     return not any(refusing(feature, [method]) for feature in network.features)
 
