@@ -8,6 +8,7 @@
 // or sample; where a trigger changes within it, it is made again up to the change.
 //
 // Draw number `jump` of the trajectory's stream gives that number and the choice of the reaction.
+#include "events/completions.h"
 #include "events/state.h"
 
 constexpr double FLOW_RELATIVE = 1e-7, FLOW_ABSOLUTE = 1e-9;  // errors of a step
@@ -130,7 +131,8 @@ DEVICE double next_factor(double error) {
     return tl_min(5.0, tl_max(0.1, factor));
 }
 
-KERNEL(ssa_flow, const EnsembleArguments launch) {
+KERNEL(ssa_flow, const EventArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const i64 n_times = launch.n_times, rows = launch.rows;
     const double *const times = launch.times;
@@ -140,13 +142,14 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Completions delayed = {arguments.waiting + THREAD_OFFSET(2 * DELAY_QUEUE), 0, 0};
     Draws numbers = {};
     const auto inputs = formula_constants(c, numbers);
     Flow flow = {};
     PhiloxSeries series = {}, tie_series = {};
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
-    u64 fired = 0, jump = 0, steps = 0, executed = 0;
+    u64 fired = 0, jump = 0, steps = 0, executed = 0, completed = 0;
     double t = 0, stop = 0, step = 0, left = 0, unit = 1;
     u8 ended = RUNNING;
     bool looks = false, draws = false;
@@ -167,6 +170,7 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             load_start(launch, place, x, c);
             start_draws(numbers, keys, place);
             start_queue(queue);
+            start_completions(delayed);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
             if (!set_drawn(x, inputs, assign)) {
                 ended = NOT_A_NUMBER;
@@ -184,14 +188,19 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             ++jump, draws = false;
         }
         if (looks) {
-            const u64 earlier = executed;
+            const u64 earlier = executed, before = completed;
+            if (!complete_reactions(delayed, x, t, completed)) {
+                ended = OVERFLOWED;
+                continue;
+            }
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
             stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
-            if (executed != earlier) step = 0;
+            stop = tl_min(stop, delayed.first());
+            if (executed != earlier || completed != before) step = 0;
             looks = false;
         }
 
@@ -253,6 +262,16 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         const double target = scaled_half_open(unit, a0);
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+        if (HAS_DELAYS && IS_DELAYED[reaction]) {
+            const double delay = reaction_delay(reaction, x, inputs);
+            const bool is_known = delay >= 0;
+            if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
+                ended = is_known ? DELAY_QUEUE_FULL : (u8)NOT_A_NUMBER;
+                continue;
+            }
+            stop = tl_min(stop, delayed.first());
+            looks = looks || !(t < stop);
+        }
         const Fired found = fire(reaction, x, c, a);
         ++fired;
         draws = true;
