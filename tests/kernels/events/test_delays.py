@@ -46,7 +46,7 @@ def queue(rate: float = 10, delay: object = 100) -> ts.Network:
 def test_a_full_queue_ends_a_trajectory_by_name():
     with pytest.warns(UserWarning, match="200 ended by delay_queue.*raise delay_queue="):
         full = run(queue(), method=ts.SSA(delay_queue=5))
-    assert (full.status == 7).all()
+    assert (full.status == 8).all()
     counts = full.counts("X")
     assert (counts[:, 0] == 0).all()
     assert (counts[:, -1] == -1).all()  # the fill value: nothing is known of it
@@ -138,10 +138,10 @@ def test_other_methods_refuse_delays_by_name(method):
         run(queue(), method=method)
 
 
-def test_what_goes_by_counts_alone_refuses_delays():
+def test_master_equations_and_particles_refuse_delays():
     with pytest.raises(ts.ModelError, match="counts alone"):
         ts.cme(queue(), [1.0])
-    with pytest.raises(ts.ModelError, match="counts alone"):
+    with pytest.raises(ts.ConfigError, match="R1: delays of reactions are not for particles"):
         ts.Ensemble(queue(), n=4, seed=1, device="cpu")
 
 

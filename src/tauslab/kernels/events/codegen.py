@@ -235,13 +235,14 @@ def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -
     for event in events:
         laws += event.laws()[1:]
     return event_tables(
-        [_shape(event) for event in events],
+        [shape(event) for event in events],
         len(switches),
         [numbered(law, writer, names) for law in laws],
     )
 
 
-def _shape(event: LoweredEvent) -> EventShape:
+def shape(event: LoweredEvent) -> EventShape:
+    """What tables say of an event."""
     return EventShape(
         tuple(number for number, _ in event.assignments),
         event.delay is not None,

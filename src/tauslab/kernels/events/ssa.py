@@ -15,7 +15,8 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.codegen import DELAY_QUEUE, events_header
+from tauslab.kernels.events.codegen import DELAY_QUEUE, events_header, shape
+from tauslab.kernels.events.tables import kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
@@ -49,6 +50,8 @@ class EventSsa:
         self.backend = backend
         self.entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
         self._launcher = Launcher(backend, times)
+        shapes = [shape(event) for event in network.dynamics.events]
+        self._kept_words = kept_words(len(network.species), shapes)
         self._delays = any(reaction.delay is not None for reaction in network.reactions)
         self._delay_queue = delay_queue
         header = events_header(network, delay_queue)
@@ -65,6 +68,11 @@ class EventSsa:
             return resident
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (WORDS_OF_A_DELAY * 8 * self._delay_queue)))
+
+    @property
+    def kept_words(self) -> int:
+        """Doubles of the whole state of a trajectory."""
+        return self._kept_words
 
     def scratch(self, rows: int) -> Any:
         """Queues of delayed reactions; None without, where local memory holds the state."""

@@ -66,7 +66,7 @@ _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    "delay_queue",
+    *("halted", "delay_queue"),
 )
 
 

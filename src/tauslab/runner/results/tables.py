@@ -26,7 +26,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    "delay_queue",
+    *("halted", "delay_queue"),
 )
 
 Columns = list[npt.NDArray[Any]]

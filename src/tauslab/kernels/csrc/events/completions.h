@@ -12,7 +12,7 @@
 #include "model.h"
 
 // Stored in /status: more reactions wait for their completion than the queue holds.
-constexpr u8 DELAY_QUEUE_FULL = 7;
+constexpr u8 DELAY_QUEUE_FULL = 8;
 constexpr u64 REACTION_BITS = 16;
 
 // Arguments of the kernels of networks with events.

@@ -52,9 +52,10 @@ KERNEL(ssa_events, const EventArguments arguments) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -66,7 +67,8 @@ KERNEL(ssa_events, const EventArguments arguments) {
             start_queue(queue);
             start_completions(delayed);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
-            if (!set_drawn(x, inputs, assign)) {
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
                 ended = NOT_A_NUMBER;
                 continue;
             }
@@ -81,6 +83,10 @@ KERNEL(ssa_events, const EventArguments arguments) {
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
+                continue;
+            }
+            if (halts(launch, x)) {
+                ended = HALTED;
                 continue;
             }
             if (at == AT_TIME || executed != earlier) {

@@ -158,9 +158,10 @@ KERNEL(ssa_flow, const EventArguments arguments) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -172,7 +173,8 @@ KERNEL(ssa_flow, const EventArguments arguments) {
             start_queue(queue);
             start_completions(delayed);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
-            if (!set_drawn(x, inputs, assign)) {
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
                 ended = NOT_A_NUMBER;
                 continue;
             }
@@ -196,6 +198,10 @@ KERNEL(ssa_flow, const EventArguments arguments) {
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
+                continue;
+            }
+            if (halts(launch, x)) {
+                ended = HALTED;
                 continue;
             }
             stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
