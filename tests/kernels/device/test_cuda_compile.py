@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import every_distribution, everything, growing, many
+from event_models import every_distribution, everything, growing, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
 
@@ -99,6 +99,7 @@ def test_events_compile_and_contract_nothing(architecture):
     for entry, network in (
         ("events/ssa_events", everything()),
         ("events/ssa_events", every_distribution()),
+        ("events/ssa_events", waiting()),
         ("events/ssa_flow", growing()),
         ("leaping/tau_events", many()),
         ("leaping/tau_flow", growing()),

@@ -16,7 +16,9 @@ from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
+    "ssa": frozenset(
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
+    ),
     "tau": frozenset(("timed event", "state event", "rate rule", "time")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
@@ -35,6 +37,7 @@ _PLURAL = {
     "algebraic rule": "algebraic rules that do not solve",
     "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
+    "delayed reaction": "delays of reactions",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
     "draw": "random numbers in formulas",
