@@ -28,8 +28,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.network import Network as Network
-    from tauslab.runner.api.api import AnyResult as AnyResult
-    from tauslab.runner.api.api import Model as Model
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
@@ -39,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import pmmh as pmmh
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
+    from tauslab.runner.api.unions import AnyResult as AnyResult
+    from tauslab.runner.api.unions import Model as Model
     from tauslab.runner.cme.law import CmeResult as CmeResult
     from tauslab.runner.options.hook_view import LatticeView as LatticeView
     from tauslab.runner.options.methods import ODE as ODE
@@ -73,10 +73,11 @@ _HOMES = {
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
+    "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab.runner.api.unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
