@@ -20,8 +20,8 @@ from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
 
 if TYPE_CHECKING:
+    from tauslab._unions import AnyResult, Model
     from tauslab.model.lattice.lattice import Lattice
-    from tauslab.runner.api.unions import AnyResult, Model
     from tauslab.runner.results.lattice.result import LatticeResult
     from tauslab.runner.results.result import Result
 
@@ -52,7 +52,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Returns
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made.
+    it is one that ``tauslab dbn`` made; a `RareResult` or a `FilterResult` where it is one of
+    ``tauslab rare`` or ``tauslab filter``.
 
     Raises
     ------

@@ -12,9 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.checking.opening import METHOD_OF_DBNS, METHOD_OF_LATTICES, kind_of
+from tauslab.runner.output.checking.opening import (
+    FILTER,
+    METHOD_OF_DBNS,
+    METHOD_OF_LATTICES,
+    SPLITTING,
+    WEIGHTED,
+    kind_of,
+)
 
 if TYPE_CHECKING:
+    from tauslab.runner.particles.filtering import FilterResult
+    from tauslab.runner.rare.estimate import RareResult
     from tauslab.runner.results.dbn.network import DynamicNetwork
     from tauslab.runner.results.digest import Lines
     from tauslab.runner.results.lattice.result import LatticeResult
@@ -260,4 +269,86 @@ DBN = Kind(
     _open_dbn, _dbn_facts, _dbn_lines, _digest_dbn, _plot_dbn, ".bif", _export_dbn, _report_dbn
 )
 
-KINDS = {METHOD_OF_LATTICES: LATTICE, METHOD_OF_DBNS: DBN}  # every other method is one of ensembles
+# --- rare events and filters
+
+
+def _open_rare(path: str | os.PathLike[str]) -> RareResult:
+    from tauslab.runner.rare.estimate import RareResult
+
+    return RareResult.load(path)
+
+
+def _digest_rare(path: Path, species: Sequence[str] | None) -> Lines:
+    from tauslab.runner.results.arrays.file import digest_of
+
+    del species  # what it says is not of one species
+    return digest_of(_open_rare(path).arrays())
+
+
+def _export_rare(path: Path, table: Path, view: View) -> None:
+    from tauslab.runner.rare.tables import rare_table
+    from tauslab.runner.results.tables import write_table
+
+    del view
+    write_table(rare_table(_open_rare(path)), table)
+
+
+def _no_picture(path: Path, picture: Path, view: View) -> None:
+    del picture, view
+    raise ConfigError(f"{path}: there is no picture of such a result; tauslab export makes a table")
+
+
+def _no_report(path: Path) -> str:
+    raise ConfigError(f"{path}: there is no report about such a result; tauslab info tells it")
+
+
+RARE = Kind(
+    _open_rare, lambda path: _open_rare(path).facts(), lambda path: _open_rare(path).lines(),
+    _digest_rare, _no_picture, ".csv", _export_rare, _no_report,
+)  # fmt: skip
+
+
+def _open_filter(path: str | os.PathLike[str]) -> FilterResult:
+    from tauslab.runner.particles.filter_file import load_filter
+
+    return load_filter(path)
+
+
+def _filter_facts(path: Path) -> dict[str, Any]:
+    from tauslab.runner.particles.filter_file import filter_facts
+
+    return filter_facts(_open_filter(path))
+
+
+def _filter_lines(path: Path) -> list[str]:
+    from tauslab.runner.particles.filter_file import filter_lines
+
+    return filter_lines(_open_filter(path))
+
+
+def _digest_filter(path: Path, species: Sequence[str] | None) -> Lines:
+    from tauslab.runner.particles.filter_file import filter_arrays
+    from tauslab.runner.results.arrays.file import digest_of
+
+    del species
+    return digest_of(filter_arrays(_open_filter(path)))
+
+
+def _export_filter(path: Path, table: Path, view: View) -> None:
+    from tauslab.runner.particles.filter_file import filter_table
+    from tauslab.runner.results.tables import write_table
+
+    del view
+    write_table(filter_table(_open_filter(path)), table)
+
+
+FILTERED = Kind(
+    _open_filter, _filter_facts, _filter_lines, _digest_filter, _no_picture, ".csv",
+    _export_filter, _no_report,
+)  # fmt: skip
+
+# Every other method is one of ensembles.
+KINDS = {
+    METHOD_OF_LATTICES: LATTICE, METHOD_OF_DBNS: DBN, WEIGHTED: RARE, SPLITTING: RARE,
+    FILTER: FILTERED,
+}  # fmt: skip

@@ -132,6 +132,23 @@ def _dbn(dbn: argparse.ArgumentParser) -> None:
     add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
 
 
+def _rare(rare: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.rare import OPTIONS, process_rare
+
+    rare.set_defaults(process=process_rare)
+    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
+
+
+def _filter(filters: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.filter import OPTIONS, process_filter
+
+    filters.set_defaults(process=process_filter)
+    add_options(filters, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
+    filters.add_argument("table", type=Path, metavar="DATA.csv", help="columns, one of them time")
+
+
 def _info(info: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.commands.results import process_info
 
@@ -314,6 +331,8 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] =
     "run": ("simulate an ensemble of trajectories", _run),
     "rdme": ("simulate particles on a lattice", _rdme),
     "dbn": ("make a dynamic Bayesian network from an ODE ensemble", _dbn),
+    "rare": ("find the probability, or the rate, of reaching a target seldom reached", _rare),
+    "filter": ("find the likelihood of a time course, and the states behind it", _filter),
     "info": ("say what a result file holds", _info),
     "plot": ("draw a result file (needs the plot extra)", _plot),
     "report": ("write a page of HTML about a result, with pictures", _report),

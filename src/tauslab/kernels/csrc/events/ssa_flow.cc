@@ -98,15 +98,18 @@ DEVICE double just_before(double t) {
 }
 
 // Whether a trigger changes by the state that a step arrives at, at time `t`.
-DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const double *c, double t) {
+template <class Constants>
+DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const Constants &c,
+                                   double t) {
     flow.y[N_SPECIES] = t;
     const double *const y = flow.y;
     return triggers_changed(queue, y, c, t);
 }
 
 // The shortest part of a step after which a trigger has changed; the step is made.
+template <class Constants>
 DEVICE_SHARED double step_to_change(Flow &flow, const EventQueue &queue, const double *x,
-                                    const double *c, double t, double h, double *a) {
+                                    const Constants &c, double t, double h, double *a) {
     double low = 0, high = h;
     const double least = 1e-13 * tl_max(t, h);
     while (high - low > least) {
@@ -137,6 +140,8 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     Flow flow = {};
     PhiloxSeries series = {}, tie_series = {};
     const PhiloxKeys keys = *launch.keys;
@@ -150,9 +155,10 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -160,8 +166,14 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
         if (draws) {
             if ((u32)jump == 0 && jump > 0) {
@@ -175,12 +187,16 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         }
         if (looks) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            if (halts(launch, x)) {
+                ended = HALTED;
+                continue;
+            }
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             if (executed != earlier) step = 0;
             looks = false;
         }
@@ -224,9 +240,9 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         bool jumps = flow.integral >= left, ends = last;
         if (jumps) h = step_to_jump(flow, x, c, t, h, left, a), ends = false;
         const double arrival = ends ? limit : t + h;
-        looks = holds_otherwise(queue, flow, c, arrival);
-        if (looks && !(ends && !holds_otherwise(queue, flow, c, just_before(limit)))) {
-            const double shorter = step_to_change(flow, queue, x, c, t, h, a);
+        looks = holds_otherwise(queue, flow, inputs, arrival);
+        if (looks && !(ends && !holds_otherwise(queue, flow, inputs, just_before(limit)))) {
+            const double shorter = step_to_change(flow, queue, x, inputs, t, h, a);
             if (shorter < h) h = shorter, jumps = ends = false;
         }
         for (int i = 0; i < N_FLOW; ++i) x[FLOW[i]] = flow.y[FLOW[i]];
