@@ -11,7 +11,6 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
-from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -175,6 +174,8 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
+    from tauslab.model.pictures.network_text import reaction_lines
+
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
