@@ -36,7 +36,12 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.cme import cme as cme
     from tauslab.runner.api.particles import exact_filter as exact_filter
     from tauslab.runner.api.particles import particle_filter as particle_filter
+    from tauslab.runner.api.particles import particle_filters as particle_filters
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
+    from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
+    from tauslab.runner.api.sensitivity import expectation as expectation
+    from tauslab.runner.api.sensitivity import sensitivity as sensitivity
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
@@ -52,8 +57,12 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
+    from tauslab.runner.particles.filtering import FilterResults as FilterResults
+    from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
+    from tauslab.runner.sensitivity.expectation import Expectation as Expectation
+    from tauslab.runner.sensitivity.result import SensitivityResult as SensitivityResult
 
 _HOMES = {
     "tauslab.model.errors": (
@@ -75,7 +84,9 @@ _HOMES = {
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
-    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "pmmh"),
+    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
+    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -83,9 +94,12 @@ _HOMES = {
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
-    "tauslab.runner.particles.filtering": ("FilterResult",),
+    "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
+    "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
+    "tauslab.runner.sensitivity.expectation": ("Expectation",),
+    "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("dbn", "geometry")

@@ -20,7 +20,26 @@ found = ts.particle_filter(
 )
 few = ts.Ensemble(net, 2, seed=3, device="cpu", parameters={"k": [2, 50]})
 few.advance(1.0)
-told = found.terms.tobytes() + found.mean.tobytes() + few.observables["twice"].tobytes()
+pulse = ts.Network("pulse")  # a state with executions that wait, and a quantity that moves
+pulse.add_species("X", 4)
+pulse.add_species("V", 1.0)
+pulse.add_rate("V", "0.4 * V")
+pulse.add_reaction("-> X", law="6 * V")
+pulse.add_reaction("X ->", rate=0.5)
+pulse.add_event("high", trigger="X > 12", delay=0.7, assignments={"V": "V / 2"})
+moved = ts.Ensemble(pulse, 53, seed=4, device="cpu", parameters={"V": np.linspace(0.5, 2, 53)})
+states = b""
+for step in range(4):
+    moved.advance(0.8 * (step + 1))
+    moved.weigh(-0.2 * moved.values("X"))
+    moved.resample(method="multinomial")
+    moved.take(np.roll(np.arange(moved.n), 17)[: 53 - 4 * step])  # to all ranks, and fewer
+    states += moved.counts.tobytes() + moved.values("V").tobytes()
+    assert len(moved.device_counts) == moved.own.stop - moved.own.start
+moved.set(X=np.arange(moved.n))
+moved.advance(5.0)
+states += moved.counts.tobytes()
+told = states + found.terms.tobytes() + found.mean.tobytes() + few.observables["twice"].tobytes()
 comm = ranks()
 found = comm.allgather(hashlib.sha256(told).hexdigest())
 if comm.rank == 0:

@@ -94,11 +94,9 @@ def test_a_gpu_gives_the_bits_of_the_cpu(result):
 
 
 def test_what_goes_by_counts_alone_refuses_events():
-    """A master equation, and particles that are moved from time to time."""
+    """A master equation."""
     with pytest.raises(ts.ModelError, match="counts alone"):
         ts.cme(everything(), [1.0])
-    with pytest.raises(ts.ModelError, match="counts alone"):
-        ts.Ensemble(everything(), n=4, seed=1, device="cpu")
 
 
 def endless() -> ts.Network:

@@ -100,3 +100,41 @@ def growing(scale: float = 1.0) -> ts.Network:
         net.add_reaction(f"-> {name}", law=law)
         net.add_reaction(f"{name} ->", rate=0.3)
     return net
+
+
+def noisy() -> ts.Network:
+    """Draws in initial values, delays, priorities and assignments."""
+    net = ts.Network("noisy")
+    net.add_parameter("k", "lognormal(0, 0.5)")
+    net.add_species("X", "poisson(20)")
+    net.add_species("Y", "2 * X + 1")  # of the number that was drawn
+    net.add_species("Z", 0)
+    net.add_species("A", 0)
+    net.add_species("B", 0)
+    net.add_reaction("X ->", rate="k")
+    net.add_reaction("Y ->", rate=0.1)
+    net.add_event("late", trigger="time >= 1", delay="exponential(0.5)", assignments={"Z": 1})
+    first = {"trigger": "time >= 2", "priority": "bernoulli(0.5)"}
+    net.add_event("one", **first, assignments={"A": "if(A == 0, 1, A)"}, early=False)
+    net.add_event("two", **first, assignments={"A": "if(A == 0, 2, A)"}, early=False)
+    net.add_event(
+        "apart", trigger="time >= 3", assignments={"B": "100 + floor(uniform(0, 9)) - "
+        "floor(uniform(0, 9))"},
+    )  # fmt: skip
+    return net
+
+
+def every_distribution() -> ts.Network:
+    """An event that draws from every distribution, whole and between bounds."""
+    net = ts.Network("every distribution")
+    laws = ["uniform(0, 1)", "bernoulli(0.5)"]
+    for name, given in (
+        *(("normal", "0, 1"), ("binomial", "30, 0.5"), ("cauchy", "0, 1"), ("gamma", "2, 1")),
+        *(("laplace", "0, 1"), ("lognormal", "0, 1"), ("chisquare", "3"), ("exponential", "1")),
+        *(("poisson", "30"), ("rayleigh", "1")),
+    ):
+        laws += [f"{name}({given})", f"{name}({given}, 1, 20)"]
+    for k in range(len(laws)):
+        net.add_species(f"X{k}", 0)
+    net.add_event("all", time=1, assignments={f"X{k}": law for k, law in enumerate(laws)})
+    return net

@@ -31,7 +31,8 @@ class SampleBuffers:
     counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
     int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
     work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
-    networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws.
+    networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws;
+    keep f64 ``[rows, words]`` takes whole states of trajectories with events.
     """
 
     counts: Any
@@ -42,6 +43,7 @@ class SampleBuffers:
     work: Any
     scratch: Any = None
     drawn: Any = None
+    keep: Any = None
 
     def clear_counters(self, backend: Backend, stream: Stream) -> None:
         """Set the words that kernels add to back to zero, in stream order."""
@@ -56,7 +58,9 @@ class Launch:
     `initial` int32 ``[inputs, species]`` and `constants` f64 ``[inputs, constants]``, with one
     input for all trajectories or, without a sweep, one for each. In a sweep `per_point`
     trajectories of every point follow each other; it has one input for each of the points that
-    the launch touches. Numbers of trajectories begin at `before`, within each point.
+    the launch touches. Numbers of trajectories begin at `before`, within each point. `times` f64 on
+    the device stand in place of those of the engine, as many. Trajectories with events go on from
+    the states `kept`, where they are given, and halt when quantity number `halt` is not 0.
     """
 
     first: int
@@ -65,6 +69,9 @@ class Launch:
     constants: Any
     per_point: int = 0
     before: int = 0
+    times: Any = None
+    kept: Any = None
+    halt: int = -1
 
 
 class SeedKeys:
@@ -105,7 +112,7 @@ class Launcher:
             "before": launch.before,
             "first": launch.first,
             "rows": launch.rows,
-            "times": self._times,
+            "times": self._times if launch.times is None else launch.times,
             "n_times": self._n_times,
             "initial": launch.initial,
             "initial_stride": stride_of(launch.initial),
@@ -118,6 +125,9 @@ class Launcher:
             "final_counts": buffers.final,
             "status": buffers.status,
             "work": buffers.work,
+            "kept": launch.kept,
+            "keep": buffers.keep,
+            "halt": launch.halt,
         }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
+from tauslab.kernels.events.draws import numbered
+from tauslab.kernels.events.tables import EventShape, event_tables
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
@@ -32,6 +33,7 @@ def events_header(network: LoweredNetwork) -> str:
     return "\n".join(
         [
             _HEADER,
+            _draws(network),
             _sizes(network),
             check_constants(network),
             *_shared(network, writer, names),
@@ -39,7 +41,8 @@ def events_header(network: LoweredNetwork) -> str:
             _set_reals(network),
             _flow(network, writer),
             _fire(network),
-            _events(network, writer),
+            _events(network, writer, names),
+            _drawn(network, writer, names),
             _records(network, writer),
         ]
     )
@@ -155,7 +158,33 @@ def _fire(network: LoweredNetwork) -> str:
     )
 
 
-def _events(network: LoweredNetwork, writer: LawWriter) -> str:
+def _draws(network: LoweredNetwork) -> str:
+    """What formulas read: constants, and random numbers where the network draws."""
+    assert network.dynamics is not None
+    return f'#include "events/{"" if network.dynamics.draws else "no_"}draws.h"\n'
+
+
+def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
+    """Initial values that are drawn, or use such."""
+    assert network.dynamics is not None
+    lines = ""
+    for number, law in network.dynamics.drawn:
+        found = numbered(law, writer, names)
+        lines += (
+            f"    {{\n{found.statements}"
+            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
+        )
+    return (
+        "// Initial values that are drawn; false if a species may not have one.\n"
+        "template <class Constants, class Assign>\n"
+        "DEVICE_SHARED bool set_drawn([[maybe_unused]] double *x, "
+        "[[maybe_unused]] const Constants &c,\n"
+        "                             [[maybe_unused]] const Assign &assign) {\n"
+        f"{lines}    return true;\n}}\n"
+    )
+
+
+def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     assert network.dynamics is not None
     events, switches = network.dynamics.events, network.dynamics.switches
     laws: list[Law] = [event.trigger for event in events]
@@ -163,15 +192,14 @@ def _events(network: LoweredNetwork, writer: LawWriter) -> str:
     for event in events:
         laws += event.laws()[1:]
     return event_tables(
-        [_shape(event) for event in events], len(switches), list(_numbered(laws, writer))
+        [shape(event) for event in events],
+        len(switches),
+        [numbered(law, writer, names) for law in laws],
     )
 
 
-def _numbered(laws: Iterable[Law], writer: LawWriter) -> Iterable[Numbered]:
-    return (Numbered(*writer.read(law)) for law in laws)
-
-
-def _shape(event: LoweredEvent) -> EventShape:
+def shape(event: LoweredEvent) -> EventShape:
+    """What tables say of an event."""
     return EventShape(
         tuple(number for number, _ in event.assignments),
         event.delay is not None,

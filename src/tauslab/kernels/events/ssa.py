@@ -7,7 +7,8 @@ from typing import Any
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
-from tauslab.kernels.events.codegen import events_header
+from tauslab.kernels.events.codegen import events_header, shape
+from tauslab.kernels.events.tables import kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
@@ -34,6 +35,8 @@ class EventSsa:
         self.backend = backend
         self.entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
         self._launcher = Launcher(backend, times)
+        shapes = [shape(event) for event in network.dynamics.events]
+        self._kept_words = kept_words(len(network.species), shapes)
         source = KernelSource(
             f"events/{self.entry}.cc", (self.entry,), {"model.h": events_header(network)}
         )
@@ -42,6 +45,11 @@ class EventSsa:
     def trajectories_in_flight(self, launches: int = 1) -> int:  # noqa: ARG002 - as every engine
         """Trajectories that run at the same time; each takes a thread."""
         return self.program.resident(self.entry)
+
+    @property
+    def kept_words(self) -> int:
+        """Doubles of the whole state of a trajectory."""
+        return self._kept_words
 
     def scratch(self, rows: int) -> Any:  # noqa: ARG002 - as every engine
         """None: registers and local memory hold the state."""

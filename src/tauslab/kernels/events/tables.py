@@ -30,6 +30,18 @@ class Numbered:
     value: str
 
 
+def queue_length(events: Sequence[EventShape]) -> int:
+    """Executions that may wait in a trajectory."""
+    spare = SPARE_WITH_DELAYS if any(event.delay for event in events) else SPARE_WAITING
+    return len(events) + spare
+
+
+def kept_words(species: int, events: Sequence[EventShape]) -> int:
+    """Doubles of a whole state: KEPT_WORDS of csrc/events/kept.h."""
+    most = max((len(event.assigned) for event in events), default=0)
+    return species + 2 + len(events) + queue_length(events) * (2 + most)
+
+
 def event_tables(
     events: Sequence[EventShape], switches: int, expressions: Sequence[Numbered]
 ) -> str:
@@ -53,12 +65,11 @@ def event_tables(
         first.append(len(assigned))
     assert place == len(expressions)
     most = max((len(event.assigned) for event in events), default=0)
-    spare = SPARE_WITH_DELAYS if any(event.delay for event in events) else SPARE_WAITING
     return (
         f"constexpr int N_EVENTS = {len(events)};\n"
         f"constexpr int N_SWITCHES = {switches};\n"
         f"constexpr int MOST_ASSIGNED = {most};\n"
-        f"constexpr int QUEUE_LENGTH = {len(events) + spare};\n"
+        f"constexpr int QUEUE_LENGTH = {queue_length(events)};\n"
         + _table("int", "EVENT_DELAY", delays)
         + _table("int", "EVENT_PRIORITY", priorities)
         + _table("int", "FIRST_ASSIGNED", first)

@@ -16,8 +16,8 @@ from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(("timed event", "state event", "rate rule", "time")),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
+    "ssa": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -37,6 +37,7 @@ _PLURAL = {
     "delay": "delays",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
+    "draw": "random numbers in formulas",
     "mole": "amounts in mole",
     "mass": "amounts in units of mass",
     "scaled unit": "units of more or less than one molecule",
@@ -103,7 +104,11 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 
 def _draws(network: Network) -> bool:
     """Whether stochastic simulation is of use: for equations alone it is not."""
-    return bool(network.reactions) or not network.rates
+    return (
+        bool(network.reactions)
+        or not network.rates
+        or any(feature.kind == "draw" for feature in network.features)
+    )
 
 
 def _can_run(network: Network, method: str) -> bool:

@@ -101,8 +101,9 @@ def in_molecules(network: Network) -> Network:
 
 
 def _moved_values(network: Network) -> set[str]:
-    """Parameters and compartments that rate rules or events change: species, but no amounts."""
+    """Parameters and compartments that rules or events change, or draws: species, no amounts."""
     moved = set(network.rates).union(*(event.assignments for event in network.events))
+    moved |= network.drawn_amounts().keys()
     return {
         name for name in moved
         if network.species[name].fixed and network.species[name].compartment is None

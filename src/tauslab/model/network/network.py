@@ -17,10 +17,11 @@ from tauslab.model.expressions.expression import (
     check_depth,
     check_exponents,
     depth,
+    draws_in,
     substitute,
     symbols,
 )
-from tauslab.model.expressions.unfolding import dependency_order, unfold
+from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
 from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
@@ -33,7 +34,16 @@ from tauslab.model.network.equations import (
     pair_of,
     parse_equation,
 )
-from tauslab.model.network.parts import Event, Feature, Reaction, Rule, Species, TimedEvent
+from tauslab.model.network.parts import (
+    DRAWN,
+    Event,
+    Feature,
+    Reaction,
+    Rule,
+    Species,
+    TimedEvent,
+    draw_refused,
+)
 from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
 from tauslab.model.writers.antimony import antimony_text, write_text
@@ -113,7 +123,8 @@ class Network(NetworkData):
             parameter or rule.
         initial
             0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
-            ``tau``.
+            ``tau``. With a distribution, such as ``"poisson(20)"``, each trajectory draws its own
+            (for ``ssa``).
         fixed
             Whether reactions read the amount and do not change it.
         compartment
@@ -126,9 +137,18 @@ class Network(NetworkData):
         """
         self._claim(name)
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
+        if draws_in(self.species[name].initial):
+            self.add_feature(Feature("draw", f"species {name}", DRAWN))
 
     def add_parameter(self, name: str, value: float | str | Expression) -> None:
-        """Add a parameter; `value` may be an expression of other parameters."""
+        """Add a parameter; `value` may be an expression of other parameters.
+
+        With a distribution, such as ``"lognormal(0, 0.3)"``, it is a fixed species instead, which
+        each trajectory draws for itself (for ``ssa``).
+        """
+        if draws_in(as_expression(value)):
+            self.add_species(name, value, fixed=True)
+            return
         self._claim(name)
         self.parameters[name] = as_expression(value)
 
@@ -224,6 +244,8 @@ class Network(NetworkData):
             self.add_feature(Feature("state event", where, "it changes the state"))
         for tree in trees.values():
             self._note_time(tree, where)
+        if any(draws_in(tree) for tree in self.events[-1].expressions()):
+            self.add_feature(Feature("draw", where, DRAWN))
 
     def add_feature(self, feature: Feature) -> None:
         """List what not every engine can honour, once; readers of model files do so."""
@@ -399,7 +421,8 @@ class Network(NetworkData):
         for event in self.events:
             self._check_event(event, deep)
         for species_ in self.species.values():
-            self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
+            where = f"initial amount of {species_.name}"
+            self._check_expression(species_.initial, where, deep, draws=True)
         self.parameter_values()
 
     def _check_event(self, event: TimedEvent | Event, deep: Mapping[str, int]) -> None:
@@ -407,18 +430,29 @@ class Network(NetworkData):
         for name, tree in event.assignments.items():
             if name not in self.species:
                 raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
-            self._check_expression(tree, where, deep)
+            self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
+            if draws_in(event.time):
+                raise ModelError(f"time of {where}: {draw_refused(event.time)}")
             for name in symbols(event.time) - self.parameters.keys():
                 raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
             return
-        for optional in (event.trigger, event.delay, event.priority):
+        self._check_expression(event.trigger, f"trigger of {where}", deep, time=True)
+        for optional in (event.delay, event.priority):
             if optional is not None:
-                self._check_expression(optional, where, deep, time=True)
+                self._check_expression(optional, where, deep, time=True, draws=True)
 
     def _check_expression(
-        self, tree: Expression, where: str, deep: Mapping[str, int], *, time: bool = False
+        self,
+        tree: Expression,
+        where: str,
+        deep: Mapping[str, int],
+        *,
+        time: bool = False,
+        draws: bool = False,
     ) -> None:
+        if not draws and draws_in(tree):
+            raise ModelError(f"{where}: {draw_refused(tree)}")
         unknown = [
             name
             for name in symbols(tree)
@@ -445,6 +479,13 @@ class Network(NetworkData):
     def rule_expressions(self) -> dict[str, Expression]:
         """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
         return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
+
+    def drawn_amounts(self) -> dict[str, Expression]:
+        """Initial values that each trajectory draws, or computes of such, in the order of use."""
+        trees = {name: species.initial for name, species in self.species.items()}
+        if not any(draws_in(tree) for tree in trees.values()):
+            return {}
+        return drawn_values(trees, self.rule_expressions(), "initial amount")
 
     def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Value of every parameter, those given by expressions computed from the others.
@@ -481,7 +522,7 @@ class Network(NetworkData):
         *,
         negative: bool = False,
     ) -> dict[str, float]:
-        """Initial amount of every species (molecules, not yet rounded).
+        """Initial amount of every species (molecules, not yet rounded); 0 for what is drawn.
 
         Parameters
         ----------
@@ -505,8 +546,10 @@ class Network(NetworkData):
                 raise ConfigError(
                     f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
                 )
+        drawn = self.drawn_amounts()
         trees = {name: species.initial for name, species in self.species.items()}
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
+        trees = {n: t for n, t in trees.items() if n not in drawn or n in (overrides or {})}
         rules = self.rule_expressions()
         unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
         at_start = {"time": 0.0, **values}
@@ -519,4 +562,4 @@ class Network(NetworkData):
                     f"species {name}: initial amount {amount:g} is not allowed, "
                     f"it must be 0 or more{hint}"
                 )
-        return amounts
+        return {name: amounts.get(name, 0.0) for name in self.species}

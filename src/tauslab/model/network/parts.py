@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tauslab.model.expressions.expression import Expression
+from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
+
+DRAWN = "its math draws random numbers"  # message of a feature "draw"
 
 
 @dataclass(frozen=True)
@@ -147,3 +149,11 @@ class Feature:
     kind: str
     element: str
     message: str
+
+
+def draw_refused(tree: Expression) -> str:
+    """What to say of a formula that holds at all times: a draw in it would be another at each."""
+    return (
+        f"its math draws {min(draws_in(tree))!r}; assignments, delays and priorities of events and "
+        "initial values may"
+    )

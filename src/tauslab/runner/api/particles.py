@@ -1,4 +1,4 @@
-"""Models against time courses: `tauslab.particle_filter`, `exact_filter` and `pmmh`."""
+"""Models against time courses: `tauslab.particle_filter`, its kin, and `pmmh`."""
 
 from __future__ import annotations
 
@@ -9,28 +9,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.runner.api.cme import network_of
+from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
 from tauslab.runner.options.methods import Method, MethodWord
 from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import seed_of, within
-from tauslab.runner.options.values.python_values import numbers
+from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
-from tauslab.runner.particles.chains import Chain, Prior, walk
+from tauslab.runner.particles.chains import Chain, Prior, Walk
+from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.exact import exactly_filtered
 from tauslab.runner.particles.filtering import (
     DEFAULT_THRESHOLD,
+    Course,
     FilterResult,
+    FilterResults,
     check_threshold,
-    filtered,
 )
 from tauslab.runner.particles.observing import Observations, Observe
-from tauslab.runner.particles.weights import words
+from tauslab.runner.particles.weights import SCHEMES, words
+from tauslab.runner.ranks.all_ranks import ranks_for
 
 _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
+_EVERY = 60.0  # seconds between two checkpoints
 
 
 @speaks_python
@@ -47,6 +54,9 @@ def particle_filter(  # noqa: PLR0913 - keywords
     method: MethodWord | Method | None = None,
     resample: str = "systematic",
     threshold: float = DEFAULT_THRESHOLD,
+    number: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
 ) -> FilterResult:
     """Estimate the likelihood of a time course, and the states behind it, with n particles.
 
@@ -75,6 +85,12 @@ def particle_filter(  # noqa: PLR0913 - keywords
         ``systematic``, ``stratified`` or ``multinomial``.
     threshold
         Particles are copied where their effective number is below this part of n; 1 always does.
+    number
+        Draw as filter `number` of `tauslab.particle_filters` does.
+    checkpoint
+        An HDF5 file that is written every `checkpoint_every` seconds, after a row, and at the end.
+        Where it is there already, the filter goes on from it, with the bits of one that was never
+        ended; one of another call is refused.
 
     Returns
     -------
@@ -98,13 +114,165 @@ def particle_filter(  # noqa: PLR0913 - keywords
     (3, 1)
     """
     network = network_of(model, "ts.particle_filter")
-    rows = Observations(data, observe)
+    rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    for name, row in rows.items():
+        if np.ndim(row) and np.shape(row) != (n,):
+            raise ConfigError(
+                f"parameters {name}: one value, or one per particle ({n}); many filters at once "
+                "are ts.particle_filters"
+            )
+    found = _filters(
+        network, data, rows, observe=observe, n=n, count=1, number=number, seed=seed,
+        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
+        states=True, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+    return found[0]
+
+
+@speaks_python
+def particle_filters(  # noqa: PLR0913 - keywords
+    model: Network | str | os.PathLike[str],
+    data: Any,
+    *,
+    observe: Observe,
+    n: int = 100,
+    parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+    filters: int | None = None,
+    number: int = 0,
+    states: bool = False,
+    seed: int | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    device: Device = "auto",
+    method: MethodWord | Method | None = None,
+    resample: str = "systematic",
+    threshold: float = DEFAULT_THRESHOLD,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
+) -> FilterResults:
+    """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
+
+    Filters of n particles each run side by side. Each has draws of its own: filter f gives the bits
+    that `tauslab.particle_filter` gives alone with ``number=f``, however many run beside it.
+
+    Parameters
+    ----------
+    model, data, observe, seed, initial, device, method, resample, threshold
+        As of `tauslab.particle_filter`.
+    checkpoint, checkpoint_every
+        As of `tauslab.particle_filter`.
+    n
+        Particles of each filter.
+    parameters
+        Values by name: one for all filters, or an array ``[filter]``.
+    filters
+        How many; needed where no array says it, for repeats at the same values.
+    number
+        Of the first filter.
+    states
+        Whether to record means and standard deviations of states.
+
+    Returns
+    -------
+    `FilterResults`, whose `log_likelihood` is an array ``[filter]``.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed.
+    DeviceError
+        The device lacks memory for all particles.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 10)
+    >>> net.add_parameter("k", 4.0)
+    >>> net.add_reaction("-> X", rate="k")
+    >>> net.add_reaction("X ->", rate=0.2)
+    >>> data = {"time": [1.5, 3.0], "X": [14.5, 12.0]}
+    >>> found = ts.particle_filters(
+    ...     net,
+    ...     data,
+    ...     observe={"X": "normal(sd=2.5)"},
+    ...     parameters={"k": [2, 3, 4]},
+    ...     seed=1,
+    ...     device="cpu",
+    ... )
+    >>> found.log_likelihood.shape
+    (3,)
+    """
+    network = network_of(model, "ts.particle_filters")
+    given = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    lengths = {len(row) for row in given.values() if isinstance(row, np.ndarray)}
+    if filters is not None:
+        lengths.add(whole(filters))
+    if len(lengths) != 1:
+        raise ConfigError(
+            "parameters= gives no array, and filters= is missing: how many filters?"
+            if not lengths
+            else "parameters= and filters= must say one number of filters, not "
+            + " and ".join(map(str, sorted(lengths)))
+        )
+    count = lengths.pop()
+    within("filters", count, 1, 10**9)
+    within("n", whole(n), 1, 10**9)
+    rows = {k: np.repeat(v, n) if isinstance(v, np.ndarray) else v for k, v in given.items()}
+    return _filters(
+        network, data, rows, observe=observe, n=n, count=count, number=number, seed=seed,
+        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
+        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+
+
+def _filters(  # noqa: PLR0913 - of two functions
+    network: Network,
+    data: Any,
+    rows: Mapping[str, Any],
+    *,
+    observe: Observe,
+    n: int,
+    count: int,
+    number: int,
+    seed: int | None,
+    initial: Mapping[str, StartLaw] | None,
+    device: Device,
+    method: MethodWord | Method | None,
+    resample: str,
+    threshold: float,
+    states: bool,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: float,
+) -> FilterResults:
+    """`count` filters; `rows` hold one value for all particles, or one each."""
+    observed = Observations(data, observe)
     check_threshold(threshold)
+    one_of("resample", resample, SCHEMES)
+    within("number", whole(number), 0, MOST_TRAJECTORIES // (n * count) - 1)
+    digest = b""
+    if checkpoint is not None:
+        digest = digest_of(
+            canonical_text(network), observed.digest(), rows, seed, n, count, number,
+            _said(initial), repr(method), resample, threshold, states,
+        )  # fmt: skip
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
     with Ensemble(
-        network, n, seed=seed, device=device, parameters=parameters, initial=initial, method=method
-    ) as particles:
-        constants = _constants(network, parameters or {})
-        return filtered(particles, rows, constants, scheme=resample, threshold=threshold)
+        network, n * count, seed=seed, device=device, parameters=rows, initial=initial,
+        method=method,
+    ) as particles:  # fmt: skip
+        particles.in_groups(n, number)
+        course = Course(
+            particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
+            states=states,
+        )  # fmt: skip
+        if file.exists():
+            course.go_on(file.take_up_filter(particles))
+
+        def keep() -> None:
+            if file.due(last=course.row == len(observed)):
+                file.save_filter(particles, course.kept())
+
+        return course.run(_constants(network, rows, observed), keep)
 
 
 @speaks_python
@@ -176,16 +344,21 @@ def pmmh(  # noqa: PLR0913 - keywords
     n: int = 100,
     steps: int = 1000,
     warm_up: int = 500,
+    chains: int | None = None,
     seed: int = 0,
-    start: Mapping[str, float] | None = None,
+    start: Mapping[str, float | npt.ArrayLike] | None = None,
     proposal: npt.ArrayLike | None = None,
     initial: Mapping[str, StartLaw] | None = None,
     device: Device = "auto",
     method: MethodWord | Method | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
 ) -> Chain:
     """Draw parameters given a time course: particle marginal Metropolis-Hastings.
 
     Andrieu, Doucet and Holenstein (2010). Exact for any n; with few particles it moves seldom.
+    Chains run side by side, all their filters in one launch; the first is the chain that runs
+    alone.
 
     Parameters
     ----------
@@ -198,13 +371,18 @@ def pmmh(  # noqa: PLR0913 - keywords
         Particles of a filter.
     steps, warm_up
         Steps of the chain that are kept, and those before them, in which the proposal adapts.
+    chains
+        How many; arrays of the result then have the chain first. By default one.
     seed
         Of chain and filters.
     start
-        Values to begin with; by default the middle of each prior.
+        Values to begin with, one for all chains or ``[chain]``; by default the middle of each
+        prior.
     proposal
         Standard deviations of the first steps, on the scale of the logarithm where the prior is
         ``loguniform`` or ``lognormal``.
+    checkpoint, checkpoint_every
+        As of `tauslab.particle_filter`, after a step. More `steps` than before make it longer.
 
     Returns
     -------
@@ -238,39 +416,95 @@ def pmmh(  # noqa: PLR0913 - keywords
     """
     network = network_of(model, "ts.pmmh")
     laws = {name: Prior.parse(name, text) for name, text in priors.items()}
-    for name in (*laws, *(start or {})):
+    count = 1 if chains is None else whole(chains)
+    for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
+        within(name, whole(size), least, 10**9)
+    within("chains", count, 1, 10**6)
+    if proposal is not None and np.shape(proposal) != (len(laws),):
+        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
+    _require_parameters(network, laws, start or {}, count)
+    rows, whole_seed = Observations(data, observe), seed_of(seed)
+    digest = b""
+    if checkpoint is not None:
+        digest = digest_of(
+            canonical_text(network), rows.digest(), laws, n, warm_up, count, whole_seed,
+            {k: np.asarray(v, np.float64) for k, v in (start or {}).items()},
+            None if proposal is None else np.asarray(proposal, np.float64),
+            _said(initial), repr(method),
+        )  # fmt: skip
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
+    middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
+    with Ensemble(
+        network, count * n, seed=0, device=device, parameters=middle, initial=initial,
+        method=method,
+    ) as particles:  # fmt: skip
+        particles.in_groups(n)
+        course = Course(particles, rows, count=count, states=False)
+
+        def log_likelihood(values: Mapping[str, FloatArray], step: int) -> FloatArray:
+            word = int(words(whole_seed, _FILTER_SEEDS, step, 1)[0])
+            each = {name: np.repeat(value, n) for name, value in values.items()}
+            particles.reset(seed=word, parameters=each)
+            course.begin()
+            return course.run(_constants(network, each, rows)).log_likelihood
+
+        walk = Walk(
+            laws, log_likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
+            start=start or {}, proposal=proposal,
+        )  # fmt: skip
+        if file.exists():
+            walk.go_on(file.take_up_chains())
+        else:
+            walk.begin()
+
+        def keep() -> None:
+            if file.due(last=walk.step == steps + warm_up):
+                file.save_chains(walk.kept())
+
+        walk.run(keep)
+        values, logs, moved = walk.result()
+    if chains is None:
+        values, logs, moved = values[0], logs[0], moved[0]
+    return Chain(tuple(laws), values, logs, moved)
+
+
+def _require_parameters(
+    network: Network, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+) -> None:
+    """Refuse names without a prior or a parameter, and starts of another number of chains."""
+    for name in (*laws, *start):
         if name not in network.parameters or name not in laws:
             raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
     if not laws:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
-    within("steps", steps, 2, 10**9)
-    within("warm_up", warm_up, 0, 10**9)
-    if proposal is not None and np.shape(proposal) != (len(laws),):
-        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
-    rows, whole_seed = Observations(data, observe), seed_of(seed)
-    middle = {name: np.full(n, law.value(law.start())) for name, law in laws.items()}
-    with Ensemble(
-        network, n, seed=0, device=device, parameters=middle, initial=initial, method=method
-    ) as particles:
-
-        def log_likelihood(values: Mapping[str, float], step: int) -> float:
-            word = int(words(whole_seed, _FILTER_SEEDS, step, 1)[0])
-            each = {name: np.full(n, value) for name, value in values.items()}
-            particles.reset(seed=word, parameters=each)
-            constants = _constants(network, values)
-            return filtered(particles, rows, constants).log_likelihood
-
-        return walk(
-            laws, log_likelihood, steps=steps, warm_up=warm_up, seed=whole_seed,
-            start=start or {}, proposal=proposal,
-        )  # fmt: skip
+    for name, given in start.items():
+        if np.shape(given) not in ((), (chains,)):
+            raise ConfigError(f"start {name}: one value, or one per chain ({chains})")
 
 
-def _constants(network: Network, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of all parameters that the model can tell, and those that are given."""
-    held = {
-        name: float(np.asarray(value, np.float64).flat[0])
-        for name, value in given.items()
-        if name in network.parameters
-    }
-    return {**network.parameter_values(held), **given}
+def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
+    """Laws of initial counts as a digest takes them."""
+    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
+
+
+def _constants(network: Network, given: Mapping[str, Any], data: Observations) -> dict[str, Any]:
+    """Values of all parameters that the model can tell, and those that are given.
+
+    Parameters of noises that follow from others have a value for each particle, where those do.
+    """
+    held = {name: value for name, value in given.items() if name in network.parameters}
+    first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
+    found: dict[str, Any] = {**network.parameter_values(first), **given}
+    arrays = {name: value for name, value in held.items() if np.ndim(value)}
+    followers = [name for name in data.constants if name in network.parameters and name not in held]
+    if not arrays or not followers:
+        return found
+    table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
+    unique, which = np.unique(table, axis=0, return_inverse=True)
+    values = [
+        network.parameter_values({**first, **dict(zip(arrays, row, strict=True))})
+        for row in unique.tolist()
+    ]
+    for name in followers:
+        found[name] = np.array([value[name] for value in values])[which.ravel()]
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
@@ -162,6 +163,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
         return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+    if options.common:
+        return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
     if task.lowered.dynamics is not None:
         return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))

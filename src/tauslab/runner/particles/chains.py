@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import BoolArray, FloatArray
+from tauslab.model.arrays import Array, BoolArray, FloatArray
 from tauslab.model.errors import ConfigError
 
 _FORM = re.compile(r"\s*(\w+)\s*\(([^(),]+),([^(),]+)\)\s*\Z")
@@ -108,18 +108,19 @@ _LOW: Mapping[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Chain:
-    """What `tauslab.pmmh` gives.
+    """What `tauslab.pmmh` gives: one chain, or several that ran side by side.
 
     Attributes
     ----------
     parameters
         Names of the columns of `values`.
     values
-        f64 ``[step, parameter]``, without the warm-up.
+        f64 ``[step, parameter]``, without the warm-up; of several chains ``[chain, step,
+        parameter]``.
     log_likelihood
-        f64 ``[step]``: of the filter of the present place.
+        f64 ``[step]`` or ``[chain, step]``: of the filter of the present place.
     accepted
-        bool ``[step]``: whether the step moved.
+        bool ``[step]`` or ``[chain, step]``: whether the step moved.
     """
 
     parameters: tuple[str, ...]
@@ -128,10 +129,10 @@ class Chain:
     accepted: BoolArray
 
     def __getitem__(self, name: str) -> FloatArray:
-        """Values ``[step]`` of a parameter."""
+        """Values ``[step]`` or ``[chain, step]`` of a parameter."""
         if name not in self.parameters:
             raise ConfigError(f"{name!r} is no parameter of this chain: {self.parameters}")
-        return self.values[:, self.parameters.index(name)]
+        return self.values[..., self.parameters.index(name)]
 
     @property
     def acceptance(self) -> float:
@@ -139,88 +140,212 @@ class Chain:
         return float(self.accepted.mean())
 
     def effective_size(self, name: str) -> float:
-        """Independent draws that tell as much of a mean (initial positive sequence, Geyer 1992)."""
-        x = self[name] - self[name].mean()
-        n = len(x)
-        power = np.abs(np.fft.rfft(x, 2 * n)) ** 2
-        covariance = np.fft.irfft(power)[:n] / n
-        if covariance[0] <= 0:
-            return 1.0
-        pairs = covariance[0 : n - 1 : 2] + covariance[1:n:2]
-        ends = np.flatnonzero(pairs <= 0)
-        kept = pairs[: int(ends[0]) if len(ends) else len(pairs)]
-        time = max(2 * float(kept.sum()) / float(covariance[0]) - 1, 1 / n)
-        return min(float(n), n / time)
+        """Independent draws that tell as much of a mean (initial positive sequence, Geyer 1992).
+
+        Of several chains the sum.
+        """
+        return sum(_effective_size(row) for row in np.atleast_2d(self[name]))
+
+    def rhat(self, name: str) -> float:
+        """How much wider all chains are than each alone, near 1 where they agree.
+
+        Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
+        section 11.4); NaN where there are too few steps.
+        """
+        rows = np.atleast_2d(self[name])
+        half = rows.shape[1] // 2
+        if half < 2:
+            return math.nan
+        halves = np.concatenate([rows[:, :half], rows[:, -half:]])
+        within = float(halves.var(axis=1, ddof=1).mean())
+        between = half * float(halves.mean(axis=1).var(ddof=1))
+        return math.sqrt((half - 1) / half + between / (half * within)) if within > 0 else math.nan
 
     def to_xarray(self) -> Any:
-        """Parameters and log-likelihood ``[step]`` as an `xarray.Dataset`."""
+        """Parameters and log-likelihood ``[step]`` or ``[chain, step]`` as an `xarray.Dataset`."""
         import xarray
 
-        columns = {name: ("step", self[name]) for name in self.parameters}
-        return xarray.Dataset({**columns, "log_likelihood": ("step", self.log_likelihood)})
+        dims = ("chain", "step")[2 - self.log_likelihood.ndim :]
+        columns = {name: (dims, self[name]) for name in self.parameters}
+        return xarray.Dataset({**columns, "log_likelihood": (dims, self.log_likelihood)})
 
 
-def walk(
-    priors: Mapping[str, Prior],
-    log_likelihood: Callable[[Mapping[str, float], int], float],
-    *,
-    steps: int,
-    warm_up: int,
-    seed: int,
-    start: Mapping[str, float],
-    proposal: Sequence[float] | npt.ArrayLike | None,
-) -> Chain:
-    """Run a chain; `log_likelihood` takes values by name and the number of the step.
+def _effective_size(values: FloatArray) -> float:
+    x = values - values.mean()
+    n = len(x)
+    power = np.abs(np.fft.rfft(x, 2 * n)) ** 2
+    covariance = np.fft.irfft(power)[:n] / n
+    if covariance[0] <= 0:
+        return 1.0
+    pairs = covariance[0 : n - 1 : 2] + covariance[1:n:2]
+    ends = np.flatnonzero(pairs <= 0)
+    kept = pairs[: int(ends[0]) if len(ends) else len(pairs)]
+    time = max(2 * float(kept.sum()) / float(covariance[0]) - 1, 1 / n)
+    return min(float(n), n / time)
 
-    During the warm-up the proposal takes the covariance of the places so far, times 2.38^2 / d
-    (Roberts and Rosenthal 2001); afterwards it stays.
+
+# Values ``[chain]`` by name and the number of the step -> log-likelihoods ``[chain]``.
+LogLikelihood = Callable[[Mapping[str, FloatArray], int], FloatArray]
+
+
+class Walk:
+    """Chains side by side; each walks as it would alone with its number.
+
+    During the warm-up the proposal of a chain takes the covariance of its places so far, times
+    2.38^2 / d (Roberts and Rosenthal 2001); afterwards it stays.
+
+    Parameters
+    ----------
+    log_likelihood
+        Of all chains at once.
+    start
+        Values to begin with, one for all chains or ``[chain]``.
+    proposal
+        Standard deviations of first steps, on the scale of the walk.
     """
-    names = tuple(priors)
-    draw = np.random.Generator(np.random.Philox(key=np.array([seed, 7], np.uint64)))
-    place = np.array(
-        [priors[n].place(start[n]) if n in start else priors[n].start() for n in names]
-    )
-    prior = _log_prior(priors, place)
-    spreads = [_FIRST_STEP * priors[n].spread() for n in names]
-    root = np.diag(spreads if proposal is None else np.asarray(proposal, np.float64))
-    found = log_likelihood(_values(priors, place), 0) if prior > -math.inf else -math.inf
-    if not found > -math.inf:
-        raise ConfigError(
-            "the chain cannot start: its likelihood is 0 at "
-            + ", ".join(f"{k} = {v:.4g}" for k, v in _values(priors, place).items())
-            + "; give another start= or more particles"
+
+    def __init__(
+        self,
+        priors: Mapping[str, Prior],
+        log_likelihood: LogLikelihood,
+        *,
+        chains: int,
+        steps: int,
+        warm_up: int,
+        seed: int,
+        start: Mapping[str, float | npt.ArrayLike],
+        proposal: npt.ArrayLike | None,
+    ) -> None:
+        self._priors, self._log_likelihood = priors, log_likelihood
+        self._steps, self._warm_up = steps, warm_up
+        names, total = tuple(priors), steps + warm_up
+        self._draws = [
+            np.random.Generator(
+                np.random.Philox(
+                    key=np.array([seed, 7], np.uint64), counter=np.array([0, 0, 0, c], np.uint64)
+                )
+            )
+            for c in range(chains)
+        ]
+        columns = []
+        for name in names:
+            given = start[name] if name in start else priors[name].value(priors[name].start())
+            each = np.broadcast_to(np.asarray(given, np.float64), (chains,)).tolist()
+            middle = name not in start
+            columns.append(
+                [priors[name].start() if middle else priors[name].place(x) for x in each]
+            )
+        spreads = [_FIRST_STEP * priors[name].spread() for name in names]
+        root = np.diag(spreads if proposal is None else np.asarray(proposal, np.float64))
+        self.step = 0
+        self.place = np.array(columns).T.reshape(chains, len(names))
+        self.prior = np.array([self._log_prior(place) for place in self.place])
+        self.found = np.full(chains, -np.inf)
+        self.root = np.repeat(root[None], chains, axis=0)
+        self.visited = np.empty((chains, total, len(names)))
+        self.logs = np.empty((chains, total))
+        self.moved = np.zeros((chains, total), bool)
+
+    def begin(self) -> None:
+        """Compute the likelihoods of the start.
+
+        Raises
+        ------
+        ConfigError
+            One of them is 0.
+        """
+        if (self.prior > -math.inf).all():
+            self.found = self._log_likelihood(self._values(self.place), 0)
+        bad = np.flatnonzero(~((self.found > -math.inf) & (self.prior > -math.inf)))
+        if len(bad):
+            values = self._values(self.place)
+            raise ConfigError(
+                "the chain cannot start: its likelihood is 0 at "
+                + ", ".join(f"{k} = {v[bad[0]]:.4g}" for k, v in values.items())
+                + "; give another start= or more particles"
+            )
+
+    def kept(self) -> dict[str, Array]:
+        """All that it goes on from."""
+        names = ("place", "prior", "found", "root")
+        done = {name: getattr(self, name)[:, : self.step] for name in ("visited", "logs", "moved")}
+        draws = np.array([_packed(draw) for draw in self._draws], np.uint64)
+        whole = {name: getattr(self, name) for name in names}
+        return {"step": np.array(self.step), "draws": draws, **whole, **done}
+
+    def go_on(self, kept: Mapping[str, Array]) -> None:
+        """Take up what was kept; the chain may be longer than it was to be."""
+        self.step = min(int(kept["step"]), self._steps + self._warm_up)
+        for name in ("place", "prior", "found", "root"):
+            setattr(self, name, kept[name])
+        for name in ("visited", "logs", "moved"):
+            getattr(self, name)[:, : self.step] = kept[name][:, : self.step]
+        for draw, packed in zip(self._draws, kept["draws"], strict=True):
+            _unpack(draw, packed)
+
+    def run(self, after_step: Callable[[], None] = lambda: None) -> None:
+        """Make all steps that are left; `after_step` is called after each."""
+        while self.step < self._steps + self._warm_up:
+            self._move()
+            self.step += 1
+            after_step()
+
+    def result(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Values ``[chain, step, parameter]``, log-likelihoods and whether steps moved."""
+        values = self.visited[:, self._warm_up :].copy()
+        for column, prior in enumerate(self._priors.values()):
+            if prior.in_logs:
+                values[:, :, column] = np.exp(values[:, :, column])
+        return values, self.logs[:, self._warm_up :], self.moved[:, self._warm_up :]
+
+    def _move(self) -> None:
+        step, size = self.step, self.place.shape[1]
+        tried, uniforms = self.place.copy(), []
+        for c, draw in enumerate(self._draws):
+            tried[c] = self.place[c] + self.root[c] @ draw.standard_normal(size)
+            uniforms.append(1.0 - draw.random())
+        priors = np.array([self._log_prior(place) for place in tried])
+        inside = priors > -math.inf
+        if inside.any():  # elsewhere a filter runs where the chain is, and is not looked at
+            asked = np.where(inside[:, None], tried, self.place)
+            found = self._log_likelihood(self._values(asked), step + 1)
+            for c in np.flatnonzero(inside).tolist():
+                gain = found[c] + priors[c] - self.found[c] - self.prior[c]
+                if math.log(uniforms[c]) < gain:
+                    self.place[c], self.prior[c], self.found[c] = tried[c], priors[c], found[c]
+                    self.moved[c, step] = True
+        self.visited[:, step], self.logs[:, step] = self.place, self.found
+        if step < self._warm_up and step >= 4 * size and (step + 1) % _ADAPT_EVERY == 0:
+            for c, places in enumerate(self.visited):
+                self.root[c] = _adapted(places[step // 2 : step + 1], self.root[c])
+
+    def _values(self, places: FloatArray) -> dict[str, FloatArray]:
+        return {
+            name: np.array([prior.value(x) for x in places[:, column].tolist()])
+            for column, (name, prior) in enumerate(self._priors.items())
+        }
+
+    def _log_prior(self, place: FloatArray) -> float:
+        return sum(
+            prior.log_density(x)
+            for prior, x in zip(self._priors.values(), place.tolist(), strict=True)
         )
-    visited = np.empty((steps + warm_up, len(names)))
-    logs, moved = np.empty(steps + warm_up), np.zeros(steps + warm_up, bool)
-    for step in range(steps + warm_up):
-        tried = place + root @ draw.standard_normal(len(names))
-        tried_prior = _log_prior(priors, tried)
-        uniform = 1.0 - draw.random()
-        if tried_prior > -math.inf:
-            tried_found = log_likelihood(_values(priors, tried), step + 1)
-            if math.log(uniform) < tried_found + tried_prior - found - prior:
-                place, prior, found, moved[step] = tried, tried_prior, tried_found, True
-        visited[step], logs[step] = place, found
-        if step < warm_up and step >= 4 * len(names) and (step + 1) % _ADAPT_EVERY == 0:
-            root = _adapted(visited[step // 2 : step + 1], root)
-    values = visited[warm_up:].copy()
-    for column, name in enumerate(names):
-        if priors[name].in_logs:
-            values[:, column] = np.exp(values[:, column])
-    return Chain(names, values, logs[warm_up:], moved[warm_up:])
 
 
-def _values(priors: Mapping[str, Prior], place: FloatArray) -> dict[str, float]:
-    return {
-        name: prior.value(float(x))
-        for (name, prior), x in zip(priors.items(), place.tolist(), strict=True)
-    }
+def _packed(draw: np.random.Generator) -> list[int]:
+    """The state of a generator as 13 whole numbers."""
+    state: Any = draw.bit_generator.state
+    rest = [state["buffer_pos"], state["has_uint32"], state["uinteger"]]
+    inner = state["state"]
+    return [int(x) for x in (*inner["counter"], *inner["key"], *state["buffer"], *rest)]
 
 
-def _log_prior(priors: Mapping[str, Prior], place: FloatArray) -> float:
-    return sum(
-        prior.log_density(x) for prior, x in zip(priors.values(), place.tolist(), strict=True)
-    )
+def _unpack(draw: np.random.Generator, packed: Array) -> None:
+    state: Any = draw.bit_generator.state
+    state["state"] = {"counter": packed[:4].copy(), "key": packed[4:6].copy()}
+    state["buffer"] = packed[6:10].copy()
+    state["buffer_pos"], state["has_uint32"], state["uinteger"] = (int(x) for x in packed[10:])
+    draw.bit_generator.state = state
 
 
 def _adapted(places: FloatArray, root: FloatArray) -> FloatArray:

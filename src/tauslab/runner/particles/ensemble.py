@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
-from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
     SSA,
@@ -46,12 +45,14 @@ class Ensemble:
     The state stays on the device between calls. A draw is a pure function of seed, round and
     particle, where each advance is a round; weights are summed in one fixed order on the host. So
     the same calls give the same bits on any device and on any number of ranks. Under ``mpirun``
-    all ranks make the same calls, each advances its share, and all hold all particles.
+    all ranks make the same calls, and each holds and advances its share of the particles; one goes
+    to another rank where an ancestor of it is there.
 
     Parameters
     ----------
     model
-        A network that ``ssa`` or ``tau`` can run.
+        A network that ``ssa`` or ``tau`` can run. With events, rate rules or laws of the time it is
+        ``ssa``; what waits and what they set goes with a particle wherever it is copied.
     n
         Number of particles.
     seed
@@ -76,7 +77,8 @@ class Ensemble:
         Advances so far.
     seed, species, n, status
         As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
-        each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan).
+        each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
+        5 event_queue, 6 event_cascade).
 
     Raises
     ------
@@ -114,7 +116,6 @@ class Ensemble:
     ) -> None:
         if not isinstance(model, Network):
             raise ConfigError(f"an ensemble takes a network, not {model!r:.80}")
-        require_counts_alone(model, "an ensemble of particles")
         within("n", whole(n), 1, MOST_TRAJECTORIES)
         self._model, self._comm = model, ranks_for("mpi")
         laws = start_laws(initial, model)
@@ -125,7 +126,7 @@ class Ensemble:
             times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
             method=method_of(method), **device_settings(device), **steps,
         )  # fmt: skip
-        require_method(options)
+        require_method(options, model)
         self._options = options
         self._backend = open_backend(options.device, options.threads, self._comm)
         try:
@@ -134,6 +135,7 @@ class Ensemble:
             self._backend.close()
             raise
         self.species = self._motion.task.species
+        self._group, self._number = options.n, 0  # see `in_groups`
         self._observables = self._motion.task.observables
         self._laws = laws
         self.time, self.round, self._resampled = 0.0, 0, 0
@@ -161,6 +163,7 @@ class Ensemble:
         """The counts where they are: a NumPy array, or one of CuPy with DLPack and no copy.
 
         Read it, and do not write. In the row of a particle that has ended is a copy of another.
+        Under ``mpirun`` these are the particles of this rank, `own`.
         """
         return self._motion.counts
 
@@ -169,9 +172,14 @@ class Ensemble:
         """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended."""
         if not self._observables:
             return {}
-        table = self._motion.observe()
+        table = self._motion.observe(self.time)
         table[~self.alive] = np.nan
         return {name: table[:, i] for i, name in enumerate(self._observables)}
+
+    @property
+    def own(self) -> slice:
+        """The particles that this rank holds; all without ``mpirun``."""
+        return self._motion.shares.own
 
     @property
     def alive(self) -> BoolArray:
@@ -195,9 +203,15 @@ class Ensemble:
 
     def values(self, name: str) -> FloatArray:
         """A species or an observable of every particle as numbers; NaN where one has ended."""
+        return self.joined(self.own_values(name))
+
+    def own_values(self, name: str) -> FloatArray:
+        """What `values` gives, of the particles of this rank, `own`."""
+        ended = ~self.alive[self.own]
         if name in self.species:
-            column = self.counts[:, self.species.index(name)].astype(np.float64)
-            column[~self.alive] = np.nan
+            counts = self._motion.own_counts()
+            column = counts[:, self.species.index(name)].astype(np.float64)
+            column[ended] = np.nan
             return column
         if name not in self._observables:
             known = some(dict.fromkeys([*self.species, *self._observables]))
@@ -205,7 +219,13 @@ class Ensemble:
                 f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
                 f"{known}"
             )
-        return self.observables[name]
+        table = self._motion.observe_own(self.time)
+        table[ended] = np.nan
+        return np.ascontiguousarray(table[:, self._observables.index(name)])
+
+    def joined(self, own: FloatArray) -> FloatArray:
+        """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        return np.asarray(self._motion.shares.joined(own))
 
     def mean(self, name: str) -> float:
         """Weighted mean over particles that go on; NaN where no weight is left."""
@@ -242,14 +262,9 @@ class Ensemble:
             )
         if not self.alive.any():
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
-        if t == self.time:
-            return
-        word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
-        found = self._motion.advance(float(t) - self.time, int(word))
-        self.time, self.round = float(t), self.round + 1
-        self.status = np.where(self.alive, found, self.status)
-        self._logs[~self.alive] = -np.inf
-        self._stand_in(found >= _ENDED)
+        if t == self.time and (self._motion.kept is not None or not self._motion.words):
+            return  # else events at time 0 are still to come
+        self._move(float(t))
 
     def weigh(self, log_factors: npt.ArrayLike) -> float:
         """Multiply weights by factors ``[particle]``, given as their logarithms.
@@ -342,11 +357,7 @@ class Ensemble:
             raise ConfigError(f"particle {ended} has ended and cannot be copied")
         if weights is not None:
             given = particle_weights.checked_weights(weights, len(index))
-        self._motion.take(index)
-        self.status = self.status[index]
-        self._rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
-        if any(np.ndim(v) for v in self._rows.values()) or len(index) != len(self._logs):
-            self._motion.prepare(self._rows, len(index))
+        self.copy_rows(index)
         self._logs = np.zeros(len(index))
         if weights is not None:
             self._logs = portable_log(given)
@@ -355,6 +366,8 @@ class Ensemble:
     def set(self, **values: float | npt.ArrayLike) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
+        Events whose triggers the new values turn true come at once.
+
         Raises
         ------
         ConfigError
@@ -362,7 +375,7 @@ class Ensemble:
             another length.
         """
         counts = self._motion.host_counts()
-        changed = dict(self._rows)
+        changed, quantities = dict(self._rows), dict[str, FloatArray]()
         moved = False
         for name, value in values.items():
             given = numbers(name, value)
@@ -371,10 +384,15 @@ class Ensemble:
                     f"{name}: give one value or one per particle ({self.n}), not an array of shape "
                     f"{np.shape(given)}"
                 )
+            column = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
+            if name in self._motion.reals and self._motion.kept is not None:
+                if not np.isfinite(column).all():
+                    raise ConfigError(f"{name}: values must be finite")
+                quantities[name] = column
+                continue
             if not self._moves(name):
                 changed[name] = given
                 continue
-            column = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
             if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
                 raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
             counts[:, self.species.index(name)] = column
@@ -384,6 +402,10 @@ class Ensemble:
             self._rows = changed
         if moved:
             self._motion.put(counts)
+        for name, column in quantities.items():
+            self._motion.put_real(name, column)
+        if self._motion.kept is not None and values:
+            self._move(self.time)  # events that the new values set off
 
     @speaks_python
     def reset(
@@ -401,7 +423,7 @@ class Ensemble:
         rows = dict(self._options.set) | rows
         self.seed = self.seed if seed is None else seed_of(seed)
         self._motion.prepare(rows, self.n)
-        self._motion.put(self._motion.first_counts())
+        self._motion.begin()
         self._begin(rows, self.n)
 
     # ---------------------------------------------------------------- keeping
@@ -412,14 +434,19 @@ class Ensemble:
         An existing file is replaced when the new one is complete. `load` goes on with the same
         bits as if nothing had been saved.
         """
+        self.save_with(path, {})
+
+    def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
+        """`save`, with arrays by name in a group ``more`` of the file."""
+        counts, kept = self._motion.host_counts(), self._motion.host_kept()
         if self._comm.rank == 0:
             stored = Stored(
-                counts=self._motion.host_counts(), status=self.status,
+                counts=counts, kept=kept, status=self.status,
                 log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
                 resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
                 epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
             )  # fmt: skip
-            write_stored(Path(path), self._model, stored)
+            write_stored(Path(path), self._model, stored, more)
         self._comm.barrier()
 
     @classmethod
@@ -437,10 +464,24 @@ class Ensemble:
             network, len(stored.counts), seed=stored.seed, device=device, parameters=stored.rows,
             method=method, max_steps=stored.max_steps,
         )  # fmt: skip
-        made._motion.put(stored.counts)
-        made.time, made.round, made._resampled = stored.time, stored.round, stored.resamplings
-        made._logs, made.status = stored.log_weights, stored.status
+        made.go_on(path, stored)
         return made
+
+    def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
+        """Take up what was read from a file, with as many particles and their values."""
+        if stored.counts.shape != (self.n, len(self.species)):
+            raise InputFileError(f"{path} is damaged: its arrays do not belong together")
+        if stored.kept is not None and stored.kept.shape[1] != self._motion.words:
+            raise InputFileError(
+                f"{path} keeps states of events as another version of tauslab did: make it anew"
+            )
+        if any(np.ndim(row) for row in stored.rows.values()):
+            self._motion.prepare(stored.rows, self.n)
+        self._rows = dict(stored.rows)
+        self._motion.put(stored.counts)
+        self._motion.put_kept(stored.kept)
+        self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
+        self._logs, self.status = stored.log_weights, stored.status
 
     def close(self) -> None:
         """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
@@ -476,12 +517,11 @@ class Ensemble:
         return self._resampled - 1
 
     def _moves(self, name: str) -> bool:
-        """Whether reactions change this species."""
-        species = self._model.species.get(name)
-        return species is not None and not species.fixed
+        """Whether reactions or events change the count of this species."""
+        return name in self.species and not self._model.species[name].fixed
 
     def _how_ended(self) -> str:
-        names = {2: "overflow", 3: "step_limit", 4: "nan"}
+        names = {2: "overflow", 3: "step_limit", 4: "nan", 5: "event_queue", 6: "event_cascade"}
         kinds, numbers_ = np.unique(self.status, return_counts=True)
         return ", ".join(
             f"{n} by {names.get(int(kind), kind)}"
@@ -496,13 +536,46 @@ class Ensemble:
             index[ended] = alive[0]
             self._motion.take(index)
 
+    def _move(self, t: float) -> None:
+        """One round."""
+        word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
+        found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
+        self.time, self.round = t, self.round + 1
+        self.status = np.where(self.alive, found, self.status)
+        self._logs[~self.alive] = -np.inf
+        self._stand_in(found >= _ENDED)
+
+    def in_groups(self, size: int, number: int = 0) -> None:
+        """Let every `size` particles draw as if they were alone in an ensemble of their number.
+
+        At the start, before anything moves. The first group has the number `number`.
+        """
+        self._group, self._number = size, number
+        if self._laws:
+            self._draw(self._laws)
+
+    def copy_rows(self, index: IntArray) -> None:
+        """Copy states, how particles are, and their values; weights stay as they are."""
+        self._motion.take(index)
+        self.status = self.status[index]
+        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
+        size = len(index) != len(self._logs)
+        if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
+            self._motion.prepare(rows, len(index))
+        self._rows = rows
+
     def _draw(self, laws: Mapping[str, FloatArray]) -> None:
         """Initial counts by inverting the distribution function of each law."""
         counts = self._motion.host_counts()
         for number, name in enumerate(self.species):
             if name not in laws:
                 continue
-            draws = particle_weights.uniform(self.seed, particle_weights.START, number, self.n)
+            draws = np.concatenate([
+                particle_weights.uniform(
+                    self.seed, particle_weights.START, number, self._group, self._number + group
+                )
+                for group in range(self.n // self._group)
+            ])  # fmt: skip
             ladder = np.add.accumulate(laws[name])
             found = np.searchsorted(ladder, draws * ladder[-1], side="right")
             counts[:, number] = np.minimum(found, np.flatnonzero(laws[name])[-1])

@@ -1,13 +1,14 @@
-"""The bootstrap particle filter: the likelihood of a time course, and states given the data."""
+"""Bootstrap particle filters, one or many at once: likelihoods of a time course, and states."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
@@ -64,65 +65,235 @@ class FilterResult:
         )
 
 
+@dataclass(frozen=True)
+class FilterResults:
+    """What many filters say; made by `tauslab.particle_filters`.
+
+    Attributes
+    ----------
+    log_likelihood
+        f64 ``[filter]``; -inf where no particle can explain a row.
+    terms, effective_size
+        f64 ``[filter, time]``, as of `FilterResult`.
+    time, species
+        As of `FilterResult`.
+    mean, sd
+        f64 ``[filter, time, species]``; NaN where they were not asked for.
+    """
+
+    log_likelihood: FloatArray
+    terms: FloatArray
+    time: FloatArray
+    species: tuple[str, ...]
+    mean: FloatArray
+    sd: FloatArray
+    effective_size: FloatArray
+
+    def __len__(self) -> int:
+        """Number of filters."""
+        return len(self.log_likelihood)
+
+    def __getitem__(self, number: int) -> FilterResult:
+        """What one filter says."""
+        return FilterResult(
+            float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
+            self.mean[number], self.sd[number], self.effective_size[number],
+        )  # fmt: skip
+
+    def to_xarray(self) -> Any:
+        """All arrays by name as an `xarray.Dataset`."""
+        import xarray
+
+        return xarray.Dataset(
+            {
+                "log_likelihood": ("filter", self.log_likelihood),
+                "mean": (("filter", "time", "species"), self.mean),
+                "sd": (("filter", "time", "species"), self.sd),
+                "log_likelihood_term": (("filter", "time"), self.terms),
+                "effective_size": (("filter", "time"), self.effective_size),
+            },
+            coords={"time": self.time, "species": list(self.species)},
+        )
+
+
 def check_threshold(threshold: float) -> None:
     """Refuse what is no part of n."""
     if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
         raise ConfigError(f"threshold={threshold!r} is not allowed: from 0 to 1")
 
 
-def filtered(
-    particles: Ensemble,
-    data: Observations,
-    constants: Constants,
-    *,
-    scheme: str = "systematic",
-    threshold: float = DEFAULT_THRESHOLD,
-) -> FilterResult:
-    """Filter with an ensemble at its start."""
-    rows, species = len(data), particles.species
-    terms = np.zeros(rows)
-    mean, sd = np.full((rows, len(species)), np.nan), np.full((rows, len(species)), np.nan)
-    sizes = np.zeros(rows)
-    for row, t in enumerate(data.times.tolist()):
-        if row and particles.effective_size < threshold * particles.n:
-            particles.resample(method=scheme)
-        particles.advance(t)
-        logs = data.log_density(row, _Once(particles), constants, particles.n)
-        if logs is not None:
-            terms[row] = particles.weigh(logs)
-        elif not particles.alive.any():
-            terms[row] = -np.inf
-        if terms[row] == -np.inf:
-            break
-        sizes[row] = particles.effective_size
-        mean[row], sd[row] = _moments(particles)
-    return FilterResult(
-        float(np.add.accumulate(terms)[-1]), terms, data.times, species, mean, sd, sizes
-    )
+class Course:
+    """Filters on their way through the data: `count` of them, which share an ensemble's particles.
+
+    Filter f has the particles ``f n .. f n + n - 1``, and draws as if it were alone.
+
+    Parameters
+    ----------
+    number
+        Number of the first filter.
+    states
+        Whether means and standard deviations are wanted.
+    """
+
+    def __init__(
+        self,
+        particles: Ensemble,
+        data: Observations,
+        *,
+        count: int = 1,
+        number: int = 0,
+        scheme: str = "systematic",
+        threshold: float = DEFAULT_THRESHOLD,
+        states: bool = True,
+    ) -> None:
+        self._particles, self._data = particles, data
+        self._scheme, self._threshold, self._states = scheme, threshold, states
+        self.count, self.number, self.n = count, number, particles.n // count
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all rows; the ensemble is at its start."""
+        rows, species = len(self._data), len(self._particles.species)
+        self.row = 0
+        self.logs = np.zeros((self.count, self.n))
+        self.resamplings: IntArray = np.zeros(self.count, np.int64)
+        self.terms = np.zeros((self.count, rows))
+        self.sizes = np.zeros((self.count, rows))
+        self.mean = np.full((self.count, rows, species), np.nan)
+        self.sd = np.full((self.count, rows, species), np.nan)
+
+    def kept(self) -> dict[str, Array]:
+        """All that it goes on from, beside the ensemble."""
+        names = ("logs", "resamplings", "terms", "sizes", "mean", "sd")
+        return {"row": np.array(self.row), **{name: getattr(self, name) for name in names}}
+
+    def go_on(self, kept: dict[str, Array]) -> None:
+        """Take up what was kept; the ensemble is where it was then."""
+        self.row = int(kept["row"])
+        for name, values in kept.items():
+            if name != "row":
+                setattr(self, name, values)
+
+    def run(
+        self, constants: Constants, after_row: Callable[[], None] = lambda: None
+    ) -> FilterResults:
+        """Go through all rows that are left; `after_row` is called after each."""
+        while self.row < len(self._data) and self._step(constants):
+            self.row += 1
+            after_row()
+        if self.row < len(self._data):
+            self.row = len(self._data)
+            after_row()
+        total = np.add.accumulate(self.terms, axis=1)[:, -1]
+        return FilterResults(
+            total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
+            self.sizes,
+        )  # fmt: skip
+
+    def _step(self, constants: Constants) -> bool:
+        """One row; False where no filter can go on."""
+        particles, row = self._particles, self.row
+        if row:
+            self._resample(self._going())
+        if not particles.alive.any():
+            self.terms[self._going(), row] = -np.inf
+            return False
+        particles.advance(float(self._data.times[row]))
+        alive = particles.alive.reshape(self.count, self.n)
+        self.logs[~alive] = -np.inf
+        going = self._going()
+        factors = self._log_density(constants)
+        if factors is None:
+            self.terms[~alive.any(axis=1), row] = -np.inf
+        else:
+            factors = np.where(alive, factors.reshape(self.count, self.n), -np.inf)
+            self._require_numbers(factors)
+            before = particle_weights.log_means(self.logs)
+            self.logs = self.logs + factors
+            after = particle_weights.log_means(self.logs)
+            held = np.isfinite(before)
+            self.terms[:, row] = np.where(held, after - np.where(held, before, 0.0), -np.inf)
+        self.terms[~going, row] = -np.inf
+        going = self._going(row + 1)
+        sizes = particle_weights.effective_sizes(self.logs)
+        self.sizes[going, row] = sizes[going]
+        if self._states and going.any():
+            self._record(np.flatnonzero(going))
+        return bool(going.any())
+
+    def _going(self, rows: int | None = None) -> Any:
+        """Filters whose likelihood is above 0 so far, bool ``[filter]``."""
+        terms = self.terms[:, : self.row if rows is None else rows]
+        return (terms > -np.inf).all(axis=1)
+
+    def _resample(self, going: Any) -> None:
+        """Copy particles where few carry most of the weight."""
+        sizes = particle_weights.effective_sizes(self.logs)
+        chosen = np.flatnonzero(going & (sizes < self._threshold * self.n))
+        if not len(chosen):
+            return
+        n = self.n
+        index = np.arange(self.count * n)
+        shares, _ = particle_weights.relatives(self.logs[chosen])
+        draws = 1 if self._scheme == "systematic" else n
+        for own, f in zip(shares, chosen.tolist(), strict=True):
+            uniforms = particle_weights.uniform(
+                self._particles.seed, particle_weights.RESAMPLING, int(self.resamplings[f]), draws,
+                self.number + f,
+            )  # fmt: skip
+            found = particle_weights.ancestors_of(own, n, self._scheme, uniforms)
+            index[f * n : (f + 1) * n] = f * n + found
+        self.resamplings[chosen] += 1
+        self._particles.copy_rows(index)
+        self.logs[chosen] = 0.0
+
+    def _log_density(self, constants: Constants) -> FloatArray | None:
+        """Of the row in the state of each particle, ``[particle]``; None where nothing was seen."""
+        particles = self._particles
+        if self._data.by_function:
+            return self._data.log_density(self.row, _Once(particles.values), constants, particles.n)
+        own = particles.own
+        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in constants.items()}
+        found = self._data.log_density(
+            self.row, _Once(particles.own_values), each, own.stop - own.start
+        )
+        return None if found is None else particles.joined(found)
+
+    def _require_numbers(self, factors: FloatArray) -> None:
+        bad = np.flatnonzero(np.isnan(factors) | (factors == np.inf))
+        if len(bad):
+            raise ConfigError(
+                f"the log-weight of particle {bad[0]} is {factors.flat[bad[0]]}: a number or -inf "
+                f"({len(bad)} of {factors.size} are not)"
+            )
+
+    def _record(self, going: IntArray) -> None:
+        """Weighted means and standard deviations."""
+        counts = self._particles.counts.reshape(self.count, self.n, -1)
+        shares = particle_weights.normalised_rows(self.logs[going])
+        whole = (shares > 0).all(axis=1)
+        self._moments(going[whole], shares[whole], counts[going[whole]])
+        for f, own in zip(going[~whole].tolist(), shares[~whole], strict=True):
+            held = own > 0
+            self._moments(np.array([f]), own[held][None], counts[f, held][None])
+
+    def _moments(self, filters: IntArray, shares: FloatArray, counts: Array) -> None:
+        for column in range(counts.shape[2]):
+            x = counts[:, :, column].astype(np.float64)
+            mean = particle_weights.fixed_sums(shares * x)
+            variance = particle_weights.fixed_sums(shares * (x - mean[:, None]) ** 2)
+            self.mean[filters, self.row, column] = mean
+            self.sd[filters, self.row, column] = np.sqrt(variance)
 
 
 class _Once:
     """Values of particles by name; the device is asked once."""
 
-    def __init__(self, particles: Ensemble) -> None:
-        self._particles = particles
+    def __init__(self, ask: Callable[[str], FloatArray]) -> None:
+        self._ask = ask
         self._known: dict[str, FloatArray] = {}
 
     def __call__(self, name: str) -> FloatArray:
         if name not in self._known:
-            self._known[name] = self._particles.values(name)
+            self._known[name] = self._ask(name)
         return self._known[name]
-
-
-def _moments(particles: Ensemble) -> tuple[FloatArray, FloatArray]:
-    """Weighted means and standard deviations ``[species]``."""
-    shares = particles.weights
-    held = shares > 0
-    shares, counts = shares[held], particles.counts[held].astype(np.float64)
-    columns = counts.T
-    means = np.array([particle_weights.fixed_sum(shares * x) for x in columns])
-    squares = [
-        particle_weights.fixed_sum(shares * (x - m) ** 2)
-        for x, m in zip(columns, means, strict=True)
-    ]
-    return means, np.sqrt(np.array(squares))

@@ -1,8 +1,8 @@
-"""Particles on a device: their counts, which engines of runs move, and rows in another order."""
+"""Particles on a device: their states, which engines of runs move, and rows in another order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +12,28 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.events.codegen import shape
+from tauslab.kernels.events.tables import kept_words
+from tauslab.kernels.network.lowering import has_dynamics
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ConfigError, DeviceError, ModelError
+from tauslab.model.errors import ConfigError, DeviceError
 from tauslab.model.host_memory import in_bytes
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA, TauLeaping
+from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
-
-_MOST_ENGINES = 8  # of different durations; a compiled kernel is kept on disk
 
 
 class Motion:
-    """Counts int32 ``[particle, species]`` on the device of this rank, and what moves them.
+    """States of the particles of this rank on its device, and what moves them.
 
-    All ranks hold all particles. A rank advances its share and tells the others; one rank alone
-    leaves counts on the device from one advance to the next.
+    A state is counts int32 ``[particle, species]``; of a network with events or rate rules also
+    `kept`, f64 ``[particle, words]``, which holds quantities that are not whole, triggers and
+    executions that wait. Rank r of R has the particles from n r / R to n (r + 1) / R. Rows go to
+    another rank where an ancestor is there.
     """
 
     def __init__(
@@ -44,116 +48,249 @@ class Motion:
         self._backend, self._comm = backend, comm
         self._stream = backend.stream()
         self._gather = Gather(backend)
-        self._engines: dict[float, Engine] = {}
+        self._engine: Engine | None = None
+        self.shares = Shares(options.n, comm)
         self.task: Task
         self.prepare(rows, options.n)
         self._require_room(options.n)
-        self.counts = backend.upload(self.first_counts())
+        self.counts: Any = backend.upload(self.first_counts())
+        self.kept: Any = None  # before the first launch counts alone are known
 
     @property
     def n(self) -> int:
-        """Number of particles."""
-        return int(self.counts.shape[0])
+        """Number of particles of all ranks."""
+        return self.shares.n
+
+    @property
+    def reals(self) -> Mapping[str, int]:
+        """Quantities that hold any number, by name, with their place in `kept`."""
+        dynamics = self.task.lowered.dynamics
+        found = dynamics.reals if dynamics is not None else ()
+        return {self.task.lowered.species[number]: number for number, _ in found}
+
+    @property
+    def words(self) -> int:
+        """Doubles of a row of `kept`; 0 where counts are the whole state."""
+        dynamics = self.task.lowered.dynamics
+        if dynamics is None:
+            return 0
+        shapes = [shape(event) for event in dynamics.events]
+        return kept_words(len(self.task.lowered.species), shapes)
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
-        if self.task.lowered.dynamics is not None:
-            raise ModelError(
-                f"{self._network.name}: ts.Ensemble moves counts from time to time, and forgets "
-                "events that wait and values that they set; ts.run(method='ssa') can run it"
+        dynamics = self.task.lowered.dynamics
+        if dynamics is not None and dynamics.drawn:
+            raise ConfigError(
+                f"{self._network.name} draws initial amounts from distributions, which particles "
+                "do not do yet: give them, as in initial={'X': 'poisson(50)'} of a filter"
             )
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
-            self._engines = {}
-        self._constants = self._backend.upload(self.task.constants)
+            self._engine = None
+        self._upload_constants(n)
 
     def first_counts(self) -> Int32Array:
-        """Initial counts ``[particle, species]`` as the model and its values say."""
-        initial = self.task.initial
-        n = self.task.options.n
-        return np.ascontiguousarray(np.broadcast_to(initial, (n, initial.shape[1])))
+        """Initial counts ``[particle of this rank, species]`` as the model and its values say."""
+        initial = self.task.initial[:, list(self.task.lowered.recorded)]
+        own = self.shares.own
+        rows = initial[own] if len(initial) > 1 else initial
+        size = (own.stop - own.start, initial.shape[1])
+        return np.ascontiguousarray(np.broadcast_to(rows, size))
 
-    def advance(self, duration: float, seed: int) -> Array:
-        """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
-        own = self._share()
-        counts, status, _ = self._launch(duration, seed, own)
-        if self._comm.size == 1:
-            self.counts = counts
-            return self._host(status)
-        parts = self._comm.allgather((self._host(counts), self._host(status)))
-        self.counts = self._backend.upload(np.concatenate([part for part, _ in parts]))
-        return np.concatenate([part for _, part in parts])
+    def begin(self, counts: Int32Array | None = None) -> None:
+        """Put all particles at the start, with counts ``[particle, species]`` where given."""
+        self.kept = None
+        if counts is None:
+            self.counts = self._backend.upload(self.first_counts())
+        else:
+            self.put(counts)
 
-    def observe(self) -> FloatArray:
-        """Observables ``[particle, observable]`` now."""
-        own = self._share()
-        _, _, observables = self._launch(0.0, 0, own)
-        parts = self._comm.allgather(self._host(observables))
-        return np.concatenate(parts)[:, 0]
+    def advance(
+        self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
+    ) -> Array:
+        """Move all particles; how each ended, u8 ``[particle]`` as in /status.
+
+        Parameters
+        ----------
+        first
+            Number of the first particle, of which its draws are made.
+        halt
+            Place of the quantity that halts a particle; -1 for none.
+        """
+        status = self._launch(start, end, seed, first, halt)
+        return np.asarray(self.shares.joined(self._host(status)))
+
+    def observe(self, now: float) -> FloatArray:
+        """Observables ``[particle, observable]``."""
+        return np.asarray(self.shares.joined(self.observe_own(now)))
+
+    def observe_own(self, now: float) -> FloatArray:
+        """Observables ``[particle of this rank, observable]``."""
+        return self._host(self._observables(now))[:, 0]
 
     def take(self, ancestors: IntArray) -> None:
-        """Make particle i what particle ``ancestors[i]`` was."""
+        """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         self._require_room(len(ancestors))
-        index = self._backend.upload(ancestors)
-        target = self._backend.empty((len(ancestors), self.counts.shape[1]), np.int32)
-        self._gather.start(self.counts, index, target, self._stream)
-        self._stream.record().wait()
-        self.counts = target
+        sources = [self.counts] if self.kept is None else [self.counts, self.kept]
+        order, wanted = self.shares.route(ancestors)
+        moved = [self._moved(source, order, wanted) for source in sources]
+        self.shares = Shares(len(ancestors), self._comm)
+        self.counts = moved[0]
+        if self.kept is not None:
+            self.kept = moved[1]
 
     def put(self, counts: Int32Array) -> None:
-        """Replace the counts of all particles."""
+        """Replace the counts ``[particle, species]`` of all particles."""
         self._require_room(len(counts))
-        self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+        own = np.ascontiguousarray(counts[self.shares.own], np.int32)
+        self.counts = self._backend.upload(own)
+        if self.kept is not None:
+            kept = self._host(self.kept)
+            kept[:, list(self.task.lowered.recorded)] = own
+            self.kept = self._backend.upload(kept)
+
+    def put_real(self, name: str, values: FloatArray) -> None:
+        """Replace a quantity ``[particle]`` that holds any number, once particles have begun."""
+        kept = self._host(self.kept)
+        kept[:, self.reals[name]] = values[self.shares.own]
+        self.kept = self._backend.upload(kept)
+
+    def put_kept(self, kept: FloatArray | None) -> None:
+        """Replace the rows ``[particle, word]`` of all particles."""
+        if kept is not None:
+            kept = self._backend.upload(np.ascontiguousarray(kept[self.shares.own]))
+        self.kept = kept
 
     def host_counts(self) -> Int32Array:
-        """A copy of the counts on the host."""
+        """A copy of the counts ``[particle, species]`` on the host."""
+        return np.asarray(self.shares.joined(self.own_counts()))
+
+    def own_counts(self) -> Int32Array:
+        """A copy of the counts ``[particle of this rank, species]`` on the host."""
         return self._host(self.counts)
 
-    def _share(self) -> slice:
-        """The particles of this rank."""
-        size, rank = self._comm.size, self._comm.rank
-        return slice(self.n * rank // size, self.n * (rank + 1) // size)
+    def host_kept(self) -> FloatArray | None:
+        """A copy of the rows ``[particle, word]`` of all particles."""
+        return None if self.kept is None else self.shares.joined(self._host(self.kept))
 
-    def _launch(self, duration: float, seed: int, own: slice) -> tuple[Any, Any, Any]:
-        backend, task = self._backend, self.task
-        rows, species = own.stop - own.start, self.counts.shape[1]
-        counts = backend.empty((rows, species), np.int32)
+    def _moved(self, source: Any, order: IntArray, wanted: Sequence[IntArray]) -> Any:
+        """Rows of this rank after a move: those of `wanted` that are here, then what others send.
+
+        `wanted` are rows of this rank that each rank needs, `order` which of all that arrive
+        becomes which row.
+        """
+        rank = self._comm.rank
+        if self._comm.size == 1:
+            return self._gathered(source, order)
+        sent = {
+            other: self._host(self._gathered(source, rows)) if len(rows) else None
+            for other, rows in enumerate(wanted)
+            if other != rank
+        }
+        arrived = self.shares.exchange(sent, source.dtype, source.shape[1])
+        here = self._gathered(source, wanted[rank])
+        if not sum(len(part) for part in arrived):
+            return self._gathered(here, order)
+        parts = [part for part in arrived if len(part)]
+        pool = self._backend.empty(
+            (len(wanted[rank]) + sum(len(part) for part in parts), source.shape[1]), source.dtype
+        )
+        at = len(wanted[rank])
+        if at:
+            self._backend.copy(here, pool[:at], self._stream)
+        uploads = [self._backend.upload(part) for part in parts]  # held until they are copied
+        for part in uploads:
+            self._backend.copy(part, pool[at : at + len(part)], self._stream)
+            at += len(part)
+        return self._gathered(pool, order)
+
+    def _gathered(self, source: Any, index: IntArray) -> Any:
+        target = self._backend.empty((len(index), source.shape[1]), source.dtype)
+        if len(index):
+            self._gather.start(source, self._backend.upload(index), target, self._stream)
+            self._stream.record().wait()
+        return target
+
+    def _launch(self, start: float, end: float, seed: int, first: int, halt: int) -> Any:
+        backend, lowered = self._backend, self.task.lowered
+        rows = self.counts.shape[0]
+        counts = backend.empty(self.counts.shape, np.int32)
         status = backend.empty((rows,), np.uint8)
-        observed = len(task.observables) if duration == 0 else 0
-        observables = backend.empty((rows, 1, observed), np.float64)
-        if not rows:
-            return counts, status, observables
-        engine = self._engine(duration)
-        buffers = SampleBuffers(
+        keep = None
+        if lowered.dynamics is not None:
+            keep = self.kept
+            if keep is None:
+                keep = backend.empty((rows, self.words), np.float64)
+        if rows:
+            time = end if lowered.dynamics is not None else end - start
+            buffers = self._buffers(status, final=counts, keep=keep)
+            self._start(time, seed, buffers, first, halt)
+        self.counts, self.kept = counts, keep
+        return status
+
+    def _observables(self, now: float) -> Any:
+        backend, task = self._backend, self.task
+        rows = self.counts.shape[0]
+        found = backend.empty((rows, 1, len(task.observables)), np.float64)
+        if rows and task.observables:
+            status = backend.empty((rows,), np.uint8)
+            buffers = self._buffers(status, observables=found)
+            self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
+        return found
+
+    def _start(
+        self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
+    ) -> None:
+        backend, task, own = self._backend, self.task, self.shares.own
+        launch = Launch(
+            first + own.start, own.stop - own.start, self._initial(), self._constants,
+            times=backend.upload(np.array([time])), kept=self.kept, halt=halt,
+        )  # fmt: skip
+        engine = self._compiled()
+        buffers.scratch = engine.scratch(launch.rows)
+        engine.start(launch, buffers, self._stream, seed=seed, max_steps=task.options.max_steps)
+        self._stream.record().wait()
+
+    def _buffers(self, status: Any, **given: Any) -> SampleBuffers:
+        backend = self._backend
+        return SampleBuffers(
             counts=None,
-            observables=observables if observed else None,
-            final=counts,
+            observables=given.get("observables"),
+            final=given.get("final"),
             status=status,
             row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
             work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
+            keep=given.get("keep"),
         )
-        each = len(task.constants) > 1
-        constants = self._constants[own] if each else self._constants
-        initial = self.counts[own]
-        launch = Launch(own.start, rows, initial, constants)
-        engine.start(launch, buffers, self._stream, seed=seed, max_steps=task.options.max_steps)
-        self._stream.record().wait()
-        return counts, status, observables
 
-    def _engine(self, duration: float) -> Engine:
-        if duration not in self._engines:
-            if len(self._engines) >= _MOST_ENGINES:
-                self._engines.pop(next(iter(self._engines)))
-            options = replace(self.task.options, times=np.array([duration]))
-            task = replace(self.task, options=options)
-            self._engines[duration] = build_engine(task, self._backend, None)
-        return self._engines[duration]
+    def _initial(self) -> Any:
+        """Counts of all species, of which those that hold any number have none."""
+        recorded = list(self.task.lowered.recorded)
+        species = self.task.initial.shape[1]
+        if self.kept is not None or len(recorded) == species:
+            return self.counts
+        initial = np.zeros((self.counts.shape[0], species), np.int32)
+        initial[:, recorded] = self._host(self.counts)
+        return self._backend.upload(initial)
+
+    def _compiled(self) -> Engine:
+        if self._engine is None:
+            task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
+            self._engine = build_engine(task, self._backend, None)
+        return self._engine
+
+    def _upload_constants(self, n: int) -> None:
+        own = Shares(n, self._comm).own
+        table = self.task.constants
+        self._constants = self._backend.upload(
+            np.ascontiguousarray(table[own]) if len(table) > 1 else table
+        )
 
     def _host(self, buffer: Any) -> Array:
-        if not buffer.shape[0]:
+        if not buffer.shape[0] or not all(buffer.shape):
             return np.zeros(buffer.shape, buffer.dtype)
         mirror = self._backend.mirror(buffer)
         self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
@@ -161,8 +298,9 @@ class Motion:
         return mirror.copy()
 
     def _require_room(self, n: int) -> None:
-        # Counts before and after, and of those that are copied.
-        needed = n * 12 * len(self.task.species)
+        # Counts before and after, and of those that are copied; whole states before and after.
+        each = 12 * len(self.task.species) + 16 * self.words
+        needed = -(-n // self._comm.size) * each
         free = self._backend.free_memory()
         if needed > free:
             raise DeviceError(
@@ -173,12 +311,17 @@ class Motion:
 
 def _told(lowered: Any) -> tuple[Any, ...]:
     """What kernels are made from."""
-    return (lowered.reactions, lowered.constants, lowered.observables)
+    return (lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics)
 
 
-def require_method(options: Options) -> None:
-    """Refuse methods that no ensemble has."""
+def require_method(options: Options, network: Network) -> None:
+    """Refuse methods that no ensemble of the network has."""
     if not isinstance(options.method, SSA | TauLeaping):
         raise ConfigError(
             f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
+        )
+    if isinstance(options.method, TauLeaping) and has_dynamics(network):
+        raise ConfigError(
+            f"--method tau is not for particles of {network.name}, which has events, rate rules or "
+            "laws of the time: leave it out, ssa moves them"
         )

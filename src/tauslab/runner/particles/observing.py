@@ -6,6 +6,7 @@ bits on every machine.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -256,6 +257,26 @@ class Observations:
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.times)
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function observes."""
+        return self._function is not None
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """Names of parameters of the model that noises use."""
+        given = (value for model in self.models for value in model.parameters.values())
+        return frozenset(name for name in given if isinstance(name, str))
+
+    def digest(self) -> bytes:
+        """A digest of all data and of how they are observed; of a function its name alone."""
+        found = hashlib.sha256(self.times.tobytes())
+        for name, column in self._columns.items():
+            found.update(name.encode() + column.tobytes())
+        name = getattr(self._function, "__qualname__", "")
+        found.update(repr((self.models, name)).encode())
+        return found.digest()
 
     def seen(self, row: int) -> Mapping[str, float]:
         """What a row holds, without what is missing."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import h5py
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.model.arrays import Array, FloatArray, Int32Array
 from tauslab.model.errors import InputFileError, OutputError
@@ -17,14 +18,21 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.model.readers.network_toml import read_toml_text
 
+if TYPE_CHECKING:
+    import h5py
+
 _FORMAT = "tauslab particles"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """All that an ensemble goes on from; `rows` are values by name, one or one per particle."""
+    """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
+
+    `kept` holds whole states of a network with events that has begun.
+    """
 
     counts: Int32Array
+    kept: FloatArray | None
     status: Array
     log_weights: FloatArray
     rows: Mapping[str, float | FloatArray]
@@ -37,29 +45,54 @@ class Stored:
     max_steps: int
 
 
-def write_stored(path: Path, network: Network, stored: Stored) -> None:
+def write_stored(
+    path: Path, network: Network, stored: Stored, more: Mapping[str, npt.ArrayLike]
+) -> None:
     """Write a new file beside `path`, and put it in its place when it is complete.
+
+    `more` are arrays of those who keep something beside the particles.
 
     Raises
     ------
     OutputError
         It cannot be written.
     """
+
+    def fill(file: h5py.File) -> None:
+        file.attrs["format"] = _FORMAT
+        for name in ("time", "method", "epsilon"):
+            file.attrs[name] = getattr(stored, name)
+        for name in ("round", "resamplings", "seed", "max_steps"):
+            file.attrs[name] = np.uint64(getattr(stored, name))
+        file["model/name"], file["model/canonical"] = network.name, canonical_text(network)
+        file["species"] = list(network.species)
+        for name in ("counts", "status", "log_weights"):
+            file[name] = getattr(stored, name)
+        if stored.kept is not None:
+            file["kept"] = stored.kept
+        values = file.create_group("values")
+        for name, row in stored.rows.items():
+            values[name] = row
+        for name, array in more.items():
+            file[f"more/{name}"] = array
+
+    write_file(path, fill)
+
+
+def write_file(path: Path, fill: Callable[[h5py.File], None]) -> None:
+    """Write a new HDF5 file beside `path`, and put it in its place when it is complete.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    """
+    import h5py  # not at the top: an h5py that was built with MPI starts MPI
+
     draft = path.with_name(path.name + ".writing")
     try:
         with h5py.File(draft, "w") as file:
-            file.attrs["format"] = _FORMAT
-            for name in ("time", "method", "epsilon"):
-                file.attrs[name] = getattr(stored, name)
-            for name in ("round", "resamplings", "seed", "max_steps"):
-                file.attrs[name] = np.uint64(getattr(stored, name))
-            file["model/name"], file["model/canonical"] = network.name, canonical_text(network)
-            file["species"] = list(network.species)
-            for name in ("counts", "status", "log_weights"):
-                file[name] = getattr(stored, name)
-            values = file.create_group("values")
-            for name, row in stored.rows.items():
-                values[name] = row
+            fill(file)
             file.attrs["complete"] = 1
         with draft.open("rb") as done:
             os.fsync(done.fileno())
@@ -77,6 +110,8 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
     InputFileError
         It is missing, damaged or of another kind.
     """
+    import h5py  # as above
+
     if not path.is_file():
         raise InputFileError(f"{path}: no such file")
     try:
@@ -90,6 +125,7 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
         network = replace(read_toml_text(text, path), name=file["model/name"][()].decode())
         stored = Stored(
             counts=file["counts"][()], status=file["status"][()],
+            kept=file["kept"][()] if "kept" in file else None,
             log_weights=file["log_weights"][()],
             rows={k: v[()] if v.ndim else float(v[()]) for k, v in file["values"].items()},
             time=float(file.attrs["time"]), round=int(file.attrs["round"]),
@@ -98,7 +134,8 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
             max_steps=int(file.attrs["max_steps"]),
         )  # fmt: skip
     n = len(stored.counts)
-    shapes = stored.counts.shape == (n, len(network.species)) and stored.status.shape == (n,)
+    shapes = stored.counts.ndim == 2 and stored.status.shape == (n,)
+    shapes = shapes and (stored.kept is None or len(stored.kept) == n)
     if not (n and shapes and stored.log_weights.shape == (n,)):
         raise InputFileError(f"{path} is damaged: its arrays do not belong together")
     return network, stored

@@ -21,60 +21,85 @@ _LEAST = -700.0  # logarithm of a relative weight that counts as 0
 ROUNDS, RESAMPLING, START = 1, 2, 3
 
 
-def words(seed: int, purpose: int, number: int, n: int) -> UintArray:
-    """`n` random words of 64 bits, a pure function of seed, purpose and number."""
+def words(seed: int, purpose: int, number: int, n: int, group: int = 0) -> UintArray:
+    """`n` random words of 64 bits, a pure function of seed, purpose, number and group."""
     key = np.array([seed, purpose], np.uint64)
-    counter = np.array([0, 0, number, 0], np.uint64)
+    counter = np.array([0, 0, number, group], np.uint64)
     return np.asarray(np.random.Philox(key=key, counter=counter).random_raw(n), np.uint64)
 
 
-def uniform(seed: int, purpose: int, number: int, n: int) -> FloatArray:
+def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> FloatArray:
     """`n` multiples of 2^-53 in [0, 1)."""
-    scaled = (words(seed, purpose, number, n) >> np.uint64(11)).astype(np.float64)
-    return scaled * 2.0**-53
+    found = words(seed, purpose, number, n, group)
+    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def fixed_sums(values: FloatArray) -> FloatArray:
+    """Sums of rows by halves: neighbours are added, then neighbouring sums, on any machine."""
+    groups, length = values.shape
+    if not length:
+        return np.zeros(groups)
+    rows = np.zeros((groups, 1 << (length - 1).bit_length()))
+    rows[:, :length] = values
+    while rows.shape[1] > 1:
+        rows = rows[:, 0::2] + rows[:, 1::2]
+    return np.asarray(rows[:, 0])
 
 
 def fixed_sum(values: FloatArray) -> float:
-    """The sum by halves: neighbours are added, then neighbouring sums, whatever the machine."""
-    if not len(values):
-        return 0.0
-    size = 1 << (len(values) - 1).bit_length()
-    row = np.zeros(size)
-    row[: len(values)] = values
-    while len(row) > 1:
-        row = row[0::2] + row[1::2]
-    return float(row[0])
+    """The sum of one row as `fixed_sums` makes it."""
+    return float(fixed_sums(values[None])[0])
+
+
+def relatives(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weights of each row over its largest, and logarithms of those; -inf where all are 0."""
+    largest = logs.max(axis=1, initial=-np.inf)
+    some = np.where(largest == -np.inf, 0.0, largest)
+    less = np.maximum(logs - some[:, None], _LEAST)
+    return np.where(less > _LEAST, portable_exp(less), 0.0), largest
 
 
 def relative(logs: FloatArray) -> tuple[FloatArray, float]:
     """Weights over the largest, and the logarithm of that; -inf where all are 0."""
-    largest = float(logs.max(initial=-np.inf))
-    if largest == -np.inf:
-        return np.zeros(len(logs)), largest
-    less = np.maximum(logs - largest, _LEAST)
-    return np.where(less > _LEAST, portable_exp(less), 0.0), largest
+    shares, largest = relatives(logs[None])
+    return shares[0], float(largest[0])
+
+
+def log_means(logs: FloatArray) -> FloatArray:
+    """Logarithms of the means of rows of weights that are given by their logarithms."""
+    shares, largest = relatives(logs)
+    means = (fixed_sums(shares) / logs.shape[1]).tolist()
+    terms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
+    return np.asarray(largest + np.array(terms))
 
 
 def log_mean(logs: FloatArray) -> float:
     """Logarithm of the mean of weights that are given by their logarithms."""
-    shares, largest = relative(logs)
-    if largest == -np.inf:
-        return largest
-    return largest + value_of("log", fixed_sum(shares) / len(logs))
+    return float(log_means(logs[None])[0])
+
+
+def normalised_rows(logs: FloatArray) -> FloatArray:
+    """Weights of which each row sums to 1; all 0 where no particle has one."""
+    shares, _ = relatives(logs)
+    totals = fixed_sums(shares)
+    return np.asarray(shares / np.where(totals > 0, totals, 1.0)[:, None])
 
 
 def normalised(logs: FloatArray) -> FloatArray:
     """Weights that sum to 1; all 0 where no particle has one."""
-    shares, _ = relative(logs)
-    total = fixed_sum(shares)
-    return shares / total if total > 0 else shares
+    return np.asarray(normalised_rows(logs[None])[0])
+
+
+def effective_sizes(logs: FloatArray) -> FloatArray:
+    """Effective sizes of rows of weights."""
+    shares, _ = relatives(logs)
+    totals, squares = fixed_sums(shares), fixed_sums(shares * shares)
+    return np.where(squares > 0, totals * totals / np.where(squares > 0, squares, 1.0), 0.0)
 
 
 def effective_size(logs: FloatArray) -> float:
     """1 over the sum of squares of normalised weights (Kong, Liu and Wong 1994); 0 if all are 0."""
-    shares, _ = relative(logs)
-    total, squares = fixed_sum(shares), fixed_sum(shares * shares)
-    return total * total / squares if squares > 0 else 0.0
+    return float(effective_sizes(logs[None])[0])
 
 
 def checked_weights(weights: npt.ArrayLike, n: int) -> FloatArray:

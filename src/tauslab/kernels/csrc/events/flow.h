@@ -97,15 +97,18 @@ DEVICE double just_before(double t) {
 }
 
 // Whether a trigger changes by the state that a step arrives at, at time `t`.
-DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const double *c, double t) {
+template <class Constants>
+DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const Constants &c,
+                                   double t) {
     flow.y[N_SPECIES] = t;
     const double *const y = flow.y;
     return triggers_changed(queue, y, c, t);
 }
 
 // The shortest part of a step after which a trigger has changed; the step is made.
+template <class Constants>
 DEVICE_SHARED double step_to_change(Flow &flow, const EventQueue &queue, const double *x,
-                                    const double *c, double t, double h, double *a) {
+                                    const Constants &c, double t, double h, double *a) {
     double low = 0, high = h;
     const double least = 1e-13 * tl_max(t, h);
     while (high - low > least) {
@@ -145,8 +148,9 @@ DEVICE_SHARED void state_within(const Flow &flow, const double *x, double t, dou
 
 // The part of a step after which a trigger has changed that turns back later in the step, by the polynomial;
 // 1 if none does.
+template <class Constants>
 DEVICE_SHARED double pulse_within(const Flow &flow, const EventQueue &queue, const double *x,
-                                  const double *c, double t, double h, bool changed_at_end) {
+                                  const Constants &c, double t, double h, bool changed_at_end) {
     double z[N_SPECIES + 1];
     double first = 1.0;
     for (int look = 1; look < LOOKS_IN_A_STEP; ++look) {
@@ -171,9 +175,10 @@ struct FlowStep {
 // A step from state x at time t, to the next stop or to `sample` at most. `step` is the length that errors
 // suggest, 0 for a guess; `left` is what the integral of the total propensity has to grow by until the
 // next reaction.
+template <class Constants>
 DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x, const double *c,
-                                 double *a, double &t, double stop, double sample, double &step,
-                                 double &left) {
+                                 const Constants &inputs, double *a, double &t, double stop,
+                                 double sample, double &step, double &left) {
     const FlowStep again = {false, false, false, false}, failed = {false, false, false, true};
     flow_at(x, c, a, flow.d[0]);
     if (!(flow.d[0][N_FLOW] >= 0 && flow.d[0][N_FLOW] < infinity())) return failed;
@@ -191,21 +196,21 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
 
     bool jumps = flow.integral >= left, ends = last;
     if (jumps) h = step_to_jump(flow, x, c, t, h, left, a), ends = false;
-    bool looks = holds_otherwise(queue, flow, c, ends ? limit : t + h);
+    bool looks = holds_otherwise(queue, flow, inputs, ends ? limit : t + h);
     if (N_EVENTS > 0) {
-        const double part = pulse_within(flow, queue, x, c, t, h, looks);
+        const double part = pulse_within(flow, queue, x, inputs, t, h, looks);
         // The method decides whether what the polynomial saw is there.
         NO_UNROLL for (int turn = part < 1.0 ? 0 : 2; turn < 2; ++turn) {
             const double length = turn == 0 ? part * h : h;
             try_step(flow, x, c, t, length, a);
-            if (turn == 0 && holds_otherwise(queue, flow, c, t + length)) {
+            if (turn == 0 && holds_otherwise(queue, flow, inputs, t + length)) {
                 h = length, jumps = ends = false, looks = true;
                 break;
             }
         }
     }
-    if (looks && !(ends && !holds_otherwise(queue, flow, c, just_before(limit)))) {
-        const double shorter = step_to_change(flow, queue, x, c, t, h, a);
+    if (looks && !(ends && !holds_otherwise(queue, flow, inputs, just_before(limit)))) {
+        const double shorter = step_to_change(flow, queue, x, inputs, t, h, a);
         if (shorter < h) h = shorter, jumps = ends = false;
     }
     for (int i = 0; i < N_FLOW; ++i) x[FLOW[i]] = flow.y[FLOW[i]];

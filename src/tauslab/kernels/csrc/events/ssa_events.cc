@@ -34,6 +34,8 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     PhiloxSeries series = {}, tie_series = {};
     EventDraws draws;
     const PhiloxKeys keys = *launch.keys;
@@ -47,9 +49,10 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -57,22 +60,32 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
 
         if (at != AT_NO_STOP) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
+                continue;
+            }
+            if (halts(launch, x)) {
+                ended = HALTED;
                 continue;
             }
             if (at == AT_TIME || executed != earlier) {
                 all_propensities(x, c, a);
                 add_up(0, a, cumulative);
             }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             at = AT_NO_STOP;
         }
 

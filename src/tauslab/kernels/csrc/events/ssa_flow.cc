@@ -16,6 +16,8 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     Flow flow = {};
     PhiloxSeries series = {}, tie_series = {};
     const PhiloxKeys keys = *launch.keys;
@@ -29,9 +31,10 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         if (row < 0 || ended != RUNNING) {
             // The end of the trajectory, and the start of the next.
             if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
+                const bool valid = ended <= ABSORBED || ended == HALTED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -39,8 +42,14 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
         if (draws) {
             if ((u32)jump == 0 && jump > 0) {
@@ -54,12 +63,16 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         }
         if (looks) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            if (halts(launch, x)) {
+                ended = HALTED;
+                continue;
+            }
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             if (executed != earlier) step = 0;
             looks = false;
         }
@@ -81,7 +94,8 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         ++steps;
         if (steps % LOOK_EVERY == 0 && must_leave(launch.control, LOOK_EVERY, t)) break;
 
-        const FlowStep made = flow_step(flow, queue, x, c, a, t, stop, times[k], step, left);
+        const FlowStep made =
+            flow_step(flow, queue, x, c, inputs, a, t, stop, times[k], step, left);
         if (made.not_known) ended = NOT_A_NUMBER;
         if (!made.taken) continue;
         looks = made.looks;

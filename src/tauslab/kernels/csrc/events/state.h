@@ -6,6 +6,7 @@
 #include "math/math.h"
 #include "device/prelude.h"
 #include "ensemble/sampling.h"
+#include "events/kept.h"
 #include "events/queue.h"
 #include "random/streams.h"
 

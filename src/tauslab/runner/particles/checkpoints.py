@@ -1,0 +1,130 @@
+"""Files from which a filter or a chain that was ended goes on, with the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.arrays import Array
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
+from tauslab.runner.particles.ensemble import Ensemble
+from tauslab.runner.particles.store import read_stored, write_file
+from tauslab.runner.ranks.mpi import Communicator
+
+_CHAINS = "tauslab chains"
+
+
+def digest_of(*parts: object) -> bytes:
+    """A digest of all that decides a result."""
+    found = hashlib.sha256()
+    for part in parts:
+        text = part if isinstance(part, bytes) else _text(part).encode()
+        found.update(len(text).to_bytes(8, "little") + text)
+    return found.digest()
+
+
+def _text(part: object) -> str:
+    if isinstance(part, Mapping):
+        return repr([(str(key), _text(value)) for key, value in part.items()])
+    if isinstance(part, np.ndarray):
+        return f"{part.dtype} {part.shape} {hashlib.sha256(part.tobytes()).hexdigest()}"
+    return repr(part)
+
+
+class Checkpoint:
+    """A file that is written every `every` seconds at most, by rank 0 alone.
+
+    Parameters
+    ----------
+    path
+        None: nothing is kept.
+    digest
+        Of all that decides the result: the file of another call is refused.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        every: float,
+        digest: bytes,
+        comm: Communicator,
+    ) -> None:
+        if not (isinstance(every, int | float) and every >= 0):
+            raise ConfigError(f"checkpoint_every={every!r} is not allowed: seconds, 0 or more")
+        self.path = None if path is None else Path(path)
+        self._every, self._digest, self._comm = every, digest, comm
+        self._last = time.monotonic()
+
+    def due(self, *, last: bool = False) -> bool:
+        """Whether it is time to write, on every rank alike. Collective."""
+        if self.path is None:
+            return False
+        now = time.monotonic()
+        due = bool(self._comm.bcast(last or now - self._last >= self._every))
+        if due:
+            self._last = now
+        return due
+
+    def exists(self) -> bool:
+        """Whether there is one to go on from. Collective."""
+        return self.path is not None and bool(self._comm.bcast(self.path.is_file()))
+
+    def save_filter(self, particles: Ensemble, kept: Mapping[str, Array]) -> None:
+        """Keep an ensemble and what its filters have found."""
+        assert self.path is not None
+        particles.save_with(self.path, {**kept, "digest": np.frombuffer(self._digest, np.uint8)})
+
+    def take_up_filter(self, particles: Ensemble) -> dict[str, Array]:
+        """Put an ensemble where it was; what its filters had found."""
+        assert self.path is not None
+        _, stored = read_stored(self.path)
+        with h5py.File(self.path, "r") as file, reading(self.path, InputFileError):
+            kept = {name: found[()] for name, found in file.get("more", {}).items()}
+        self._require_same(kept.pop("digest", np.zeros(0, np.uint8)).tobytes())
+        particles.seed = stored.seed
+        particles.go_on(self.path, stored)
+        return kept
+
+    def save_chains(self, kept: Mapping[str, npt.ArrayLike]) -> None:
+        """Keep what chains have found."""
+        assert self.path is not None
+
+        def fill(file: h5py.File) -> None:
+            file.attrs["format"] = _CHAINS
+            for name, values in kept.items():
+                file[name] = values
+            file["digest"] = np.frombuffer(self._digest, np.uint8)
+
+        if self._comm.rank == 0:
+            write_file(self.path, fill)
+        self._comm.barrier()
+
+    def take_up_chains(self) -> dict[str, Any]:
+        """What chains had found."""
+        assert self.path is not None
+        try:
+            opened = h5py.File(self.path, "r")
+        except OSError:
+            raise InputFileError(f"{self.path} is not an HDF5 file, or is damaged") from None
+        with opened as file, reading(self.path, InputFileError):
+            if file.attrs.get("format") != _CHAINS or "complete" not in file.attrs:
+                raise InputFileError(f"{self.path} holds no chains: ts.pmmh writes such a file")
+            kept = {name: found[()] for name, found in file.items()}
+        self._require_same(kept.pop("digest").tobytes())
+        return kept
+
+    def _require_same(self, digest: bytes) -> None:
+        if digest != self._digest:
+            raise ConfigError(
+                f"{self.path} was begun with another model, other data or other options: give "
+                "those again, or another checkpoint="
+            )
