@@ -95,7 +95,10 @@ def scores_of(network: LoweredNetwork) -> str:
 
 def test_events_compile_and_contract_nothing(architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    models = {"ssa_events": (everything(), every_distribution(), waiting()), "ssa_flow": (growing(),)}
+    models = {
+        "ssa_events": (everything(), every_distribution(), waiting()),
+        "ssa_flow": (growing(),),
+    }
     for entry, network in ((entry, one) for entry, all_ in models.items() for one in all_):
         header = events_header(lowered_events(network))
         texts = csrc_texts() | {"model.h": header}

@@ -146,8 +146,17 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 
 def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
-    network = in_molecules(network) if arguments.molecules else network
+    network = _as_counts(network, arguments)
     return network, _options(arguments, network)
+
+
+def _as_counts(network: Network, arguments: argparse.Namespace) -> Network:
+    """The network as `--molecules` or `--amounts` read its amounts."""
+    if arguments.molecules and arguments.amounts is not None:
+        raise ConfigError("--molecules and --amounts are two ways to count: give one of them")
+    if arguments.molecules or arguments.amounts is not None:
+        return in_molecules(network, arguments.amounts)
+    return network
 
 
 def process_rdme(arguments: argparse.Namespace) -> None:
@@ -373,7 +382,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     elif arguments.set or arguments.max_hop is not None:
         raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
     else:
-        model = in_molecules(model) if arguments.molecules else model
+        model = _as_counts(model, arguments)
         found, lines = check_facts(model), _network(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
 
