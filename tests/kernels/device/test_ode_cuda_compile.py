@@ -10,10 +10,10 @@ from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
-from tauslab.kernels.ode.costs import PIPES, counted, tabulated
 from tauslab.kernels.ode.engine import FILES, with_layout
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layout_choice import Wishes, thread_choice, warps_choice
+from tauslab.kernels.ode.layouts.costs import PIPES, counted, tabulated
+from tauslab.kernels.ode.layouts.layout_choice import Wishes, thread_choice, warps_choice
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

@@ -13,8 +13,8 @@ from ode_cases import CASES, equations
 
 from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
-from tauslab.kernels.ode.costs import CostTable, counted, tabulated
-from tauslab.kernels.ode.layout_choice import Wishes, choices, chosen
+from tauslab.kernels.ode.layouts.costs import CostTable, counted, tabulated
+from tauslab.kernels.ode.layouts.layout_choice import Wishes, choices, chosen
 
 MULTIPROCESSORS = 132
 WITHIN = 1.03  # of the fastest

@@ -71,6 +71,13 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     return _scaled(network, per_unit, chosen=False)
 
 
+def as_chosen(network: Network, molecules: bool, amounts: float | None) -> Network:  # noqa: FBT001
+    """The network as the options ``--molecules`` and ``--amounts`` count its amounts."""
+    if molecules and amounts is not None:
+        raise ConfigError("--molecules and --amounts are two ways to count: give one of them")
+    return in_molecules(network, amounts) if molecules or amounts is not None else network
+
+
 def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     """A network that counts `per_unit` of each unit of the file's amounts."""
     factor = _free_name(network)

@@ -1,4 +1,4 @@
-"""Slots of operations in each pipe of `tauslab.kernels.ode.costs`, by precision, counted once."""
+"""Slots of operations in each pipe of `layouts.costs`, by precision, counted once."""
 
 from __future__ import annotations
 

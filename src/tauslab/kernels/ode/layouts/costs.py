@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, KernelSource
-from tauslab.kernels.ode.cost_table import COUNTED_BY, COUNTS
+from tauslab.kernels.ode.layouts.cost_table import COUNTED_BY, COUNTS
 from tauslab.model.arrays import FloatArray
 
 Cost = FloatArray
