@@ -124,9 +124,7 @@ def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
             course = weighted_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
         _tell_ended(course.lost, course.ended, job.comm)
         if not course.reached.any() and job.comm.rank == 0:
-            warn(
-                "no walker reached the target: take more --walkers, or more or adaptive --bins"
-            )
+            warn("no walker reached the target: take more --walkers, or more or adaptive --bins")
         if given.steady:
             runs, reached = _steady(course, first, job)
         else:

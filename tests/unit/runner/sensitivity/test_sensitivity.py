@@ -229,6 +229,12 @@ def test_what_likelihood_ratios_refuse():
         found_by(turnover(), ["k"], step=0.1, **ratio)
 
 
+def test_sums_beyond_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(CpuBackend, "free_memory", lambda _: 1 << 20)
+    with pytest.raises(ts.DeviceError, match="sums of 3 numbers at 9000 times take"):
+        found_by(turnover(), ["k"], t=np.arange(9000.0), n=2)
+
+
 def test_models_that_are_refused():
     net = turnover()
     net.add_event("dose", 1.0, {"X": 0})
