@@ -92,6 +92,7 @@ def in_molecules(network: Network) -> Network:
             reaction,
             law=converted(reaction.law),
             limit=None if reaction.limit is None else converted(reaction.limit),
+            delay=None if reaction.delay is None else read(reaction.delay),
         )
         for reaction in network.reactions
     ]
