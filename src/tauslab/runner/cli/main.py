@@ -138,7 +138,7 @@ def _rare(subparsers: Commands) -> None:
     rare = _command(
         subparsers, "rare", "find the probability, or the rate, of reaching a target seldom reached"
     )
-    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *RARE)
+    add_options(rare, ".xml, .ant, .net, .bngl, .toml, .lm, - for standard input", *RARE)
     rare.set_defaults(process=_find_rare_events)
 
 
