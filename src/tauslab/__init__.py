@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import particle_filter as particle_filter
     from tauslab.runner.api.particles import particle_filters as particle_filters
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.populations import population as population
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.particles.filtering import FilterResults as FilterResults
+    from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
 
@@ -78,6 +80,7 @@ _HOMES = {
     "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.populations": ("population",),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -86,6 +89,7 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
+    "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
 }

@@ -32,6 +32,9 @@ enum Stream : u32 {
     // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
     STREAM_EVENTS = 6,  // the choice among events that come at one time with equal priorities
+    // Shares of daughters when a cell divides: draw `attempt` of species s has the number 64 s + attempt,
+    // and the trajectory is the number of the division.
+    STREAM_DIVISION = 32,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 
