@@ -32,6 +32,11 @@ Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
 
 
+_LIGHT_FLAGS = "-O1"
+
+# Files of these folders take longest. They begin first, so that no process is the last by far.
+_LONGEST = ("mpi", "unit/scripts", "unit/docs", "statistics", "kernels", "unit/runner")
+
 # What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
 _NEEDS_BY_FOLDER = {
     "kernels": "compiler",
@@ -45,6 +50,7 @@ _NEEDS_BY_FOLDER = {
     "unit/runner/lattice": "compiler",
     "unit/runner/output": "slow",
     "unit/runner/particles": "compiler",
+    "unit/runner/rare": "compiler",
     "unit/scripts": "slow",
 }
 _NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
@@ -66,6 +72,13 @@ def _needs_of(path: Path) -> set[str]:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Spare the quick tier the imports of folders that it has no use for."""
     return True if config.option.quick and _needs_of(collection_path) else None
+
+
+def _turn(path: Path) -> int:
+    """Whether a file comes early."""
+    inside = path.relative_to(DATA.parent) if path.is_relative_to(DATA.parent) else Path()
+    above = {str(parent) for parent in inside.parents}
+    return next((i for i, folder in enumerate(_LONGEST) if folder in above), len(_LONGEST))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,6 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip, with a reason, what this machine or this call does not offer."""
     if config.option.quick:
         _leave_out_what_takes_long(config, items)
+    items.sort(key=lambda item: _turn(item.path))
     reasons = {}
     if device_count("cuda") == 0:
         reasons["gpu"] = "no CUDA device"
@@ -115,8 +129,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_cache(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Compile into a cache of this session, so that what a user compiled before cannot help.
+
+    Most of a session's time is the compiler's. No level of optimisation changes a bit of any
+    result, so kernels are compiled with less of it; `-m validate` and the statistical tests
+    (tests/statistics/conftest.py) compile as users do.
 
     Test processes beside each other (pytest -n) share it: their folders have one parent.
     """
@@ -125,6 +145,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
+        if "validate" not in request.config.option.markexpr:
+            patch.setenv("TAUSLAB_CXXFLAGS", os.environ.get("TAUSLAB_CXXFLAGS", _LIGHT_FLAGS))
         yield
 
 

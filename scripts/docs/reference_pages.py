@@ -108,6 +108,28 @@ PAGES = (
         ),
     ),
     Page(
+        "sensitivities",
+        "Sensitivities",
+        "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) tells how they "
+        "are estimated.",
+        (
+            _entry(ts.sensitivity),
+            Entry(
+                ts.SensitivityResult,
+                "tauslab.SensitivityResult, a class",
+                "tauslab.SensitivityResult",
+                made_by_user=False,
+            ),
+            _entry(ts.expectation),
+            Entry(
+                ts.Expectation,
+                "tauslab.Expectation, a class",
+                "tauslab.Expectation",
+                made_by_user=False,
+            ),
+        ),
+    ),
+    Page(
         "particles",
         "Particles and filters",
         "Ensembles that are advanced, weighted and resampled, and models against time courses; "
@@ -138,6 +160,22 @@ PAGES = (
                 made_by_user=False,
             ),
             Entry(ts.Chain, "tauslab.Chain, a class", "tauslab.Chain", made_by_user=False),
+        ),
+    ),
+    Page(
+        "rare-events",
+        "Rare events",
+        "Probabilities and rates that plain runs hardly ever see; "
+        "[rare-events.md](../rare-events.md) shows how.",
+        (
+            _entry(ts.weighted_ensemble),
+            _entry(ts.multilevel_splitting),
+            Entry(
+                ts.RareResult,
+                "tauslab.RareResult, a class",
+                "tauslab.RareResult",
+                made_by_user=False,
+            ),
         ),
     ),
     Page(

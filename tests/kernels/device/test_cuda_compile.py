@@ -6,13 +6,14 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import everything, growing
+from event_models import every_distribution, everything, growing, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
+from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
@@ -20,9 +21,10 @@ from tauslab.kernels.exact.table_network import TEAMS, tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
-from tauslab.kernels.network.lowering import LoweredNetwork, lower
+from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.generate import colloidal_aggregation
@@ -66,12 +68,46 @@ def test_unrolled_kernels_stay_in_registers(name, architecture):
     check(usage, {"ssa"})
 
 
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "vilar_oscillator"])
+def test_pairs_stay_in_registers(name, architecture):
+    """All arrays are indexed by numbers that are known at compile time."""
+    for file, header, entries in (
+        ("coupled_pairs", coupled_header, {"coupled_pairs"}),
+        ("common_paths", common_header, {"common_paths", "side_differences"}),
+    ):
+        text = header(lowered(model(name), ("c1", "k1")), CudaBackend.style)
+        texts = csrc_texts() | {"model.h": text}
+        usage = compile_usage(f"coupled/{file}.cc", texts, architecture)
+        print(file, usage)
+        check(usage, entries)
+
+
+@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten"])
+def test_scores_stay_in_registers(name, architecture):
+    texts = csrc_texts() | {"model.h": scores_of(lowered(model(name)))}
+    check(compile_usage("coupled/score_paths.cc", texts, architecture), {"score_paths"})
+
+
+def scores_of(network: LoweredNetwork) -> str:
+    """A header as of two parameters, each a factor of half of the rates."""
+    laws = [(j, j % 2, Count(0)) for j in range(len(network.reactions))]
+    return score_header(network, Slopes(2, tuple(laws), ()), CudaBackend.style)
+
+
 def test_events_compile_and_contract_nothing(architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    for entry, network in (("ssa_events", everything()), ("ssa_flow", growing())):
-        header = events_header(lowered_events(network))
-        texts = csrc_texts() | {"model.h": header}
-        assert set(compile_usage(f"events/{entry}.cc", texts, architecture)) == {entry}
+    for entry, network in (
+        ("events/ssa_events", everything()),
+        ("events/ssa_events", every_distribution()),
+        ("events/ssa_events", waiting()),
+        ("events/ssa_flow", growing()),
+        ("leaping/tau_events", many()),
+        ("leaping/tau_flow", growing()),
+    ):
+        header = event_leap_header if entry.startswith("leaping") else events_header
+        texts = csrc_texts() | {"model.h": header(lowered_events(network))}
+        found = compile_usage(f"{entry}.cc", texts, architecture)
+        assert set(found) == {entry.split("/")[1]}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):
@@ -223,6 +259,8 @@ def test_summaries_stay_in_registers(architecture):
 
 def test_rows_of_particles_stay_in_registers(architecture):
     check(compile_usage("ensemble/gather.cc", csrc_texts(), architecture), {"gather_rows"})
+    usage = compile_usage("events/divide.cc", csrc_texts(), architecture)
+    assert max(usage["divide_cells"][:3]) <= 64  # around calls of rare functions
 
 
 def test_portable_functions_stay_in_registers(architecture):
@@ -238,16 +276,22 @@ def test_the_oldest_device_takes_every_file():
     tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
     lattice = lattice_texts(16, 3, small=True)["model.h"]
     headers = {
+        "coupled/common_paths.cc": common_header(small, CudaBackend.style),
+        "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
+        "coupled/score_paths.cc": scores_of(small),
         "dbn/count.cc": "",
         "ensemble/gather.cc": "",
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",
+        "events/divide.cc": "",
         "events/ssa_events.cc": events_header(lowered_events(everything())),
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
         "lattice/rdme.cc": lattice,
+        "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
+        "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from event_models import everything, growing
+from event_models import everything, growing, many
 from places import TESTS
 
+from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import file_of, lanes_header
@@ -12,9 +13,10 @@ from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
-from tauslab.kernels.network.lowering import lower, real_species
+from tauslab.kernels.network.lowering import Count, lower, real_species
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
@@ -56,6 +58,11 @@ def headers():
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
+        for style in (Style(branches=True), Style(branches=False, warps=True)):
+            yield "coupled/coupled_pairs.cc", coupled_header(network, style)
+            yield "coupled/common_paths.cc", common_header(network, style)
+            slopes = Slopes(2, ((0, 1, Count(0)), (1, 0, Count(0))), ((0, 0, Count(0)),))
+            yield "coupled/score_paths.cc", score_header(network, slopes, style)
         for vectors in (1, 2):
             yield "ensemble/ssa_lanes.cc", lanes_header(network, vectors)
         for selector in SELECTORS[1:]:
@@ -98,6 +105,8 @@ def headers():
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
+    yield "leaping/tau_flow.cc", event_leap_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)

@@ -22,6 +22,7 @@ ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "l
 MOST_FILES = 13  # of a folder, beside its `__init__`
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {
+    "kernels/coupled/codegen.py",
     "kernels/events/codegen.py",
     "kernels/events/tables.py",
     "kernels/network/codegen.py",

@@ -22,9 +22,12 @@ _OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
 _TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
           "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
 _HEADER = (
-    "// Generated from the model: its sizes, constants, rates, events and records.\n"
-    '#pragma once\n#include "math/both_precisions.h"\n#include "device/prelude.h"\n'
+    "// Generated from the model: its sizes, constants, rates, events and records.\n#pragma once\n"
 )
+_INCLUDES = '#include "math/both_precisions.h"\n#include "device/prelude.h"\n'
+_LANES_INCLUDES = '#define ON_LANES\n#include "simd/laws.h"\n'
+# Of conditions on SIMD lanes: all lanes are computed.
+_LANES_LOGIC = {"and": "&", "or": "|", "xor": "^"}
 # Operations of a step from which its four stages share one text. On an H200, 3,700 are a quarter
 # faster so, and 900 a fifth slower (docs/benchmarks/ode.md).
 LONG_STEP = 2000
@@ -62,23 +65,29 @@ def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, 
 class CodeWriter:
     """Writes functions of a system; collects the constants that they read.
 
-    `constants` numbers nodes that are computed once a trajectory, in the order of first use.
+    `constants` numbers nodes that are computed once a trajectory, in the order of first use. With
+    `lanes`, Real is a number for each SIMD lane of a CPU core.
     """
 
     graph: ExpressionGraph
     constants: dict[int, int] = field(default_factory=dict)
     longest: int = LONGEST
+    lanes: bool = False
 
     def body(
         self,
         outputs: Sequence[int],
         absorbed: dict[int, int],
         variable: Callable[[int], str] = "x[{}]".format,
+        real: str = "Real",
     ) -> tuple[list[str], list[str]]:
-        """Statements that compute `outputs` while a trajectory runs, and the text of each."""
+        """Statements that compute `outputs` while a trajectory runs, and the text of each.
+
+        `real` is the type of their values: ``Real``, or ``Number`` for one trajectory.
+        """
         inside = {self.graph.nodes[n].arguments[place] for n, place in absorbed.items()}
         inside -= set(outputs)
-        writing = _Body(self, absorbed, variable, "Real", RUNNING)
+        writing = _Body(self, absorbed, variable, real, RUNNING)
         lines = [
             line
             for number in self.graph.reached(list(outputs))
@@ -107,11 +116,17 @@ class _Body:
     real: str
     stage: int
 
+    @property
+    def lanes(self) -> bool:
+        """Whether values are vectors."""
+        return self.writer.lanes and self.real == "Real"
+
     def statement(self, number: int) -> str:
         node = self.writer.graph.nodes[number]
         if not node.arguments:
             return ""
-        kind = "bool" if node.kind in (*COMPARISONS, *LOGIC) else self.real
+        condition = "Mask" if self.lanes else "bool"
+        kind = condition if node.kind in (*COMPARISONS, *LOGIC) else self.real
         return f"    const {kind} v{number} = {self.operation(number)};\n"
 
     def operation(self, number: int) -> str:
@@ -122,10 +137,11 @@ class _Body:
         if name in LOGIC or name == "if":
             tests = [self.test(a) for a in arguments]
             if name == "not":
-                return f"!{tests[0]}"
+                return f"{tests[0]} == 0" if self.lanes else f"!{tests[0]}"
             if name == "if":
                 return f"{tests[0]} ? {self.value(arguments[1])} : {self.value(arguments[2])}"
-            return f"{tests[0]} {_TESTS[name]} {tests[1]}"
+            logic = _LANES_LOGIC if self.lanes else _TESTS
+            return f"{tests[0]} {logic[name]} {tests[1]}"
         values = [self.value(a) for a in arguments]
         if name in _INFIX or name in _TESTS:
             return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
@@ -147,6 +163,8 @@ class _Body:
         node = graph.nodes[number]
         if node.kind == "number":
             text = literal(node.value)
+            if self.lanes:
+                return f"on_lanes({text})"
             return text if self.real == "double" else f"({self.real}){text}"
         if graph.stages[number] < self.stage:
             constants = self.writer.constants
@@ -158,6 +176,8 @@ class _Body:
         if node.kind == "time":
             return "t"
         if node.kind in (*COMPARISONS, *LOGIC):
+            if self.lanes:
+                return f"(v{number} ? on_lanes(1.0) : on_lanes(0.0))"
             return f"({self.real})v{number}"
         return f"v{number}"
 
@@ -167,10 +187,11 @@ class _Body:
         boolean = graph.nodes[number].kind in (*COMPARISONS, *LOGIC)
         if boolean and graph.stages[number] == self.stage:
             return f"v{number}"
-        return f"({self.value(number)} != 0)"
+        return f"({self.value(number)} != {'0.0' if self.lanes else '0'})"
 
 
 ARGUMENTS = "[[maybe_unused]] const Constants &c, [[maybe_unused]] Real t"
+_OF_ONE = "[[maybe_unused]] const Constants &c, [[maybe_unused]] Number t"
 
 
 def ode_header(
@@ -180,6 +201,7 @@ def ode_header(
     wide: bool = True,
     more: Callable[[OdeSystem, CodeWriter], str] | None = None,
     longest: int = LONGEST,
+    lanes: bool = False,
 ) -> str:
     """`model.h` for a system.
 
@@ -193,8 +215,10 @@ def ode_header(
         Writes what else a method needs.
     longest
         Statements of a function that is not cut into parts.
+    lanes
+        A trajectory runs on each SIMD lane of a CPU core, in double precision.
     """
-    writer = CodeWriter(system.graph, longest=longest)
+    writer = CodeWriter(system.graph, longest=longest, lanes=lanes)
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
     if system.triggered:
         functions.append(_triggered(system, writer))
@@ -202,7 +226,8 @@ def ode_header(
         functions.append(more(system, writer))
     # The constants are known when all functions that read them are written.
     before = [_sizes(system, writer, precision, wide=wide), _setup(system, writer)]
-    return _HEADER + "\n".join(before + functions)
+    includes = _LANES_INCLUDES if lanes else ""
+    return _HEADER + includes + _INCLUDES + "\n".join(before + functions)
 
 
 def count_constants(system: OdeSystem) -> int:
@@ -216,8 +241,10 @@ def count_constants(system: OdeSystem) -> int:
 def _sizes(system: OdeSystem, writer: CodeWriter, precision: str, *, wide: bool) -> str:
     """Types and sizes."""
     real = PRECISIONS[precision]
+    number = "" if writer.lanes else f"typedef {real} Real;\n"
     return (
-        f"typedef {real} Real;\ntypedef {'double' if wide else real} Sampled;\n"
+        "// A number of each trajectory that runs, a number of one, and what is recorded.\n"
+        f"{number}typedef {real} Number;\ntypedef {'double' if wide else real} Sampled;\n"
         f"constexpr int N_VARIABLES = {len(system.variables)};\n"
         f"constexpr int N_INPUTS = {len(system.inputs)};\n"
         f"constexpr int N_CONSTANTS = {len(writer.constants)};\n"
@@ -243,9 +270,9 @@ def _operations(system: OdeSystem) -> int:
 def _setup(system: OdeSystem, writer: CodeWriter) -> str:
     """Constants of a trajectory and initial values, from inputs."""
     lines, values = writer.setup(list(writer.constants))
-    constants = [f"    c[{k}] = (Real)({value});\n" for k, value in enumerate(values)]
+    constants = [f"    c[{k}] = (Number)({value});\n" for k, value in enumerate(values)]
     more, starts = writer.setup(list(system.initial))
-    initial = [f"    x[{i}] = (Real)({value});\n" for i, value in enumerate(starts)]
+    initial = [f"    x[{i}] = (Number)({value});\n" for i, value in enumerate(starts)]
 
     def function(name: str, target: str) -> Function:
         return Function(
@@ -258,13 +285,17 @@ def _setup(system: OdeSystem, writer: CodeWriter) -> str:
     return f"{texts}\n{function('ode_initial', 'x').text(more, initial)}"
 
 
-def running_function(name: str, out: str, writer: CodeWriter) -> Function:
-    """A function of state, constants and time that writes to `out`: ``d``, or ``out`` by `put`."""
+def running_function(name: str, out: str, writer: CodeWriter, real: str = "Real") -> Function:
+    """A function of state, constants and time that writes to `out`: ``d``, or ``out`` by `put`.
+
+    `real` is that of `CodeWriter.body`.
+    """
     more, kind = (", class Out", "const Out &") if out == "out" else ("", "Real *")
+    arguments = ARGUMENTS if real == "Real" else _OF_ONE
     return Function(
         name, f"template <class State, class Constants{more}>",
-        f"[[maybe_unused]] const State &x, {ARGUMENTS}, [[maybe_unused]] {kind}{out}",
-        f"x, c, t, {out}", longest=writer.longest,
+        f"[[maybe_unused]] const State &x, {arguments}, [[maybe_unused]] {kind}{out}",
+        f"x, c, t, {out}", real, longest=writer.longest,
     )  # fmt: skip
 
 
@@ -278,9 +309,9 @@ def _rates(system: OdeSystem, writer: CodeWriter) -> str:
 
 def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
     nodes = [node for _, node in system.quantities]
-    lines, values = writer.body(nodes, fused_products(system.graph, nodes))
+    lines, values = writer.body(nodes, fused_products(system.graph, nodes), real="Number")
     stores = [f"    out.put({k}, {value});\n" for k, value in enumerate(values)]
-    text = running_function("ode_quantities", "out", writer).text(lines, stores)
+    text = running_function("ode_quantities", "out", writer, "Number").text(lines, stores)
     return f"// What is recorded.\n{text}"
 
 
@@ -312,13 +343,13 @@ def _events(system: OdeSystem, writer: CodeWriter) -> str:
     cases = []
     for number, event in enumerate(system.events):
         nodes = [node for _, node in event.assignments]
-        lines, values = writer.body(nodes, fused_products(system.graph, nodes))
-        lines += [f"    const Real to_{i} = {v};\n" for i, v in enumerate(values)]
+        lines, values = writer.body(nodes, fused_products(system.graph, nodes), real="Number")
+        lines += [f"    const Number to_{i} = {v};\n" for i, v in enumerate(values)]
         lines += [f"    x[{v}] = to_{i};\n" for i, (v, _) in enumerate(event.assignments)]
         body = "".join(f"    {line}" for line in lines)
         cases.append(f"    if (event == {number}) {{\n{body}    }}\n")
     return (
         "// Event number `event` happens.\ntemplate <class State, class Constants>\n"
         f"DEVICE_SHARED void ode_event([[maybe_unused]] int event, [[maybe_unused]] State &x,\n"
-        f"                      {ARGUMENTS}) {{\n{''.join(cases)}}}\n"
+        f"                      {_OF_ONE}) {{\n{''.join(cases)}}}\n"
     )

@@ -49,6 +49,9 @@ LAYOUTS = ("auto", "thread", "warps", "global")
 MEMORY_WARPS = ("auto", "on", "off")
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
+# Trajectories for each thread from which a vector of them is faster, and variables up to which the
+# state of one finds room on a thread's stack: a megabyte.
+FEWEST_ON_LANES, MOST_ON_LANES = 3, 1000
 # `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
 _NO_INTERVALS = {"edges": None, "first": None, "cells": None}
 NOTHING_COUNTED: dict[str, Any] = {
@@ -239,13 +242,18 @@ class Ode:
             if self.choice.in_global:
                 self._words = 3 * len(system.variables) + count_constants(system)
         longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
+        lanes = on_lanes(backend, system, settings, trajectories)
         header = ode_header(
-            system, precision=settings.precision, wide=wide, more=more, longest=longest
+            system, precision=settings.precision, wide=wide, more=more, longest=longest, lanes=lanes
         )
         source = KernelSource(
             FILES[self.entry], (self.entry,), {"model.h": header}, block_bytes=block_bytes
         )
         self.program: Program = backend.compile(source)
+        # Trajectories of a thread at a time, where it has several.
+        self._together = (
+            self.program.resident(self.entry) // backend.multiprocessors if lanes else 0
+        )
 
     def _with_jacobian(self) -> Callable[[OdeSystem, CodeWriter], str]:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
@@ -285,7 +293,9 @@ class Ode:
         if not self._words:
             return None
         items = self.backend.launched_items(self._items(rows))
-        return self.backend.empty((items, self._words), self._real)
+        # Of vectors one more, for their alignment: `own_numbers` of csrc/ode/lanes.h.
+        words = (self._words + 1) * self._together if self._together else self._words
+        return self.backend.empty((items, words), self._real)
 
     def start(
         self,
@@ -402,6 +412,17 @@ class Ode:
         if given.solver == "dopri5":
             return own
         return {**own, **self._elimination, "scratch": scratch}
+
+
+def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, trajectories: int) -> bool:
+    """Whether a thread runs a trajectory on each of its SIMD lanes; changes no result.
+
+    `trajectories` is how many the device will run about, 0 for very many.
+    """
+    many = trajectories == 0 or trajectories >= FEWEST_ON_LANES * backend.multiprocessors
+    small = len(system.variables) <= MOST_ON_LANES
+    fits = settings.precision == "double" and not system.triggered
+    return backend.style.lanes and many and small and fits
 
 
 def with_layout(choice: LayoutChoice) -> Callable[[OdeSystem, CodeWriter], str] | None:

@@ -101,5 +101,5 @@ def _through_memory(parts: Sequence[Sequence[str]], real: str) -> tuple[int, lis
 
 
 def _load(value: str, kind: str, slot: int) -> str:
-    test = " != 0" if kind == "bool" else ""
+    test = {"bool": " != 0", "Mask": " != 0.0"}.get(kind, "")
     return f"    const {kind} {value} = w[{slot}]{test};\n"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.model.expressions.derivative import OUTER_DERIVATIVES
 from tauslab.model.expressions.expression import Expression, Number, Symbol, parse
 
 AnyIntArray = npt.NDArray[np.integer]
@@ -146,18 +147,8 @@ class Differentiator:
         return self.graph.apply(tree.function, *(self._build(a, names) for a in tree.arguments))
 
 
-# Of a function f(a) = y: its derivative by a; of roots at 0, where it is infinite, none.
-_DERIVATIVES = {
-    name: parse(text)
-    for name, text in {
-        "exp": "y", "log": "1 / a", "log10": "0.4342944819032518 / a",
-        "sqrt": "if(y == 0, 0, 0.5 / y)", "cbrt": "if(y == 0, 0, 1 / (3 * y * y))",
-        "abs": "if(a < 0, -1, 1)", "sin": "cos(a)", "cos": "-sin(a)",
-        "tan": "1 + y * y", "asin": "1 / sqrt(1 - a * a)", "acos": "-1 / sqrt(1 - a * a)",
-        "reciprocal": "-y * y",
-        "atan": "1 / (1 + a * a)", "sinh": "cosh(a)", "cosh": "sinh(a)", "tanh": "1 - y * y",
-    }.items()
-}  # fmt: skip
+# `reciprocal` is a function of graphs alone.
+_DERIVATIVES = {**OUTER_DERIVATIVES, "reciprocal": parse("-y * y")}
 
 
 @dataclass(frozen=True)

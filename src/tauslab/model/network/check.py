@@ -16,8 +16,10 @@ from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(("timed event", "state event", "rate rule", "time")),
-    "tau": frozenset(),
+    "ssa": frozenset(
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
+    ),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -35,8 +37,10 @@ _PLURAL = {
     "algebraic rule": "algebraic rules that do not solve",
     "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
+    "delayed reaction": "delays of reactions",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
+    "draw": "random numbers in formulas",
     "mole": "amounts in mole",
     "mass": "amounts in units of mass",
     "scaled unit": "units of more or less than one molecule",
@@ -63,10 +67,10 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    if method == "ssa" and not _draws(network):
+    if method in ("ssa", "tau") and not _draws(network):
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
-            f"{where}rate rules are not supported by ssa in a model without reactions, where "
+            f"{where}rate rules are not supported by {method} in a model without reactions, where "
             "nothing is drawn; --method ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
@@ -102,12 +106,16 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 
 
 def _draws(network: Network) -> bool:
-    """Whether exact simulation is of use: equations alone are not."""
-    return bool(network.reactions) or not network.rates
+    """Whether stochastic simulation is of use: for equations alone it is not."""
+    return (
+        bool(network.reactions)
+        or not network.rates
+        or any(feature.kind == "draw" for feature in network.features)
+    )
 
 
 def _can_run(network: Network, method: str) -> bool:
-    if method == "ssa" and not _draws(network):
+    if method != "ode" and not _draws(network):
         return False
     return not any(refusing(feature, [method]) for feature in network.features)
 

@@ -21,7 +21,9 @@ from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
 from tauslab.runner.output.targets import require_no_input
+from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
+from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.results.dbn.network import DynamicNetwork
 from tauslab.runner.results.lattice.result import LatticeResult
 from tauslab.runner.results.result import Result
@@ -30,7 +32,7 @@ from tauslab.runner.results.validity import warning_of
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble", "run_on_lattice"]
 
 Model: TypeAlias = Network | Lattice
-AnyResult: TypeAlias = Result | LatticeResult | DynamicNetwork
+AnyResult: TypeAlias = Result | LatticeResult | DynamicNetwork | RareResult | FilterResult
 
 
 def read(path: str | os.PathLike[str]) -> Model:
@@ -57,7 +59,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Returns
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made.
+    it is one that ``tauslab dbn`` made; a `RareResult` or a `FilterResult` where it is one of
+    ``tauslab rare`` or ``tauslab filter``.
 
     Raises
     ------

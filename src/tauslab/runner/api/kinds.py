@@ -10,11 +10,21 @@ from typing import Any
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.checking.opening import kind_of
+from tauslab.runner.particles.filter_file import (
+    filter_arrays,
+    filter_facts,
+    filter_lines,
+    filter_table,
+    load_filter,
+)
 from tauslab.runner.plots.dbn import plot_network
 from tauslab.runner.plots.ensemble import plot_result
 from tauslab.runner.plots.lattice import plot_lattice
 from tauslab.runner.plots.movie import write_movie
 from tauslab.runner.plots.report import ensemble_report, lattice_report, network_report
+from tauslab.runner.rare.estimate import RareResult
+from tauslab.runner.rare.tables import rare_table
+from tauslab.runner.results.arrays.file import FILTER, SPLITTING, WEIGHTED, digest_of
 from tauslab.runner.results.dbn import info as dbn_info
 from tauslab.runner.results.dbn.export import SUFFIX, export_network, time_points
 from tauslab.runner.results.dbn.file import METHOD, load, network_digest_lines
@@ -203,4 +213,46 @@ DBN = Kind(
     load, dbn_info.facts, _dbn_lines, _dbn_digest, _plot_dbn, SUFFIX, _export_dbn, _report_dbn
 )
 
-KINDS = {RDME: LATTICE, METHOD: DBN}  # every other method is one of ensembles
+# --- rare events and filters ---
+
+
+def _rare_digest(path: Path, species: Sequence[str] | None) -> Lines:
+    del species  # what it says is not of one species
+    return digest_of(RareResult.load(path).arrays())
+
+
+def _export_rare(path: Path, table: Path, view: View) -> None:
+    del view
+    write_table(rare_table(RareResult.load(path)), table)
+
+
+def _no_picture(path: Path, picture: Path, view: View) -> None:
+    del picture, view
+    raise ConfigError(f"{path}: there is no picture of such a result; tauslab export makes a table")
+
+
+def _no_report(path: Path) -> str:
+    raise ConfigError(f"{path}: there is no report about such a result; tauslab info tells it")
+
+
+RARE = Kind(
+    RareResult.load, lambda path: RareResult.load(path).facts(),
+    lambda path: RareResult.load(path).lines(), _rare_digest, _no_picture, ".csv", _export_rare,
+    _no_report,
+)  # fmt: skip
+
+
+def _export_filter(path: Path, table: Path, view: View) -> None:
+    del view
+    write_table(filter_table(load_filter(path)), table)
+
+
+FILTERED = Kind(
+    load_filter, lambda path: filter_facts(load_filter(path)),
+    lambda path: filter_lines(load_filter(path)),
+    lambda path, _: digest_of(filter_arrays(load_filter(path))), _no_picture, ".csv",
+    _export_filter, _no_report,
+)  # fmt: skip
+
+# Every other method is one of ensembles.
+KINDS = {RDME: LATTICE, METHOD: DBN, WEIGHTED: RARE, SPLITTING: RARE, FILTER: FILTERED}

@@ -64,7 +64,10 @@ _DASK = ("executor", "scheduler", "workers", "sbatch")
 _PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
+_STATUS = (
+    *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
+    *("halted", "delay_queue"),
+)
 
 
 def version_line() -> str:

@@ -38,6 +38,16 @@ EXAMPLES: Mapping[str, str] = {
   mpirun -n 4 tauslab rdme cell.toml --t-end 10 --slabs 4""",
     "dbn": """\
   tauslab dbn model.xml --unknown k1,k2 --range k1=0.1:2 --samples 3e6 --t-end 10""",
+    "rare": """\
+  tauslab rare model.xml --target "X >= 48" --t-end 10 --seed 1
+  tauslab rare model.xml --target "X >= 48" --t-end 10 --runs 50 --walkers 200 -o rare.h5
+  tauslab rare model.xml --target "X >= 48" --t-end 100 --steady
+  tauslab rare model.xml --target "X >= 48 && Y == 0" --coordinate "X - Y" --t-end 10
+  tauslab rare model.xml --target "X >= 48" --t-end 10 --method splitting --json""",
+    "filter": """\
+  tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e4 --seed 1
+  tauslab filter model.xml data.csv --observe "gfp=X:poisson(0.3)" --initial "X=poisson(50)"
+  mpirun -n 4 tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e6 --json""",
     "plot": """\
   tauslab plot out.h5 --species A,B
   tauslab plot out.h5 --species A --kind histogram --t 10 -o a.png

@@ -14,6 +14,7 @@ from tauslab.runner.api.kinds import MOVIE
 from tauslab.runner.cli import commands
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.options import add_option, add_options
+from tauslab.runner.cli.particles.keywords import FilterFlags, RareFlags
 from tauslab.runner.cli.slurm import process_slurm
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
 from tauslab.runner.cli.tools import (
@@ -36,6 +37,7 @@ from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
 from tauslab.runner.options.values.definition import on_command_line
 from tauslab.runner.options.values.spelling import command_spelling
+from tauslab.runner.rare.keywords import KillChoices, WeightedKeywords
 from tauslab.runner.results.tables import WHAT
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ RUN = (
 )  # fmt: skip
 RDME = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
 DBN = (DbnKeywords, ODE, CPU, OverwriteFlag)
+RARE = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
+FILTER = (FilterFlags, CPU, OverwriteFlag)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=commands.version_line())
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        _run, _rdme, _dbn, _info, _plot, _report, _export, _digest, _merge, _check, _doctor, _bench,
-        _slurm, _completion, _help,
+        _run, _rdme, _dbn, _rare, _filter, _info, _plot, _report, _export, _digest, _merge, _check,
+        _doctor, _bench, _slurm, _completion, _help,
     ):  # fmt: skip
         add(subparsers)
     return parser
@@ -128,6 +132,35 @@ def _rdme(subparsers: Commands) -> None:
 def _dbn(subparsers: Commands) -> None:
     dbn = _command(subparsers, "dbn", "make a dynamic Bayesian network from an ODE ensemble")
     add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *DBN)
+
+
+def _rare(subparsers: Commands) -> None:
+    rare = _command(
+        subparsers, "rare", "find the probability, or the rate, of reaching a target seldom reached"
+    )
+    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *RARE)
+    rare.set_defaults(process=_find_rare_events)
+
+
+def _find_rare_events(arguments: argparse.Namespace) -> None:
+    from tauslab.runner.cli.particles.rare import process_rare  # what it needs is seldom needed
+
+    process_rare(arguments)
+
+
+def _filter(subparsers: Commands) -> None:
+    filters = _command(
+        subparsers, "filter", "find the likelihood of a time course, and the states behind it"
+    )
+    add_options(filters, ".xml, .ant, .net, .bngl, .toml, - for standard input", *FILTER)
+    filters.add_argument("table", type=Path, metavar="DATA.csv", help="columns, one of them time")
+    filters.set_defaults(process=_filter_course)
+
+
+def _filter_course(arguments: argparse.Namespace) -> None:
+    from tauslab.runner.cli.particles.filter import process_filter  # as above
+
+    process_filter(arguments)
 
 
 def _info(subparsers: Commands) -> None:

@@ -13,9 +13,10 @@ from tauslab.runner.ranks.mpi import Communicator
 
 Interval = tuple[float, float]
 
-# On SIMD lanes a launch ends with lanes that have nothing to do. So it has so many trajectories
-# for each lane where a thread has no more events to fire for them: half a second of its time.
-_ROUNDS, _SHORT_EVENTS = 8, 2e7
+# A launch ends with SIMD lanes, or lanes of a warp, that have nothing to do while another goes on.
+# So it has so many trajectories for each where they are short: where a core, or a multiprocessor of
+# a GPU, fires no more events for them than in half a second.
+_ROUNDS, _CORE_EVENTS, _MULTIPROCESSOR_EVENTS = 8, 2e7, 5e8
 
 
 class LaneLike(Protocol):
@@ -81,6 +82,7 @@ def launch_blocks(
     most_bytes: int | None = None,
     *,
     events_each: float = 0.0,
+    sharers: int = 1,
 ) -> tuple[int, int]:
     """Storage blocks of a launch: the fewest that keep the device busy, and the most.
 
@@ -93,12 +95,19 @@ def launch_blocks(
         Limit on the samples of a launch, below that of a lane.
     events_each
         What a trajectory is expected to take, 0 where nobody knows.
+    sharers
+        Devices that share the job: none may take so much at once that others wait for it.
     """
     together = engine.trajectories_in_flight(LANES)
     fill = -(-2 * together // LANES)  # two for each thread or team
-    if engine.backend.style.lanes and events_each > 0:
-        short = int(_SHORT_EVENTS * engine.backend.multiprocessors / events_each)
+    style, processors = engine.backend.style, engine.backend.multiprocessors
+    if style.lanes and events_each > 0:
+        short = int(_CORE_EVENTS * processors / events_each)
         fill = max(fill, min(_ROUNDS * together, short))
+    elif style.warps and events_each > 0 and not task.record.trajectories:
+        short = int(_MULTIPROCESSOR_EVENTS * processors / events_each)
+        even = share * block if sharers == 1 else share * block // (2 * LANES)
+        fill = max(fill, min(_ROUNDS * fill, short, even))
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
     fitting = lane_rows(task, engine.backend, block, most_bytes) // block
@@ -125,7 +134,7 @@ class DeviceLanes:
         self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
         share = -(-blocks // comm.size)
         self.smallest, self.room = launch_blocks(
-            task, engine, layout.block, share, events_each=events_each
+            task, engine, layout.block, share, events_each=events_each, sharers=comm.size
         )
         copies = self._backend.stream()
         rows = self.room * layout.block

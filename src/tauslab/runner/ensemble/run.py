@@ -11,7 +11,9 @@ import numpy as np
 
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.events.codegen import DELAY_QUEUE
 from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
@@ -32,7 +34,7 @@ from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_mea
 from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
@@ -162,8 +164,11 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
         return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+    if options.common:
+        return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
     if task.lowered.dynamics is not None:
-        return EventSsa(backend, task.lowered, times)
+        waiting = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
+        return EventSsa(backend, task.lowered, times, waiting)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,

@@ -100,7 +100,7 @@ class Task:
     @cached_property
     def selector(self) -> str:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
-        if self.lowered.dynamics is not None:
+        if self.lowered.dynamics is not None or self.options.common:
             return "linear"
         method = self.options.method
         return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
@@ -146,6 +146,11 @@ class Task:
     def per_point(self) -> int:
         """Trajectories per point of a sweep; 0 without one."""
         return self.options.n if self.options.sweep is not None else 0
+
+    @property
+    def rows_differ(self) -> bool:
+        """Whether trajectories of the run have inputs of their own, without a sweep."""
+        return self.options.sweep is None and any(map(np.ndim, self.options.set.values()))
 
     @property
     def per_sum(self) -> int:
@@ -208,6 +213,10 @@ def prepare(network: Network, options: Options) -> Task:
     selector = options.method.selector if isinstance(options.method, SSA) else None
     if lowered.dynamics is not None and selector not in (None, "linear"):
         raise ConfigError(f"--selector {selector} is not for models with events: leave it out")
+    if lowered.dynamics is not None and options.common:
+        raise ModelError(
+            f"{network.name} has events, or laws that depend on the time: --common cannot run it"
+        )
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
@@ -356,8 +365,8 @@ def _initial_columns(
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
-    real = set(real_species(network))
-    for name in [n for n in network.species if n not in real]:
+    computed = {*real_species(network), *network.drawn_amounts()}
+    for name in [n for n in network.species if n not in computed]:
         if name in rows:
             columns[name] = _rounded(name, rows[name])
             continue

@@ -142,6 +142,8 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
         if isinstance(self.method, ODE) and self.first:
             raise ConfigError("--first needs --method ssa, tau or auto, not ode")
+        if self.common:
+            self._check_common()
         if self.append is not None:
             self._check_append(self.append)
         for name, values in self.set.items():
@@ -173,6 +175,14 @@ class Options(CommonChoices, EnsembleChoices):
     def from_python(self) -> bool:
         """Whether a program called, which shows no progress unless it is told to."""
         return self.command == PYTHON_COMMAND
+
+    def _check_common(self) -> None:
+        if not isinstance(self.method, SSA):
+            raise ConfigError(f"--common needs --method ssa, not {self.method.word}")
+        if self.method.selector not in (None, "linear") or self.method.presimulation:
+            raise ConfigError(
+                "--common finds the next reaction in its own way: leave out --selector"
+            )
 
     def _check_append(self, number: int) -> None:
         within("--append", number, 1, MOST_TRAJECTORIES)

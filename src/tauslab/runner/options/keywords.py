@@ -76,6 +76,13 @@ class CommonChoices:
         doc="Steps (events, and leaps) after which a trajectory is given up (status "
         "``step_limit``).",
     )  # fmt: skip
+    common: bool = option(
+        False, "points share their random numbers: ssa with a stream for each reaction",
+        flag="--common", group="sampling", action="store_true", stored=Stored(),
+        doc="Of ``ssa``: trajectories of the same number have the same random numbers at every "
+        "point of a sweep, in every row of values and in every run with the seed, a stream for "
+        "each reaction, so that differences of scenarios vary less: docs/sweeps.md.",
+    )  # fmt: skip
     block: int | None = option(
         None, "trajectories in a storage block", flag="--block", type=int, metavar="N",
         check=whole(1, 2**31 - 1),

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +17,9 @@ from tauslab.model.files.damaged import reading
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.model.readers.network_toml import read_toml_text
+
+if TYPE_CHECKING:
+    import h5py
 
 _FORMAT = "tauslab particles"
 
@@ -84,6 +87,8 @@ def write_file(path: Path, fill: Callable[[h5py.File], None]) -> None:
     OutputError
         It cannot be written.
     """
+    import h5py  # not at the top: an h5py that was built with MPI starts MPI
+
     draft = path.with_name(path.name + ".writing")
     try:
         with h5py.File(draft, "w") as file:
@@ -105,6 +110,8 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
     InputFileError
         It is missing, damaged or of another kind.
     """
+    import h5py  # as above
+
     if not path.is_file():
         raise InputFileError(f"{path}: no such file")
     try:

@@ -1,5 +1,5 @@
 """Populations of cells that grow and divide.
 
-`growth` moves cells to their next division and divides them, on top of the particles' motion;
+`population` is the function of users; `growth` moves cells to their next division and divides them, on top of the particles' motion;
 `division` reads how a model divides; `result` holds snapshots, divisions and generations.
 """

@@ -40,7 +40,8 @@ reveal_type(ts.simulator(net, ["k"], times=[1.0]))
 reveal_type(dbn.build(net, samples=10, method=ts.ODE(substeps=10)))
 """
 REVEALED = ["Result", "Result", "Result | LatticeResult", "LatticeResult", "LatticeResult",
-            "Network | Lattice", "Result | LatticeResult | DynamicNetwork", "Simulator",
+            "Network | Lattice",
+            "Result | LatticeResult | DynamicNetwork | RareResult | FilterResult", "Simulator",
             "DynamicNetwork | None"]  # fmt: skip
 WRONG = """\
 ts.run(net, t_endd=3)

@@ -26,7 +26,7 @@ struct DivideArguments {
 };
 
 KERNEL(divide_cells, const DivideArguments a) {
-    const PhiloxKeys keys = *a.keys;
+    const PhiloxKeys &keys = *a.keys;
     for (i64 item = GLOBAL_ID; item < a.rows * a.species; item += GLOBAL_SIZE) {
         const i64 row = item / a.species, s = item - row * a.species;
         const u8 side = a.side[row];

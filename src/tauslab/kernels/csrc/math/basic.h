@@ -6,6 +6,24 @@
 
 #include "device/prelude.h"
 
+// a * b + c, rounded once.
+DEVICE double fused(double a, double b, double c) {
+    return FMA(a, b, c);
+}
+
+// A number as a double, or on all lanes of a vector. Templates over `Real` are for both: what they
+// call on vectors is in simd/lanes.h, which stands before them where there are vectors.
+template <class Real>
+DEVICE Real number(double value) {
+    return value - Real{};  // x - 0 is x, also for x = -0
+}
+
+// c + x * series: a step of Horner's scheme.
+template <class Real>
+DEVICE Real horner(Real x, Real series, double c) {
+    return fused(x, series, number<Real>(c));
+}
+
 DEVICE double tl_nan() {
     return from_bits(0x7ff8000000000000ull);
 }
@@ -24,8 +42,13 @@ DEVICE u64 sign_bit(double x) {
 }
 
 // |x|, or the canonical NaN.
+template <class Real>
+DEVICE Real absolute(Real x) {
+    return x != x ? number<Real>(tl_nan()) : from_bits(as_bits(x) & 0x7fffffffffffffffull);
+}
+
 DEVICE double tl_abs(double x) {
-    return is_nan(x) ? tl_nan() : from_bits(as_bits(x) & 0x7fffffffffffffffull);
+    return absolute(x);
 }
 
 // `magnitude`, which is not negative, with the sign of x.
@@ -46,16 +69,27 @@ DEVICE double nearest(double x, i32 &whole) {
 }
 
 // Largest whole number that is not above x; keeps the sign of zero.
+template <class Real>
+DEVICE Real floor_of(Real x) {
+    const Real size = absolute(x);
+    const Real rounded =
+        from_bits(as_bits((size + 0x1p52) - 0x1p52) | (as_bits(x) & 0x8000000000000000ull));
+    const Real below = rounded > x ? rounded - 1.0 : rounded;
+    return size < 0x1p52 ? below : x != x ? number<Real>(tl_nan()) : x;
+}
+
 DEVICE double tl_floor(double x) {
-    const double size = tl_abs(x);
-    if (!(size < 0x1p52)) return is_nan(x) ? tl_nan() : x;
-    const double rounded = with_sign((size + 0x1p52) - 0x1p52, x);
-    return rounded > x ? rounded - 1.0 : rounded;
+    return floor_of(x);
 }
 
 // Smallest whole number that is not below x; keeps the sign of zero.
+template <class Real>
+DEVICE Real ceiling_of(Real x) {
+    return x != x ? number<Real>(tl_nan()) : -floor_of(-x);
+}
+
 DEVICE double tl_ceil(double x) {
-    return is_nan(x) ? tl_nan() : -tl_floor(-x);
+    return ceiling_of(x);
 }
 
 // NaN if one argument is NaN; -0 counts as less than +0.

@@ -5,10 +5,6 @@
 #include "math/math.h"
 #include "device/prelude.h"
 
-DEVICE double fused(double a, double b, double c) {
-    return FMA(a, b, c);
-}
-
 DEVICE float fused(float a, float b, float c) {
     return FMA_SINGLE(a, b, c);
 }

@@ -1,48 +1,59 @@
 // Sums of two doubles (about 106 bits), for the places where one double is not enough.
-// Error-free sums after Knuth and Dekker; products with one fused multiply-add.
+// Error-free sums after Knuth and Dekker; products with one fused multiply-add. `Real` is double, or a
+// vector of doubles on the lanes of a CPU core.
 #pragma once
 
+#include "math/basic.h"
 #include "device/prelude.h"
 
-struct Pair {
-    double hi, lo;
+template <class Real>
+struct PairOf {
+    Real hi, lo;
 };
+typedef PairOf<double> Pair;
 
 // Exact a + b, for |a| >= |b| or a = 0.
-DEVICE Pair fast_two_sum(double a, double b) {
-    const double sum = a + b;
+template <class Real>
+DEVICE PairOf<Real> fast_two_sum(Real a, Real b) {
+    const Real sum = a + b;
     return {sum, b - (sum - a)};
 }
 
 // Exact a + b.
-DEVICE Pair two_sum(double a, double b) {
-    const double sum = a + b;
-    const double b_part = sum - a;
+template <class Real>
+DEVICE PairOf<Real> two_sum(Real a, Real b) {
+    const Real sum = a + b;
+    const Real b_part = sum - a;
     return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
 // Exact a * b unless it underflows.
-DEVICE Pair two_product(double a, double b) {
-    const double product = a * b;
-    return {product, FMA(a, b, -product)};
+template <class Real>
+DEVICE PairOf<Real> two_product(Real a, Real b) {
+    const Real product = a * b;
+    return {product, fused(a, b, -product)};
 }
 
-DEVICE Pair pair_sum(Pair a, Pair b) {
-    const Pair sum = two_sum(a.hi, b.hi);
+template <class Real>
+DEVICE PairOf<Real> pair_sum(PairOf<Real> a, PairOf<Real> b) {
+    const PairOf<Real> sum = two_sum(a.hi, b.hi);
     return fast_two_sum(sum.hi, sum.lo + (a.lo + b.lo));
 }
 
-DEVICE Pair pair_negative(Pair a) {
+template <class Real>
+DEVICE PairOf<Real> pair_negative(PairOf<Real> a) {
     return {-a.hi, -a.lo};
 }
 
-DEVICE Pair pair_scaled(Pair a, double power_of_two) {
+template <class Real>
+DEVICE PairOf<Real> pair_scaled(PairOf<Real> a, double power_of_two) {
     return {a.hi * power_of_two, a.lo * power_of_two};
 }
 
-DEVICE Pair pair_product(Pair a, Pair b) {
-    const Pair product = two_product(a.hi, b.hi);
-    const double cross = FMA(a.hi, b.lo, a.lo * b.hi);
+template <class Real>
+DEVICE PairOf<Real> pair_product(PairOf<Real> a, PairOf<Real> b) {
+    const PairOf<Real> product = two_product(a.hi, b.hi);
+    const Real cross = fused(a.hi, b.lo, a.lo * b.hi);
     return fast_two_sum(product.hi, product.lo + cross);
 }
 

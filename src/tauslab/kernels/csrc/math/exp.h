@@ -23,61 +23,92 @@ DEVICE double scaled_sum(double hi, double lo, i32 k) {
     return rounded * power_of_two(k + 600) * 0x1p-600;
 }
 
+// 2^k (sum.hi + sum.lo), where `shifted` is 1.5 2^52 + k: k is in its low bits.
+template <class Real>
+struct ScaledPair {
+    PairOf<Real> sum;
+    Real shifted;
+};
+
+DEVICE i32 exponent_of(double shifted) {
+    return (i32)(u32)as_bits(shifted);
+}
+
+// exp(x) for |x| < 746.
+template <class Real>
+DEVICE ScaledPair<Real> exp_parts(Real x) {
+    const Real shifted = x * INVERSE_LN2 + 0x1.8p52;
+    const Real whole = shifted - 0x1.8p52;
+    const Real r_high = fused(-whole, number<Real>(LN2_HIGH), x);
+    const Real r_part = whole * LN2_MIDDLE;
+    const Real r = r_high - r_part;
+    const Real r_rest = (r_high - r) - r_part;
+    Real series = horner(r, number<Real>(0x1.af85e478d7978p-26), 0x1.28b02ad293707p-22);
+    series = horner(r, series, 0x1.71dddfabb69eep-19);
+    series = horner(r, series, 0x1.a01996edc3aa6p-16);
+    series = horner(r, series, 0x1.a01a01bae1281p-13);
+    series = horner(r, series, 0x1.6c16c18568d9ep-10);
+    series = horner(r, series, 0x1.111111110d67cp-7);
+    series = horner(r, series, 0x1.555555555021ap-5);
+    series = horner(r, series, 0x1.5555555555561p-3);
+    series = horner(r, series, 0x1.000000000000bp-1);
+    const PairOf<Real> sum = fast_two_sum(number<Real>(1.0), r);
+    return {{sum.hi, fused(r * r, series, sum.lo + r_rest)}, shifted};
+}
+
 DEVICE double tl_exp(double x) {
     if (!(x < 709.8)) return is_nan(x) ? tl_nan() : tl_infinity();
     if (x < -745.2) return 0.0;
-    i32 k;
-    const double whole = nearest(x * INVERSE_LN2, k);
-    const double r_high = FMA(-whole, LN2_HIGH, x);
-    const double r_part = whole * LN2_MIDDLE;
-    const double r = r_high - r_part;
-    const double r_rest = (r_high - r) - r_part;
-    double series = FMA(r, 0x1.af85e478d7978p-26, 0x1.28b02ad293707p-22);
-    series = FMA(r, series, 0x1.71dddfabb69eep-19);
-    series = FMA(r, series, 0x1.a01996edc3aa6p-16);
-    series = FMA(r, series, 0x1.a01a01bae1281p-13);
-    series = FMA(r, series, 0x1.6c16c18568d9ep-10);
-    series = FMA(r, series, 0x1.111111110d67cp-7);
-    series = FMA(r, series, 0x1.555555555021ap-5);
-    series = FMA(r, series, 0x1.5555555555561p-3);
-    series = FMA(r, series, 0x1.000000000000bp-1);
-    const Pair sum = fast_two_sum(1.0, r);
-    return scaled_sum(sum.hi, FMA(r * r, series, sum.lo + r_rest), k);
+    const ScaledPair<double> parts = exp_parts(x);
+    return scaled_sum(parts.sum.hi, parts.sum.lo, exponent_of(parts.shifted));
 }
 
-// exp(x) = 2^k (1 + e)
+// exp(x.hi + x.lo) = 2^k (1 + e) for |x| < 1500, with e as the pair: it keeps about 2^-58 of its own size,
+// also where x is small.
+template <class Real>
+DEVICE ScaledPair<Real> exp_pair_parts(PairOf<Real> x) {
+    const Real shifted = x.hi * INVERSE_LN2 + 0x1.8p52;
+    const Real whole = shifted - 0x1.8p52;
+    const PairOf<Real> part = two_product(whole, number<Real>(LN2_MIDDLE));
+    const PairOf<Real> difference = two_sum(fused(-whole, number<Real>(LN2_HIGH), x.hi), -part.hi);
+    const Real rest = fused(-whole, number<Real>(LN2_LOW), difference.lo - part.lo) + x.lo;
+    const PairOf<Real> r = fast_two_sum(difference.hi, rest);
+
+    Real series = horner(r.hi, number<Real>(0x1.1f92ff15ff297p-29), 0x1.af5e62bdc64d1p-26);
+    series = horner(r.hi, series, 0x1.27e4c7aaea6eep-22);
+    series = horner(r.hi, series, 0x1.71ddf8add4fecp-19);
+    series = horner(r.hi, series, 0x1.a01a01af66b05p-16);
+    series = horner(r.hi, series, 0x1.a01a01afaf1a1p-13);
+    series = horner(r.hi, series, 0x1.6c16c16c14a9ep-10);
+    series = horner(r.hi, series, 0x1.111111110f773p-7);
+    series = horner(r.hi, series, 0x1.5555555555559p-5);
+    series = horner(r.hi, series, 0x1.5555555555559p-3);
+    const PairOf<Real> square = pair_scaled(pair_product(r, r), 0.5);
+    const Real cubic = r.hi * (square.hi + square.hi) * series;
+    const PairOf<Real> sum = pair_sum(r, square);
+    const PairOf<Real> total = fast_two_sum(sum.hi, cubic);
+    return {fast_two_sum(total.hi, total.lo + sum.lo), shifted};
+}
+
 struct Exponential {
     Pair e;
     i32 k;
 };
 
-// exp(x.hi + x.lo), |x| < 1500; e keeps about 2^-58 of its own size, also where x is small.
 DEVICE Exponential exp_pair(Pair x) {
-    i32 k;
-    const double whole = nearest(x.hi * INVERSE_LN2, k);
-    const Pair part = two_product(whole, LN2_MIDDLE);
-    const Pair difference = two_sum(FMA(-whole, LN2_HIGH, x.hi), -part.hi);
-    const double rest = FMA(-whole, LN2_LOW, difference.lo - part.lo) + x.lo;
-    const Pair r = fast_two_sum(difference.hi, rest);
-
-    double series = FMA(r.hi, 0x1.1f92ff15ff297p-29, 0x1.af5e62bdc64d1p-26);
-    series = FMA(r.hi, series, 0x1.27e4c7aaea6eep-22);
-    series = FMA(r.hi, series, 0x1.71ddf8add4fecp-19);
-    series = FMA(r.hi, series, 0x1.a01a01af66b05p-16);
-    series = FMA(r.hi, series, 0x1.a01a01afaf1a1p-13);
-    series = FMA(r.hi, series, 0x1.6c16c16c14a9ep-10);
-    series = FMA(r.hi, series, 0x1.111111110f773p-7);
-    series = FMA(r.hi, series, 0x1.5555555555559p-5);
-    series = FMA(r.hi, series, 0x1.5555555555559p-3);
-    const Pair square = pair_scaled(pair_product(r, r), 0.5);
-    const double cubic = r.hi * (square.hi + square.hi) * series;
-    const Pair sum = pair_sum(r, square);
-    const Pair total = fast_two_sum(sum.hi, cubic);
-    return {fast_two_sum(total.hi, total.lo + sum.lo), k};
+    const ScaledPair<double> parts = exp_pair_parts(x);
+    return {parts.sum, exponent_of(parts.shifted)};
 }
 
-DEVICE Pair one_plus(Pair e) {
-    return pair_sum({1.0, 0.0}, e);
+template <class Real>
+DEVICE PairOf<Real> one_plus(PairOf<Real> e) {
+    return pair_sum({number<Real>(1.0), number<Real>(0.0)}, e);
+}
+
+// x^y = exp(result) for a positive x, without its special cases. `high` is nearly that exponent.
+template <class Real>
+DEVICE PairOf<Real> pow_exponent(PairOf<Real> log, Real y, Real high) {
+    return fast_two_sum(high, fused(y, log.hi, -high) + y * log.lo);
 }
 
 // exp(x) - 1
@@ -126,7 +157,7 @@ DEVICE double tl_pow(double x, double y) {
     const Pair log = log_pair_any(size);
     const double high = y * log.hi;
     if (!(tl_abs(high) < 800.0)) return pow_of_special(size, y, negative);
-    const Exponential p = exp_pair(fast_two_sum(high, FMA(y, log.hi, -high) + y * log.lo));
+    const Exponential p = exp_pair(pow_exponent(log, y, high));
     const Pair one = one_plus(p.e);
     const double result = scaled_sum(one.hi, one.lo, p.k);
     return negative ? -result : result;

@@ -64,11 +64,13 @@ DEVICE double log_reciprocal_rest(u32 index) {
     return table[index];
 }
 
-struct LogParts {
-    double k;  // exponent
-    double m;  // x / 2^k
-    u32 index;
+template <class Real, class Index>
+struct LogPartsOf {
+    Real k;  // exponent
+    Real m;  // x / 2^k
+    Index index;
 };
+typedef LogPartsOf<double, u32> LogParts;
 
 // Splits a positive normal double.
 DEVICE LogParts log_parts(double x) {
@@ -91,17 +93,15 @@ TABLE double LOG_SERIES[8] = {
 };
 
 // -k log(2) + log(r) - log(1 - y.hi) - y.lo; +0 for x = 1.
-DEVICE double negative_log(double k, Pair y, const LogEntry &entry) {
-    const double base = FMA(-k, LOG_SERIES[6], entry.log_reciprocal);
-    double series = FMA(y.hi, LOG_SERIES[0], LOG_SERIES[1]);
-    series = FMA(y.hi, series, LOG_SERIES[2]);
-    series = FMA(y.hi, series, LOG_SERIES[3]);
-    series = FMA(y.hi, series, LOG_SERIES[4]);
-    series = FMA(y.hi, series, LOG_SERIES[5]);
-    series = FMA(y.hi, series, 0.5);
-    const Pair sum = fast_two_sum(base, y.hi);
-    const double rest = FMA(-k, LOG_SERIES[7], sum.lo - y.lo);
-    return sum.hi + FMA(y.hi * y.hi, series, rest);
+template <class Real>
+DEVICE Real negative_log(Real k, PairOf<Real> y, Real log_reciprocal) {
+    const Real base = fused(-k, number<Real>(LOG_SERIES[6]), log_reciprocal);
+    Real series = fused(y.hi, number<Real>(LOG_SERIES[0]), number<Real>(LOG_SERIES[1]));
+    UNROLL for (int i = 2; i < 6; ++i) series = fused(y.hi, series, number<Real>(LOG_SERIES[i]));
+    series = fused(y.hi, series, number<Real>(0.5));
+    const PairOf<Real> sum = fast_two_sum(base, y.hi);
+    const Real rest = fused(-k, number<Real>(LOG_SERIES[7]), sum.lo - y.lo);
+    return sum.hi + fused(y.hi * y.hi, series, rest);
 }
 
 // -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1.
@@ -109,7 +109,7 @@ DEVICE double tl_exponential(double u) {
     const LogParts part = log_parts(u);
     const LogEntry entry = log_entry(part.index);
     const double y = FMA(-part.m, entry.reciprocal, 1.0);
-    return negative_log(part.k, {y, 0.0}, entry);
+    return negative_log(part.k, {y, 0.0}, entry.log_reciprocal);
 }
 
 // Whether x is positive, finite and not subnormal.
@@ -127,6 +127,15 @@ DEVICE bool is_subnormal_positive(double x) {
     return x > 0.0 && x < 0x1p-1022;
 }
 
+// log of 2^k m, without the rounding of y, which is felt just above the interval around 1.
+template <class Real>
+DEVICE Real log_of_parts(Real k, Real m, Real reciprocal, Real log_reciprocal) {
+    const Real product = m * reciprocal;
+    const Real y = 1.0 - product;
+    const Real y_rest = fused(m, reciprocal, -product);
+    return 0.0 - negative_log(k, {y, fused(y, y_rest, y_rest)}, log_reciprocal);
+}
+
 DEVICE double tl_log(double x) {
     double extra_exponent = 0.0;
     if (!is_positive_normal(x)) {
@@ -136,35 +145,45 @@ DEVICE double tl_log(double x) {
     }
     const LogParts part = log_parts(x);
     const LogEntry entry = log_entry(part.index);
-    // Without the rounding of y, which is felt just above the interval around 1.
-    const double product = part.m * entry.reciprocal;
-    const double y = 1.0 - product;
-    const double y_rest = FMA(part.m, entry.reciprocal, -product);
-    return 0.0 - negative_log(part.k + extra_exponent, {y, FMA(y, y_rest, y_rest)}, entry);
+    return log_of_parts(part.k + extra_exponent, part.m, entry.reciprocal, entry.log_reciprocal);
 }
 
-// log(x + rest) to about 2^-65 of itself, for a positive normal x and a rest below its rounding.
+// What log_pair takes from its tables.
+template <class Real>
+struct LogRow {
+    Real reciprocal, log_reciprocal, rest;
+};
+
+// log(x + rest) to about 2^-65 of itself, where x has these parts and the rest is below its rounding.
+template <class Real>
+DEVICE PairOf<Real> log_pair_of_parts(Real x, Real rest, Real k, Real m, LogRow<Real> row) {
+    const PairOf<Real> product = two_product(m, row.reciprocal);
+    const Real m_rest = rest * (m / x);
+    const PairOf<Real> y = fast_two_sum(1.0 - product.hi, -product.lo - m_rest * row.reciprocal);
+
+    Real series = horner(y.hi, number<Real>(0x1.c74bbd696c825p-4), 0x1.0013821bceb54p-3);
+    series = horner(y.hi, series, 0x1.249248405810dp-3);
+    series = horner(y.hi, series, 0x1.555554de6c93dp-3);
+    series = horner(y.hi, series, 0x1.999999999be35p-3);
+    series = horner(y.hi, series, 0x1.000000000035bp-2);
+    const PairOf<Real> third =
+        fast_two_sum(number<Real>(0x1.5555555555555p-2), horner(y.hi, series, 0x1.5555555555555p-56));
+    const PairOf<Real> y2 = pair_product(y, y);
+    const PairOf<Real> cubic = pair_product(y2, pair_product(y, third));
+    const PairOf<Real> powers = pair_sum(y, pair_sum(pair_scaled(y2, 0.5), cubic));
+
+    const Real base = fused(-k, number<Real>(LN2_HIGH), row.log_reciprocal);
+    const Real base_rest = fused(-k, number<Real>(LN2_MIDDLE), row.rest);
+    return pair_negative(pair_sum(two_sum(base, base_rest), powers));
+}
+
+// The same of a positive normal x.
 DEVICE Pair log_pair(double x, double rest, double extra_exponent) {
     const LogParts part = log_parts(x);
     const LogEntry entry = log_entry(part.index);
-    const double k = part.k + extra_exponent;
-    const Pair product = two_product(part.m, entry.reciprocal);
-    const double m_rest = rest * (part.m / x);
-    const Pair y = fast_two_sum(1.0 - product.hi, -product.lo - m_rest * entry.reciprocal);
-
-    double series = FMA(y.hi, 0x1.c74bbd696c825p-4, 0x1.0013821bceb54p-3);
-    series = FMA(y.hi, series, 0x1.249248405810dp-3);
-    series = FMA(y.hi, series, 0x1.555554de6c93dp-3);
-    series = FMA(y.hi, series, 0x1.999999999be35p-3);
-    series = FMA(y.hi, series, 0x1.000000000035bp-2);
-    const Pair third = fast_two_sum(0x1.5555555555555p-2, FMA(y.hi, series, 0x1.5555555555555p-56));
-    const Pair y2 = pair_product(y, y);
-    const Pair cubic = pair_product(y2, pair_product(y, third));
-    const Pair powers = pair_sum(y, pair_sum(pair_scaled(y2, 0.5), cubic));
-
-    const double base = FMA(-k, LN2_HIGH, entry.log_reciprocal);
-    const double base_rest = FMA(-k, LN2_MIDDLE, log_reciprocal_rest(part.index));
-    return pair_negative(pair_sum(two_sum(base, base_rest), powers));
+    const LogRow<double> row = {entry.reciprocal, entry.log_reciprocal,
+                                log_reciprocal_rest(part.index)};
+    return log_pair_of_parts(x, rest, part.k + extra_exponent, part.m, row);
 }
 
 // log_pair of any positive finite double.
@@ -172,10 +191,17 @@ DEVICE Pair log_pair_any(double x) {
     return x < 0x1p-1022 ? log_pair(x * 0x1p54, 0.0, -54.0) : log_pair(x, 0.0, 0.0);
 }
 
+// log10(x) of log(x).
+template <class Real>
+DEVICE Real in_base_ten(PairOf<Real> log) {
+    const PairOf<Real> log10 = pair_product(
+        log, {number<Real>(0x1.bcb7b1526e50ep-2), number<Real>(0x1.95355baaafad3p-57)});
+    return log10.hi + log10.lo;
+}
+
 DEVICE double tl_log10(double x) {
     if (!is_positive_normal(x) && !is_subnormal_positive(x)) return log_of_special(x);
-    const Pair log10 = pair_product(log_pair_any(x), {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57});
-    return log10.hi + log10.lo;
+    return in_base_ten(log_pair_any(x));
 }
 
 // log(1 + x)

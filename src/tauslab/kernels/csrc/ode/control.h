@@ -3,8 +3,6 @@
 
 #include "ode/ode.h"
 
-constexpr u64 LOOK_EVERY_STEPS = 256;  // between looks at the control words
-
 struct Tolerance {
     double relative, absolute;
 };
@@ -12,26 +10,32 @@ struct Tolerance {
 // Root mean square of errors relative to the tolerance; in double in either precision.
 struct ErrorNorm {
     Tolerance allowed;
-    double sum;
+    Time sum;
 
     DEVICE_MEMBER void add(Real error, Real before, Real after) {
-        const double size = tl_max(tl_abs((double)before), tl_abs((double)after));
-        const double scaled = (double)error / FMA(allowed.relative, size, allowed.absolute);
-        sum = FMA(scaled, scaled, sum);
+        const Time size = tl_max(tl_abs((Time)before), tl_abs((Time)after));
+        const Time scaled = (Time)error / fused(number<Time>(allowed.relative), size,
+                                                number<Time>(allowed.absolute));
+        sum = fused(scaled, scaled, sum);
     }
-    DEVICE_MEMBER double value() const {
-        return N_VARIABLES > 0 ? SQRT(sum / (double)(N_VARIABLES > 0 ? N_VARIABLES : 1)) : 0.0;
+    DEVICE_MEMBER Time value() const {
+        return root(sum / (double)(N_VARIABLES > 0 ? N_VARIABLES : 1));
     }
 };
+
+DEVICE ErrorNorm no_error(Tolerance allowed) {
+    return {allowed, number<Time>(0.0)};
+}
 
 // The factor for the step after an error of norm `error` (1 is just allowed), for a method whose error grows
 // with the power `order` of the step; Hairer, Norsett & Wanner 1993, II.4. A result that is not finite tells
 // only that the step was too long.
-DEVICE double step_factor(double error, double order) {
-    if (!(error > 1e-10)) return is_nan(error) ? 0.2 : 5.0;
-    if (!(error < 1e300)) return 0.2;
-    const double factor = 0.9 * tl_exp(tl_log(error) / -order);
-    return tl_min(5.0, tl_max(0.2, factor));
+DEVICE Time step_factor(Time error, double order) {
+    const Time one = number<Time>(1.0), least = number<Time>(0.2), most = number<Time>(5.0);
+    const auto usual = (error > 1e-10) & (error < 1e300);
+    const Time factor = 0.9 * tl_exp(tl_log(usual ? error : one) / -order);
+    const Time bounded = tl_min(most, tl_max(least, factor));
+    return usual ? bounded : error <= 1e-10 ? most : least;
 }
 
 // The first step from a state, after Hairer, Norsett & Wanner (1993, II.4): a trial step of Euler's
@@ -39,13 +43,13 @@ DEVICE double step_factor(double error, double order) {
 // zero) tells how fast rates change, and from that the step follows whose error is about a hundredth
 // of what is allowed; at most a hundred trials. `d0` receives the rates; `d1` and `y` are room.
 template <class Constants>
-DEVICE_SELDOM double first_step(const Real *x, const Constants &c, double t, double span,
-                                Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
-    double trial = 0, speed = 0, bend = 0;
+DEVICE_SELDOM Time first_step(const Real *x, const Constants &c, Time t, Time span,
+                              Tolerance allowed, double order, Real *d0, Real *d1, Real *y) {
+    Time trial = number<Time>(0.0), speed = trial, bend = trial;
     NO_UNROLL for (int turn = 0; turn < 2; ++turn) {
         for (int i = 0; i < N_VARIABLES; ++i) y[i] = turn ? fused((Real)trial, d0[i], x[i]) : x[i];
         ode_rates(y, c, (Real)(t + trial), turn ? d1 : d0);
-        ErrorNorm size = {allowed, 0}, change = {allowed, 0};
+        ErrorNorm size = no_error(allowed), change = no_error(allowed);
         for (int i = 0; i < N_VARIABLES; ++i) {
             size.add(x[i], x[i], x[i]);
             change.add(turn ? d1[i] - d0[i] : d0[i], x[i], x[i]);
@@ -54,23 +58,25 @@ DEVICE_SELDOM double first_step(const Real *x, const Constants &c, double t, dou
             bend = change.value() / trial;
         } else {
             speed = change.value();
-            const bool moves = size.value() > 1e-5 && speed * span > 1e-5;
-            trial = tl_min(span, moves ? 0.01 * size.value() / speed : 1e-6 * span);
+            const auto moves = (size.value() > 1e-5) & (speed * span > 1e-5);
+            const Time wanted = 0.01 * size.value() / speed, little = 1e-6 * span;
+            trial = tl_min(span, moves ? wanted : little);
         }
     }
-    const double most = tl_min(span, 100 * trial);
-    if (!(bend < 1e300)) return 0.01 * trial;
-    if (!(bend > 0)) return most;
-    const double ratio = bend / speed;  // about the size of the Jacobian
-    const double step = speed > 0 ? tl_exp(tl_log(0.01 * ratio / speed) / order) / ratio
-                                  : SQRT(0.01 / bend);
-    return step < most ? step : most;
+    const Time most = tl_min(span, 100.0 * trial), least = 0.01 * trial;
+    const Time ratio = bend / speed;  // about the size of the Jacobian
+    const Time by_speed = tl_exp(tl_log(0.01 * ratio / speed) / order) / ratio;
+    const Time by_bend = root(0.01 / bend);
+    const Time step = speed > 0.0 ? by_speed : by_bend;
+    const Time shorter = step < most ? step : most;
+    return bend < 1e300 ? (bend > 0.0 ? shorter : most) : least;
 }
 
 // Walks from `from` to `to`, or one step of the way; the last step ends there exactly.
 // `Method::attempt(x, c, t, h, end)` makes a step if its error, which it returns, is at most 1. A
 // trial with an error that is larger, or not a number, is made again with a smaller step, down to one
 // of which a hundredth does not change the time in its last digit.
+#ifndef ON_LANES
 template <bool ONE_STEP, class Method>
 DEVICE u8 walk(Method &method, Real *x, const Real *c, double from, double to, double &reached) {
     double t = from;
@@ -111,7 +117,7 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
 
 // Trajectories differ in steps: threads take the next when they are done.
 template <class Method>
-DEVICE void take_turns(const OdeJob &job, Method &method) {
+DEVICE void take_turns(const OdeJob &job, Method &method, i64) {
     Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
     method.control = job.next_row;
     for (;;) {
@@ -125,3 +131,4 @@ DEVICE void take_turns(const OdeJob &job, Method &method) {
     }
     if (job.steps) atomic_add(job.steps, method.made), atomic_add(job.steps + 4, method.rejected);
 }
+#endif

@@ -6,6 +6,7 @@
 //     b_i - b_i*        STAGE_ERROR
 //     k_i               d[i]
 #include "ode/control.h"
+#include "ode/lanes.h"
 
 constexpr int STAGES = 7;
 
@@ -32,35 +33,40 @@ struct DormandPrince {
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }
-    DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
+    DEVICE_MEMBER Time begin(const Real *x, const Real *c, Time t, Time span) {
         fresh = false;
         return first_step(x, c, t, span, allowed, ORDER, d[0], d[1], d[2]);
     }
-    DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
+    DEVICE_MEMBER Time attempt(Real *x, const Real *c, Time t, Time h, Time end);
 };
 
-DEVICE_MEMBER double DormandPrince::attempt(Real *x, const Real *c, double t, double h,
-                                            double end) {
+DEVICE_MEMBER Time DormandPrince::attempt(Real *x, const Real *c, Time t, Time h, Time end) {
     Real y[N_VARIABLES + 1];
     NO_UNROLL for (int stage = fresh ? 0 : 1; stage < STAGES; ++stage) {
         const int first = stage * (stage - 1) / 2;
         for (int i = 0; i < N_VARIABLES; ++i) {
-            Real sum = 0;
-            for (int s = 0; s < stage; ++s) sum = fused((Real)STAGE_STATE[first + s], d[s][i], sum);
+            Real sum = number<Real>(0.0);
+            for (int s = 0; s < stage; ++s)
+                sum = fused(number<Real>(STAGE_STATE[first + s]), d[s][i], sum);
             y[i] = fused((Real)h, sum, x[i]);
         }
-        ode_rates(y, c, (Real)(stage < 5 ? FMA(STAGE_TIME[stage], h, t) : end), d[stage]);
+        const Time there = stage < 5 ? fused(number<Time>(STAGE_TIME[stage]), h, t) : end;
+        ode_rates(y, c, (Real)there, d[stage]);
     }
-    ErrorNorm norm = {allowed, 0};
+    ErrorNorm norm = no_error(allowed);
     for (int i = 0; i < N_VARIABLES; ++i) {
-        Real sum = 0;
-        for (int s = 0; s < STAGES; ++s) sum = fused((Real)STAGE_ERROR[s], d[s][i], sum);
+        Real sum = number<Real>(0.0);
+        for (int s = 0; s < STAGES; ++s) sum = fused(number<Real>(STAGE_ERROR[s]), d[s][i], sum);
         norm.add((Real)h * sum, x[i], y[i]);
     }
-    const double error = norm.value();
+    const Time error = norm.value();
     fresh = false;
-    if (error <= 1.0)
-        for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], d[0][i] = d[STAGES - 1][i];
+    const auto good = error <= 1.0;
+    if (any_of(good))
+        for (int i = 0; i < N_VARIABLES; ++i) {
+            x[i] = good ? y[i] : x[i];
+            d[0][i] = good ? d[STAGES - 1][i] : d[0][i];
+        }
     return error;
 }
 
@@ -70,8 +76,10 @@ struct AdaptiveArguments {
     u64 most;                   // steps of a trajectory
 };
 
+TRAJECTORIES_TOGETHER(ode_dopri5)
+
 KERNEL(ode_dopri5, const AdaptiveArguments arguments) {
     const OdeJob &job = arguments.job;
     DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most, 0, 0, 0, 0, true, {}};
-    take_turns(job, method);
+    take_turns(job, method, GLOBAL_SIZE);
 }

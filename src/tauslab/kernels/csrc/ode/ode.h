@@ -41,11 +41,27 @@ struct OdeJob {
     u64 *steps;  // made, and at 4 those rejected
 };
 
+// Times and steps of trajectories. What is made of them has an answer for each lane, where there are lanes.
+#ifdef ON_LANES
+typedef Real Time;
+#else
+typedef double Time;
+#endif
+
+DEVICE bool any_of(bool condition) {
+    return condition;
+}
+#if defined(ON_LANES) && SIMD_LANES > 1
+DEVICE bool any_of(Mask condition) {
+    return bits_of(condition) != 0;
+}
+#endif
+
 // Takes the quantities of one sample.
 struct SampleOut {
     Sampled *at;
     i64 stride;
-    DEVICE_MEMBER void put(int quantity, Real value) const {
+    DEVICE_MEMBER void put(int quantity, Number value) const {
         at[quantity * stride] = (Sampled)value;
     }
 };
@@ -54,7 +70,7 @@ struct SampleOut {
 struct FinalOut {
     double *at;
     i64 count;
-    DEVICE_MEMBER void put(int quantity, Real value) const {
+    DEVICE_MEMBER void put(int quantity, Number value) const {
         if (quantity < count) at[quantity] = (double)value;
     }
 };
@@ -75,17 +91,23 @@ DEVICE void begin_trajectory(const OdeJob &job, i64 row, State &x, Constants &c)
     ode_initial(p, x);
 }
 
-// Whether every variable is a finite number.
+// Whether every variable is a finite number. `Value` is Number, or Real for an answer on each lane.
+template <class Value, class State>
+DEVICE auto are_finite(const State &x) {
+    const Value zero = number<Value>(0.0);
+    Value sum = zero;
+    UNROLL for (int i = 0; i < N_VARIABLES; ++i) sum += x[i] * zero;
+    return sum == zero;
+}
+
 template <class State>
 DEVICE bool all_finite(const State &x) {
-    Real sum = 0;
-    UNROLL for (int i = 0; i < N_VARIABLES; ++i) sum += x[i] * (Real)0;
-    return sum == 0;
+    return are_finite<Number>(x);
 }
 
 template <class State, class Constants>
 DEVICE void take_sample(const OdeJob &job, i64 row, i64 k, const State &x, const Constants &c,
-                        Real t) {
+                        Number t) {
     const OdeSamples &out = job.samples;
     if (out.at) {
         const SampleOut to = {out.at + row * out.row_stride + k * out.time_stride,
@@ -111,7 +133,9 @@ DEVICE void miss_samples(const OdeJob &job, i64 row, i64 span) {
     }
 }
 
-constexpr i64 LOOK_EVERY_SPANS = 64;  // between looks at the control words
+// Between looks at the control words.
+constexpr i64 LOOK_EVERY_SPANS = 64;
+constexpr u64 LOOK_EVERY_STEPS = 256;
 
 // A trajectory from start to end. `advance(method, x, c, from, to)` integrates and gives a status.
 template <class Method, class State, class Constants>
@@ -127,8 +151,8 @@ DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x,
         if (to > from) ended = advance(method, x, c, from, to);
         if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
         if (ended != ODE_DONE) break;
-        if (job.event[span] >= 0) ode_event(job.event[span], x, c, (Real)to), method.restart();
-        if (job.sample[span] >= 0) take_sample(job, row, job.sample[span], x, c, (Real)to);
+        if (job.event[span] >= 0) ode_event(job.event[span], x, c, (Number)to), method.restart();
+        if (job.sample[span] >= 0) take_sample(job, row, job.sample[span], x, c, (Number)to);
     }
     miss_samples(job, row, span);
     if (job.status) job.status[row] = ended;

@@ -14,7 +14,7 @@ struct StepSize {
 };
 
 DEVICE StepSize step_size(double h) {
-    return {h, (Real)(0.5 * h), (Real)h, (Real)(h / 6.0)};
+    return {h, number<Real>(0.5 * h), number<Real>(h), number<Real>(h / 6.0)};
 }
 
 // Numbers in registers need nothing between stages; those in memory are loaded again, or they would
@@ -31,13 +31,13 @@ template <class State, class Constants>
 DEVICE void rolled_step(State &x, State &y, State &sum, const Constants &c, double t,
                         const StepSize &by) {
     Real d[N_VARIABLES + 1];
-    UNROLL for (int i = 0; i < N_VARIABLES; ++i) y[i] = x[i], sum[i] = (Real)-0.0;
+    UNROLL for (int i = 0; i < N_VARIABLES; ++i) y[i] = x[i], sum[i] = number<Real>(-0.0);
     stage_ends(y, c);
     NO_UNROLL for (int stage = 0; stage < 4; ++stage) {
-        const Real weight = stage == 1 || stage == 2 ? (Real)2 : (Real)1;
+        const Real weight = number<Real>(stage == 1 || stage == 2 ? 2.0 : 1.0);
         const Real ahead = stage < 2 ? by.half : by.full;
         const double later = stage == 0 ? 0.0 : stage == 3 ? by.h : 0.5 * by.h;
-        ode_rates(y, c, (Real)(t + later), d);
+        ode_rates(y, c, number<Real>(t + later), d);
         UNROLL for (int i = 0; i < N_VARIABLES; ++i) {
             sum[i] = fused(weight, d[i], sum[i]);
             y[i] = fused(ahead, d[i], x[i]);
@@ -54,20 +54,20 @@ template <class State, class Constants>
 DEVICE void unrolled_step(State &x, State &y, State &sum, const Constants &c, double t,
                           const StepSize &by) {
     const Real half = by.half, full = by.full, sixth = by.sixth;
-    const Real middle = (Real)(t + 0.5 * by.h), last = (Real)(t + by.h);
+    const Real middle = number<Real>(t + 0.5 * by.h), last = number<Real>(t + by.h);
     Real d[N_VARIABLES + 1];
-    ode_rates(x, c, (Real)t, d);
+    ode_rates(x, c, number<Real>(t), d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) sum[i] = d[i], y[i] = fused(half, d[i], x[i]);
     stage_ends(y, c);
     ode_rates(y, c, middle, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) {
-        sum[i] = fused((Real)2, d[i], sum[i]);
+        sum[i] = fused(number<Real>(2.0), d[i], sum[i]);
         y[i] = fused(half, d[i], x[i]);
     }
     stage_ends(y, c);
     ode_rates(y, c, middle, d);
     UNROLL for (int i = 0; i < N_VARIABLES; ++i) {
-        sum[i] = fused((Real)2, d[i], sum[i]);
+        sum[i] = fused(number<Real>(2.0), d[i], sum[i]);
         y[i] = fused(full, d[i], x[i]);
     }
     stage_ends(y, c);

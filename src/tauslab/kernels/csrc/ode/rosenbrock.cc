@@ -11,6 +11,7 @@
 // A step has one sparse elimination. Pivots are not exchanged; a step that meets a pivot of zero is repeated
 // with a smaller h.
 #include "ode/control.h"
+#include "ode/lanes.h"
 
 constexpr double GAMMA = 0.25;
 constexpr int STAGES = 6;
@@ -34,12 +35,13 @@ struct Cells {
 // what that costs. `row` is room for N_VARIABLES numbers.
 DEVICE_SHARED void factorise(const Tables &tables, const Cells &matrix, const Cells &entries,
                              Real shift, Real *row) {
+    const Real zero = number<Real>(0.0);
     for (int i = 0; i < N_VARIABLES; ++i) {
         const int begin = tables.starts[i], end = tables.starts[i + 1];
         const int diagonal = begin + tables.lower[i];
         for (int k = begin; k < end; ++k) {
-            const Real entry = tables.source[k] < 0 ? (Real)0 : entries[tables.source[k]];
-            row[tables.columns[k]] = entry * (Real)0 == (Real)0 ? -entry : (Real)0;
+            const Real entry = tables.source[k] < 0 ? zero : entries[tables.source[k]];
+            row[tables.columns[k]] = entry * zero == zero ? -entry : zero;
         }
         row[i] += shift;
         for (int k = begin; k < diagonal; ++k) {
@@ -50,7 +52,7 @@ DEVICE_SHARED void factorise(const Tables &tables, const Cells &matrix, const Ce
             for (int j = above + 1; j < tables.starts[pivot + 1]; ++j)
                 row[tables.columns[j]] = fused(-factor, matrix[j], row[tables.columns[j]]);
         }
-        matrix[diagonal] = (Real)1 / row[i];
+        matrix[diagonal] = number<Real>(1.0) / row[i];
         for (int k = diagonal + 1; k < end; ++k) matrix[k] = row[tables.columns[k]];
     }
 }
@@ -107,8 +109,8 @@ TABLE double STAGE_RATE[15] = {-5.6688,
 TABLE double STAGE_TIME[STAGES] = {0, 0.386, 0.21, 0.63, 1, 1};
 TABLE double STAGE_SLOPE[STAGES] = {0.25, -0.1043, 0.1035, -0.0362, 0, 0};
 
-DEVICE Real stage_time(int stage, double t, double h, double end) {
-    return (Real)(stage < 4 ? FMA(STAGE_TIME[stage], h, t) : end);
+DEVICE Real stage_time(int stage, Time t, Time h, Time end) {
+    return (Real)(stage < 4 ? fused(number<Time>(STAGE_TIME[stage]), h, t) : end);
 }
 
 struct Rosenbrock {
@@ -129,42 +131,43 @@ struct Rosenbrock {
 
     DEVICE_MEMBER void start() { restart(), before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = moved = true; }
-    DEVICE_MEMBER double begin(const Real *x, const Real *c, double t, double span) {
-        moved = false;
+    DEVICE_MEMBER Time begin(const Real *x, const Real *c, Time t, Time span) {
+        moved = false, fresh = true;
         return first_step(x, c, t, span, allowed, ORDER, rates, u[0], u[1]);
     }
-    DEVICE_MEMBER double attempt(Real *x, const Real *c, double t, double h, double end);
+    DEVICE_MEMBER Time attempt(Real *x, const Real *c, Time t, Time h, Time end);
 };
 
-DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, double h, double end) {
+DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, const Real *c, Time t, Time h, Time end) {
+    const Real zero = number<Real>(0.0);
     if (fresh) {
         ode_jacobian(x, c, (Real)t, entries);
-        for (int i = 0; i < N_VARIABLES; ++i) slopes[i] = 0;
+        for (int i = 0; i < N_VARIABLES; ++i) slopes[i] = zero;
         if (TIME_ENTERS) ode_time_slopes(x, c, (Real)t, slopes);
         for (int i = 0; i < N_VARIABLES; ++i)
-            if (!(slopes[i] * (Real)0 == (Real)0)) slopes[i] = 0;
+            slopes[i] = slopes[i] * zero == zero ? slopes[i] : zero;
         fresh = false;
     }
     factorise(tables, matrix, entries, (Real)(1.0 / (GAMMA * h)), row);
     Real y[N_VARIABLES + 1], d[N_VARIABLES + 1];
-    double error = 0;
+    Time error = number<Time>(0.0);
     // After the last stage comes what the step arrives at. Its rates are those of the next step, and
     // a state that has none is none to go on from.
     NO_UNROLL for (int stage = 0; stage <= STAGES; ++stage) {
         const int first = stage * (stage - 1) / 2;
         if (stage == STAGES) {
-            ErrorNorm norm = {allowed, 0};
+            ErrorNorm norm = no_error(allowed);
             for (int i = 0; i < N_VARIABLES; ++i) {
                 y[i] += u[STAGES - 1][i];
                 norm.add(u[STAGES - 1][i], x[i], y[i]);
             }
             error = norm.value();
-            if (!(error <= 1.0)) return error;
+            if (!any_of(error <= 1.0)) return error;
         } else {
             for (int i = 0; i < N_VARIABLES; ++i) {
                 y[i] = x[i];
                 for (int s = 0; s < stage; ++s)
-                    y[i] = fused((Real)STAGE_STATE[first + s], u[s][i], y[i]);
+                    y[i] = fused(number<Real>(STAGE_STATE[first + s]), u[s][i], y[i]);
             }
         }
         Real *const f = stage == 0 ? rates : d;
@@ -173,14 +176,20 @@ DEVICE_MEMBER double Rosenbrock::attempt(Real *x, const Real *c, double t, doubl
         moved = false;
         const Real slope = (Real)(STAGE_SLOPE[stage] * h);
         for (int i = 0; i < N_VARIABLES; ++i) {
-            Real sum = 0;
-            for (int s = 0; s < stage; ++s) sum = fused((Real)STAGE_RATE[first + s], u[s][i], sum);
+            Real sum = zero;
+            for (int s = 0; s < stage; ++s)
+                sum = fused(number<Real>(STAGE_RATE[first + s]), u[s][i], sum);
             u[stage][i] = fused(slope, slopes[i], fused((Real)(1.0 / h), sum, f[i]));
         }
         solve(tables, matrix, u[stage], row);
     }
-    if (!all_finite(d)) return tl_nan();
-    for (int i = 0; i < N_VARIABLES; ++i) x[i] = y[i], rates[i] = d[i];
+    error = are_finite<Real>(d) ? error : number<Time>(tl_nan());
+    const auto good = error <= 1.0;
+    if (!any_of(good)) return error;
+    for (int i = 0; i < N_VARIABLES; ++i) {
+        x[i] = good ? y[i] : x[i];
+        rates[i] = good ? d[i] : rates[i];
+    }
     fresh = true;
     return error;
 }
@@ -190,12 +199,15 @@ struct RosenbrockArguments {
     double relative, absolute;                             // tolerances
     u64 most;                                              // steps of a trajectory
     const i32 *source, *columns, *starts, *lower, *order;  // of the elimination, see above
-    Real *scratch;                                         // [lanes, N_CELLS + N_ENTRIES]
+    Number *scratch;                                       // [lanes, N_CELLS + N_ENTRIES]
 };
+
+TRAJECTORIES_TOGETHER(ode_rosenbrock)
 
 KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
     const OdeJob &job = a.job;
-    Real *const own = a.scratch + THREAD_OFFSET(N_CELLS + N_ENTRIES);
+    Real *const own = 
+        own_memory(a.scratch + THREAD_OFFSET(own_numbers(N_CELLS + N_ENTRIES)));
     Rosenbrock method = {{a.relative, a.absolute},
                          a.most,
                          {a.source, a.columns, a.starts, a.lower, a.order},
@@ -211,5 +223,5 @@ KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
                          {},
                          {},
                          {}};
-    take_turns(job, method);
+    take_turns(job, method, GLOBAL_SIZE);
 }

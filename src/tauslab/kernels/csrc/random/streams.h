@@ -32,6 +32,13 @@ enum Stream : u32 {
     // streams of the run with another key: `pilot_seed` of runner/ensemble/choices/pilots.py.
     STREAM_PILOT = 5,
     STREAM_EVENTS = 6,  // the choice among events that come at one time with equal priorities
+    // Pairs of coupled trajectories, of sensitivities: draw `step` is of event `step` of the pair.
+    STREAM_COUPLED = 16,
+    // Common reaction paths: draw `channel << 32 | number` is of firing `number` of a reaction.
+    STREAM_COMMON = 17,
+    // Numbers with a distribution in events, delays and initial values: draw d has the numbers
+    // 256 d .. 256 d + 255, see random/distributions.h.
+    STREAM_DRAWS = 24,
     // Shares of daughters when a cell divides: draw `attempt` of species s has the number 64 s + attempt,
     // and the trajectory is the number of the division.
     STREAM_DIVISION = 32,

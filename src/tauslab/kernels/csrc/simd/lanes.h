@@ -2,7 +2,8 @@
 // own (g++ and clang++), which round as those of doubles do; only what they lack is here.
 //
 // SIMD_LANES is the number of doubles in a register of the processor that is compiled for. Any other power of 2
-// up to 8 gives the same numbers (tests compare them).
+// up to 8 gives the same numbers (tests compare them). This header comes before math/: its templates call what
+// is here.
 #pragma once
 
 #include "device/prelude.h"
@@ -42,7 +43,7 @@ typedef bool Mask;
 #else
 typedef double Real __attribute__((vector_size(8 * SIMD_LANES)));
 typedef u64 Words __attribute__((vector_size(8 * SIMD_LANES)));
-typedef i64 Mask __attribute__((vector_size(8 * SIMD_LANES)));
+typedef decltype(Real{} < Real{}) Mask;
 #endif
 
 #define UNROLL_BY_4 _Pragma("GCC unroll 4")
@@ -81,24 +82,13 @@ DEVICE Real each_lane(const Real &a, const Function &function) {
     return result;
 }
 
-template <class Function>
-DEVICE Real each_lane(const Real &a, const Real &b, const Function &function) {
-    double left[SIMD_LANES], right[SIMD_LANES], out[SIMD_LANES];
-    store(left, a), store(right, b);
-    for (int lane = 0; lane < SIMD_LANES; ++lane) out[lane] = function(left[lane], right[lane]);
-    Real result;
-    load(result, out);
-    return result;
-}
-
+#if SIMD_LANES > 1
 // a * b + c, rounded once.
 DEVICE Real fused(Real a, Real b, Real c) {
 #if defined(ON_AVX512)
     return (Real)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #elif defined(ON_AVX2)
     return (Real)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#elif SIMD_LANES == 1
-    return FMA(a, b, c);
 #else
     Real result;
     UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) result[lane] =
@@ -106,6 +96,15 @@ DEVICE Real fused(Real a, Real b, Real c) {
     return result;
 #endif
 }
+
+DEVICE Words as_bits(Real value) {
+    return (Words)value;
+}
+
+DEVICE Real from_bits(Words bits) {
+    return (Real)bits;
+}
+#endif
 
 // Products of the lower halves of words: 64 bits each.
 DEVICE Words wide_products(Words a, Words b) {

@@ -1,0 +1,106 @@
+"""The exact engine whose reactions have draws of their own: common reaction paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.coupled.codegen import common_header
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.exact.selectors import LARGEST_LINEAR
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.errors import ConfigError
+
+_FILE = "coupled/common_paths.cc"
+_ENTRIES = ("common_paths", "side_differences")
+
+
+class CommonPaths:
+    """Anderson's modified next reaction method on one backend for one network.
+
+    Trajectories of the same number have the same draws at every point of a sweep.
+
+    Parameters
+    ----------
+    one_trajectory
+        Rows of the run are one trajectory with different inputs, not one after the other.
+
+    Raises
+    ------
+    ConfigError
+        The network has more reactions than the kernel is made for.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        *,
+        one_trajectory: bool = False,
+    ) -> None:
+        require_unrolled(network, "common random numbers")
+        self.backend = backend
+        self._launcher = Launcher(backend, times)
+        self._one = int(one_trajectory)
+        header = common_header(network, backend.style)
+        self.program: Program = backend.compile(KernelSource(_FILE, _ENTRIES, {"model.h": header}))
+
+    def trajectories_in_flight(self, launches: int = 1) -> int:  # noqa: ARG002 - as every engine
+        """Trajectories that run at the same time; each takes a thread."""
+        return self.program.resident("common_paths")
+
+    def scratch(self, rows: int) -> Any:  # noqa: ARG002 - as every engine
+        """None: registers and local memory hold the state."""
+        return None
+
+    def start(
+        self,
+        launch: Launch,
+        buffers: SampleBuffers,
+        stream: Stream,
+        *,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
+        arguments = self.program.arguments("common_paths", launch=values, one_trajectory=self._one)
+        resident = self.program.resident("common_paths")
+        items = self.backend.work_stealing_items(launch.rows, resident)
+        self.program.launch("common_paths", items, arguments, stream)
+
+    def subtract(self, sides: Any, points: int, each: int, pairs: Any, stream: Stream) -> None:
+        """Differences of pairs of points.
+
+        Parameters
+        ----------
+        sides
+            f64 ``[2 * points * each, time, output]``: of each point `each` first sides, then as
+            many second ones.
+        pairs
+            f64 ``[points * each, time, 3 * output]``: differences, first and second sides.
+        """
+        n_times, n_outputs = (int(size) for size in sides.shape[1:])
+        arguments = self.program.arguments(
+            "side_differences", sides=sides, points=points, per_point=each, n_times=n_times,
+            n_outputs=n_outputs, pairs=pairs,
+        )  # fmt: skip
+        items = points * each * n_times * n_outputs
+        self.program.launch("side_differences", items, arguments, stream)
+
+
+def require_unrolled(network: LoweredNetwork, what: str) -> None:
+    """Refuse networks whose unrolled code would take minutes to compile.
+
+    Raises
+    ------
+    ConfigError
+        There are too many reactions, or none.
+    """
+    if not 0 < len(network.reactions) <= LARGEST_LINEAR:
+        raise ConfigError(
+            f"{what} are for networks of 1 to {LARGEST_LINEAR} reactions, not "
+            f"{len(network.reactions)}"
+        )

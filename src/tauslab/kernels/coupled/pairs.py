@@ -1,0 +1,132 @@
+"""Engines of trajectories in pairs: outputs of both sides and their difference, for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.coupled.codegen import coupled_header
+from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.arrays import FloatArray, Int32Array, UintArray
+
+
+class Pairs(Protocol):
+    """An engine that runs pairs of points.
+
+    Points are pairs of inputs: counts int32 ``[point, 2, species]``, constants f64 ``[point, 2,
+    constants]`` and, in the address of draws, numbers ``[point]``.
+    """
+
+    def start(
+        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        seed: int, max_steps: int = MAX_STEPS,
+    ) -> None:  # fmt: skip
+        """Run pairs ``first .. first + each - 1`` of every point, in stream order.
+
+        `outputs` f64 ``[points * each, time, 3 * output]`` takes differences, first and second
+        sides; `buffers` has status u8 ``[rows]`` and counters.
+        """
+
+    def rows(self, each: int) -> int:
+        """How many rows `buffers` needs for so many pairs of each point."""
+
+
+class CoupledPairs:
+    """Split coupling (Anderson 2012) on one backend for one network.
+
+    Raises
+    ------
+    ConfigError
+        The network has more reactions than the kernel is made for.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        initial: Int32Array,
+        constants: FloatArray,
+        numbers: UintArray,
+    ) -> None:
+        require_unrolled(network, "coupled trajectories")
+        self.backend = backend
+        self._points = len(numbers)
+        self._launcher = Launcher(backend, times)
+        self._initial = backend.upload(_joined(initial))
+        self._constants = backend.upload(_joined(constants))
+        self._numbers = backend.upload(numbers.astype(np.uint32))
+        header = coupled_header(network, backend.style)
+        source = KernelSource("coupled/coupled_pairs.cc", ("coupled_pairs",), {"model.h": header})
+        self.program: Program = backend.compile(source)
+
+    def rows(self, each: int) -> int:
+        """One row for a pair."""
+        return self._points * each
+
+    def start(
+        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        seed: int, max_steps: int = MAX_STEPS,
+    ) -> None:  # fmt: skip
+        """Run pairs of every point: see `Pairs.start`."""
+        rows = self.rows(each)
+        launch = Launch(0, rows, self._initial, self._constants, per_point=each, before=first)
+        filled = replace(buffers, observables=outputs)
+        values = self._launcher.begin(launch, filled, stream, seed=seed, max_steps=max_steps)
+        arguments = self.program.arguments("coupled_pairs", launch=values, points=self._numbers)
+        items = self.backend.work_stealing_items(rows, self.program.resident("coupled_pairs"))
+        self.program.launch("coupled_pairs", items, arguments, stream)
+
+
+class CommonPairs:
+    """Common reaction paths (Rathinam and others 2010), whose sides run one by one."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        initial: Int32Array,
+        constants: FloatArray,
+    ) -> None:
+        self.backend = backend
+        self._points, self._times = len(constants), len(times)
+        self._outputs = len(network.observables)
+        self._sides: Any = None  # outputs of the last launch
+        self._paths = CommonPaths(backend, network, times)
+        self._initial = backend.upload(_apart(initial))
+        self._constants = backend.upload(_apart(constants))
+
+    def rows(self, each: int) -> int:
+        """Two rows for a pair."""
+        return 2 * self._points * each
+
+    def start(
+        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        seed: int, max_steps: int = MAX_STEPS,
+    ) -> None:  # fmt: skip
+        """Run pairs of every point: see `Pairs.start`."""
+        rows = self.rows(each)
+        if self._sides is None or len(self._sides) != rows:
+            self._sides = self.backend.empty((rows, self._times, self._outputs), np.float64)
+        sides = self._sides
+        launch = Launch(0, rows, self._initial, self._constants, per_point=each, before=first)
+        filled = replace(buffers, observables=sides)
+        self._paths.start(launch, filled, stream, seed=seed, max_steps=max_steps)
+        self._paths.subtract(sides, self._points, each, outputs, stream)
+
+
+def _joined(inputs: Any) -> Any:
+    """Both sides of a point in one row."""
+    return np.ascontiguousarray(inputs.reshape(len(inputs), -1))
+
+
+def _apart(inputs: Any) -> Any:
+    """Each side in a row of its own."""
+    return np.ascontiguousarray(inputs.reshape(-1, inputs.shape[-1]))

@@ -1,0 +1,45 @@
+// What kernels share that run exact trajectories one event at a time: draws, inputs and pauses.
+#pragma once
+
+#include "ensemble/control.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "random/streams.h"
+
+struct Counts {
+    i32 *x;
+    DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
+};
+
+// The numbers that the next DRAWS_AHEAD steps use. A CPU makes many at a time, in loops that its
+// compiler turns into vector code: one by one, random bits and logarithm are half of a step's time.
+struct Draws {
+    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
+    double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
+};
+
+// Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
+DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, Draws &draws) {
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
+        const Philox4 bits = philox_draw(series, keys, step + i);
+        draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
+        draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
+    }
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+}
+
+template <int N, class T>
+DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
+    UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
+}
+
+// The loop counts with the low half of the draw's number. It pauses at the value returned here, to
+// look at the control words: at the last of every LOOK_EVERY draws, which is also the last before the
+// high half grows, or at the draw that `max_steps` forbids.
+DEVICE u32 next_pause(u64 step, u64 max_steps) {
+    const u64 look = step | (LOOK_EVERY - 1);
+    return (u32)(max_steps < look ? max_steps : look);
+}
+
+// Total propensities that the loop divides by without a test. High words of 2^-900 and 2^900.
+constexpr u32 SMALLEST_USUAL = (1023 - 900) << 20, LARGEST_USUAL = (1023 + 900) << 20;

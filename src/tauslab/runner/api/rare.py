@@ -1,0 +1,121 @@
+"""Rare events: `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tauslab.model.network.network import Network
+from tauslab.runner.api.cme import network_of
+from tauslab.runner.api.typed import chosen, takes
+from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.rare.estimate import RareResult
+from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
+from tauslab.runner.rare.run import run_splitting, run_weighted
+from tauslab.runner.results.arrays.file import require_new_file
+
+K = TypeVar("K", bound=RareKeywords)
+
+
+@takes(WeightedKeywords)
+def weighted_ensemble(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
+    """Probability of having reached a target by a time, or the steady rate of reaching it.
+
+    The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers with weights that sum
+    to 1 are moved by the exact method; after every round each bin of the coordinate gets the same
+    number of walkers, by copies of some and by giving up others, so that the mean of the weight
+    stays what it was anywhere. Few walkers then reach far, and many of small weight. The
+    probability has no bias, whatever the bins. Each target is a first passage: it absorbs, so that
+    none is missed between two rounds. The same seed gives the same bits on any device and on any
+    number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
+        events, delays and laws of time.
+    {options}
+
+    Returns
+    -------
+    A `RareResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed, or the coordinate is no number in some state.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 20)
+    >>> net.add_reaction("-> X", rate=10.0)
+    >>> net.add_reaction("X ->", rate=0.5)
+    >>> found = ts.weighted_ensemble(net, target="X >= 48", t_end=10, seed=1, device="cpu")
+    >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 4e-7
+    True
+    """
+    given = chosen(WeightedKeywords, options, "weighted_ensemble")
+    return _kept(run_weighted(_checked(model, given, "ts.weighted_ensemble"), given), given)
+
+
+@takes(SplittingKeywords)
+def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
+    """Probability of having reached a target by a time, by adaptive multilevel splitting.
+
+    Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
+    Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
+    to the end. Those that came least far give way, with all that came equally far, to branches of
+    the others, from where these first went further; until enough reach the target. Levels need not
+    be chosen. The estimate has no bias, whatever the coordinate.
+
+    Parameters
+    ----------
+    model
+        As of `tauslab.weighted_ensemble`.
+    {options}
+
+    Returns
+    -------
+    A `RareResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.weighted_ensemble`.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 20)
+    >>> net.add_reaction("-> X", rate=10.0)
+    >>> net.add_reaction("X ->", rate=0.5)
+    >>> found = ts.multilevel_splitting(net, target="X >= 48", t_end=10, seed=1, device="cpu")
+    >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
+    True
+    """
+    given = chosen(SplittingKeywords, options, "multilevel_splitting")
+    return _kept(run_splitting(_checked(model, given, "ts.multilevel_splitting"), given), given)
+
+
+def _checked(model: Network | str | os.PathLike[str], given: RareKeywords, what: str) -> Network:
+    if given.output is not None:
+        require_new_file(Path(given.output), overwrite=False)
+    return network_of(model, what)
+
+
+def _kept(result: RareResult, given: RareKeywords) -> RareResult:
+    """The result, written where `output` says."""
+    if given.output is not None:
+        comm = ranks_for("mpi")
+        if comm.rank == 0:
+            result.save(given.output)
+        comm.barrier()
+    return result

@@ -1,0 +1,1 @@
+"""Commands of walkers and particles: ``tauslab rare`` and ``tauslab filter``."""

@@ -1,0 +1,104 @@
+"""What ``tauslab filter`` does."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import warnings
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.network import Network
+from tauslab.runner.api.api import ranks
+from tauslab.runner.api.model_reading import read_telling
+from tauslab.runner.api.particles import particle_filter
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.particles.keywords import FilterFlags
+from tauslab.runner.cli.particles.rare import device_of
+from tauslab.runner.cli.pipes import model_given
+from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.options.values.definition import check_values
+from tauslab.runner.particles.filter_file import filter_facts, filter_lines, save_filter
+from tauslab.runner.ranks.job import agreed_seed
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.results.arrays.file import require_new_file
+
+_NOT_SEEN = ("", "na", "nan")
+
+
+def process_filter(arguments: argparse.Namespace) -> None:
+    """Read a model and a course, filter, write what came out, say it."""
+    comm = ranks()
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        network, data, given = on_root(comm, lambda: _job(arguments))
+        seed = agreed_seed(given.seed, lambda: None, comm)
+        found = particle_filter(
+            network, data, observe=given.observe or {}, n=given.n, seed=seed,
+            parameters=given.set, initial=given.initial, device=device_of(arguments),
+            method=given.method, resample=given.resample, threshold=given.threshold,
+        )  # fmt: skip
+
+    def answer() -> None:
+        settings = {"seed": seed, "n": given.n, "model": network.name}
+        if given.output is not None:
+            save_filter(found, given.output, settings)
+        if arguments.json:
+            print(json.dumps(settings | filter_facts(found), indent=2, ensure_ascii=False))
+        elif not given.quiet:
+            told = f"{given.n} particles of {network.name}, seed {seed}"
+            print("\n".join([*filter_lines(found), told]))
+
+    on_root(comm, answer)
+
+
+def _job(
+    arguments: argparse.Namespace,
+) -> tuple[Network, dict[str, list[float]], FilterFlags]:
+    given = FilterFlags(**given_options(arguments, FilterFlags))
+    check_values(given)
+    if given.output is not None:
+        require_new_file(given.output, overwrite=arguments.overwrite)
+    if not given.observe:
+        raise ConfigError(
+            '--observe is missing: what is compared with the data, such as --observe "X=normal(10)"'
+        )
+    with model_given(arguments):
+        network = read_telling(arguments.model, ignored if given.quiet else print)
+    return network, read_course(arguments.table), given
+
+
+def read_course(path: Path) -> dict[str, list[float]]:
+    """Columns of a CSV file with a header; an empty cell, ``NA`` or ``nan`` was not seen.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or a cell is no number; file and line are named.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [(n, row) for n, row in enumerate(csv.reader(file), 1) if any(row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or f"it is no table ({error})"
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    names = [name.strip() for name in rows[0][1]] if rows else []
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"{path}: the first line must name the columns, each once")
+    columns: dict[str, list[float]] = {name: [] for name in names}
+    for number, row in rows[1:]:
+        if len(row) != len(names):
+            raise ConfigError(f"{path}: line {number} has {len(row)} cells, not {len(names)}")
+        for name, cell in zip(names, row, strict=True):
+            columns[name].append(_number(cell, f"{path}: line {number}: {name}"))
+    return columns
+
+
+def _number(cell: str, where: str) -> float:
+    text = cell.strip()
+    try:
+        return math.nan if text.lower() in _NOT_SEEN else float(text)
+    except ValueError:
+        raise ConfigError(f"{where}: {text!r} is not a number") from None

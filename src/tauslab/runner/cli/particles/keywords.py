@@ -1,0 +1,117 @@
+"""Options that ``tauslab rare`` and ``tauslab filter`` alone have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError
+from tauslab.runner.options.keywords import DEVICES
+from tauslab.runner.options.methods import MethodWord
+from tauslab.runner.options.places import Device
+from tauslab.runner.options.values.checks import whole
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.texts import assignments, count
+
+RARE_METHODS = ("weighted", "splitting")
+
+
+def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Read ``COLUMN=NOISE`` and ``COLUMN=NAME:NOISE``.
+
+    >>> observations(["X=normal(10)", "gfp=X:poisson(0.3)"])
+    {'X': ('X', 'normal(10)'), 'gfp': ('X', 'poisson(0.3)')}
+    """
+    found = {}
+    for text in texts:
+        column, equals, told = text.partition("=")
+        if not equals or not column.strip() or not told.strip():
+            raise ConfigError(
+                f'--observe {text}: write COLUMN=NOISE, such as "X=normal(10)", or '
+                'COLUMN=NAME:NOISE, such as "gfp=X:poisson(0.3)"'
+            )
+        name, colon, noise = told.partition(":")
+        found[column.strip()] = (name.strip(), noise) if colon else (column.strip(), told)
+    return found
+
+
+def initial_laws(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME=LAW``."""
+    found = {}
+    for text in texts:
+        name, equals, law = text.partition("=")
+        if not equals:
+            raise ConfigError(f'--initial {text}: write NAME=LAW, such as "X=poisson(50)"')
+        found[name.strip()] = law
+    return found
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class RareFlags:
+    """What the command line has beside the keywords of both methods."""
+
+    method: str = option(
+        "weighted", "weighted ensemble (default), or adaptive multilevel splitting",
+        flag="--method", group="method", choices=RARE_METHODS, python=False,
+    )  # fmt: skip
+    json: bool = option(
+        False, "for programs: the result as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class FilterFlags:
+    """The options of ``tauslab filter``; Python has those of `tauslab.particle_filter`."""
+
+    observe: Mapping[str, tuple[str, str]] | None = option(
+        None, "noise of a column: normal(sd), poisson(scale), ...; NAME: what it measures",
+        flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
+        read=observations, python=False,
+    )  # fmt: skip
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter or initial amount", flag="--set", group="model",
+        action="append", metavar="NAME=VALUE", read=assignments, python=False,
+    )  # fmt: skip
+    initial: Mapping[str, str] | None = option(
+        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=LAW", read=initial_laws, python=False,
+    )  # fmt: skip
+    n: int = option(
+        1000, "particles (1000)", flag="-n", group="sampling", type=count,
+        check=whole(1, 2**31 - 1), python=False,
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        metavar="S", check=whole(0, 2**64 - 1), python=False,
+    )  # fmt: skip
+    method: MethodWord = option(
+        "ssa", "ssa (default): exact; tau: leaping", flag="--method", group="method",
+        choices=("ssa", "tau"), python=False,
+    )  # fmt: skip
+    resample: str = option(
+        "systematic", "how particles are copied (systematic)", flag="--resample", group="method",
+        choices=("systematic", "stratified", "multinomial"), python=False,
+    )  # fmt: skip
+    threshold: float = option(
+        0.5, "part of n below which the effective number leads to copies (0.5)",
+        flag="--threshold", group="method", type=float, metavar="PART", python=False,
+    )  # fmt: skip
+    device: Device = option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, python=False,
+    )  # fmt: skip
+    output: Path | None = option(
+        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", python=False,
+    )  # fmt: skip
+    json: bool = option(
+        False, "for programs: the result as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+    quiet: bool = option(
+        False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
+    )  # fmt: skip

@@ -1,0 +1,74 @@
+"""What ``tauslab rare`` does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from typing import Any
+
+from tauslab.kernels.backends import choose_backend
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.network import Network
+from tauslab.runner.api.api import ranks
+from tauslab.runner.api.model_reading import read_telling
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.pipes import model_given
+from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.options.places import CPU, Device
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.rare.keywords import (
+    BinChoices,
+    KillChoices,
+    SplittingKeywords,
+    WeightedKeywords,
+)
+from tauslab.runner.rare.run import run_splitting, run_weighted
+from tauslab.runner.results.arrays.file import require_new_file
+
+
+def process_rare(arguments: argparse.Namespace) -> None:
+    """Read a model, find the probability or the rate, write it, say it."""
+    comm = ranks()
+    arguments.quiet = arguments.quiet or arguments.json
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        network, given = on_root(comm, lambda: _job(arguments))
+        if isinstance(given, SplittingKeywords):
+            result = run_splitting(network, given)
+        else:
+            result = run_weighted(network, given)
+
+    def answer() -> None:
+        if arguments.output is not None:
+            result.save(arguments.output)
+        if arguments.json:
+            print(json.dumps(result.facts(), indent=2, ensure_ascii=False))
+        elif not arguments.quiet:
+            print("\n".join(result.lines()))
+
+    on_root(comm, answer)
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, WeightedKeywords | SplittingKeywords]:
+    if arguments.output is not None:
+        require_new_file(arguments.output, overwrite=arguments.overwrite)
+    with model_given(arguments):
+        network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    splits = arguments.method == "splitting"
+    keywords = SplittingKeywords if splits else WeightedKeywords
+    if others := given_options(arguments, BinChoices if splits else KillChoices):
+        raise ConfigError(
+            f"--{next(iter(others))} is not for --method {arguments.method}: leave it out"
+        )
+    given: dict[str, Any] = given_options(arguments, keywords)
+    given |= {"quiet": arguments.quiet, "output": None, "device": device_of(arguments)}
+    return network, keywords(**given)
+
+
+def device_of(arguments: argparse.Namespace) -> Device:
+    """The device, and the threads where it is a CPU."""
+    name: Device = arguments.device
+    if arguments.threads and choose_backend(arguments.device) == CPU.word:
+        return CPU(threads=arguments.threads)
+    return name

@@ -1,0 +1,240 @@
+"""What is known of a rare event in the end: an estimate, its error, and where it came from."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.arrays import Array, FloatArray
+from tauslab.model.errors import InputFileError
+from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.results.arrays.file import AXES, SPLITTING, WEIGHTED, read_arrays, write_arrays
+
+_WHOLE = ("independent", "certain", "events", "seed")
+_SETTINGS = ("model", "target", "coordinate", "t_end", "rounds", "walkers", "bins", "kill", "kept")
+_NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
+_LEVEL = 0.95
+_ROUNDED = 1e-12
+# 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
+_STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+_NORMAL = 1.959964
+
+
+@dataclass(frozen=True)
+class RareResult:
+    """The probability, or the rate, of reaching a target.
+
+    Made by `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`.
+
+    Attributes
+    ----------
+    method
+        ``weighted_ensemble`` or ``multilevel_splitting``.
+    quantity
+        ``probability``, or ``rate`` in 1 / time of the model.
+    runs
+        f64 ``[run]``: what each independent run gave; their mean is `estimate`.
+    time
+        f64 ``[time]``: ends of the rounds.
+    reached
+        f64 ``[run, time]``: weight that had reached the target by each time; of a rate, weight per
+        time that reached it in each round. Empty of multilevel splitting.
+    lost
+        f64 ``[run]``: part of the probability of trajectories that overflowed, met a NaN or took
+        too many steps: the exact value may be larger by as much.
+    rounding
+        Largest distance of the sum of all weights of a run from 1, which only rounding makes.
+    independent
+        Independent trajectories that bound the probability where none reached the target.
+    certain
+        Whether the start is in the target, so that the probability is 1 without chance.
+    events
+        Reactions that fired, in all trajectories.
+    seed
+        As given or drawn.
+    settings
+        Model, target, coordinate, times and numbers, by name.
+    """
+
+    method: str
+    quantity: str
+    runs: FloatArray
+    time: FloatArray
+    reached: FloatArray
+    lost: FloatArray
+    rounding: float
+    independent: int
+    certain: bool
+    events: int
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimate(self) -> float:
+        """The mean over runs: without bias, for a probability, whatever the number of walkers."""
+        mean: float = fixed_sum(self.runs) / len(self.runs)
+        return min(mean, 1.0) if self.quantity == "probability" else mean
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `estimate`, from how the runs differ.
+
+        NaN of one run, and where all runs gave 0, or all gave 1: then `bounds` tells more.
+        """
+        if self.certain:
+            return 0.0
+        runs = self.runs
+        if len(runs) < 2 or (runs == 0).all() or self._all_reached:
+            return math.nan
+        squares = fixed_sum((runs - self.estimate) ** 2)
+        return math.sqrt(squares / (len(runs) - 1) / len(runs))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """An interval of 95 %.
+
+        By Student's t over runs, which is an approximation where few runs differ much. Where no
+        run reached the target, the lower bound is 0 and the upper one that of so many
+        `independent` trajectories: ``1 - 0.05 ** (1 / independent)``; it is proved. What was
+        `lost` is added to the upper one.
+        """
+        if self.certain:
+            return 1.0, 1.0
+        lost = fixed_sum(self.lost) / len(self.lost)
+        most = 1.0 if self.quantity == "probability" else math.inf
+        if (self.runs == 0).all():
+            return 0.0, min(most, self._not_seen() + lost)
+        if self._all_reached:
+            return 1 - self._not_seen(), 1.0
+        if len(self.runs) < 2:
+            return 0.0, most
+        wide = _student(len(self.runs) - 1) * self.standard_error
+        return max(0.0, self.estimate - wide), min(most, self.estimate + wide + lost)
+
+    @property
+    def _all_reached(self) -> bool:
+        """Whether all trajectories reached the target; sums of weights are rounded."""
+        near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
+        return self.quantity == "probability" and bool(near.all())
+
+    def _not_seen(self) -> float:
+        """Largest value at which all trajectories miss with the probability 5 %."""
+        logarithm = math.log(1 - _LEVEL) / self.independent
+        if self.quantity == "probability":
+            return -math.expm1(logarithm)
+        return -logarithm / float(self.settings["kept"])
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
+
+    def told(self) -> str:
+        """The estimate with its error, or its bound, in words."""
+        what = f"{self.quantity} of {self.settings.get('target', 'the target')}"
+        if self.certain:
+            return f"{what} is 1: the start is in the target"
+        low, high = self.bounds
+        if not self.estimate > 0:
+            return f"{what} is at most {high:.3g} (95 %): no trajectory reached it"
+        if math.isnan(self.standard_error):
+            return f"{what} = {self.estimate:.6g}, 95 %: {low:.4g} to {high:.4g}"
+        return f"{what} = {self.estimate:.6g} +- {self.standard_error:.2g}"
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        low, high = self.bounds
+        chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
+        found = [
+            self.told(),
+            f"95 %: {low:.4g} to {high:.4g}, by {len(self.runs)} independent runs",
+            f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
+            f"events: {self.events:.3g}, seed {self.seed}",
+        ]
+        lost = fixed_sum(self.lost) / len(self.lost)
+        return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
+
+    def facts(self) -> dict[str, Any]:
+        """All that is one number or text, for JSON; None for what is no number."""
+        low, high = self.bounds
+        numbers = {
+            "estimate": self.estimate, "standard_error": self.standard_error, "low": low,
+            "high": high, "lost": fixed_sum(self.lost) / len(self.lost),
+            "rounding": self.rounding,
+        }  # fmt: skip
+        return {
+            "method": self.method,
+            "quantity": self.quantity,
+            **{k: v if math.isfinite(v) else None for k, v in numbers.items()},
+            "runs": self.runs.tolist(),
+            "events": self.events,
+            "seed": self.seed,
+            "certain": self.certain,
+            **self.settings,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        found: dict[str, Array] = {
+            "run": np.arange(len(self.runs)), "estimate": self.runs, "lost": self.lost,
+        }  # fmt: skip
+        return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
+        own |= {name: np.uint64(getattr(self, name)) for name in _WHOLE}
+        write_arrays(Path(path), own | self.settings, self.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RareResult:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        found, arrays = read_arrays(Path(path), WEIGHTED, SPLITTING)
+        missing = [n for n in ("quantity", "rounding", *_WHOLE) if n not in found]
+        if missing:
+            raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
+        runs = arrays["estimate"]
+        return cls(
+            method=found["method"], quantity=found["quantity"], runs=runs,
+            time=arrays.get("time", np.zeros(0)),
+            reached=arrays.get("reached", np.zeros((len(runs), 0))), lost=arrays["lost"],
+            rounding=found["rounding"], independent=int(found["independent"]),
+            certain=bool(found["certain"]), events=int(found["events"]), seed=int(found["seed"]),
+            settings={name: found[name] for name in _SETTINGS if name in found},
+        )  # fmt: skip
+
+    def to_xarray(self) -> Any:
+        """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
+        import xarray
+
+        arrays, axes = self.arrays(), AXES[self.method]
+        attributes = {k: v for k, v in self.facts().items() if v is not None and k != "runs"}
+        attributes["certain"] = int(self.certain)
+        return xarray.Dataset(
+            {n: (axes[n].split(), array) for n, array in arrays.items() if axes[n] != n},
+            coords={n: array for n, array in arrays.items() if axes[n] == n},
+            attrs=attributes,
+        )
+
+
+def _student(freedom: int) -> float:
+    """97.5 % quantile of Student's t (Cornish and Fisher's series for many degrees)."""
+    if freedom <= len(_STUDENT):
+        return _STUDENT[freedom - 1]
+    return _NORMAL + 2.3724 / freedom + 2.8225 / freedom**2

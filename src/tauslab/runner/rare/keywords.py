@@ -1,0 +1,169 @@
+"""The options of `tauslab.weighted_ensemble`, `multilevel_splitting` and ``tauslab rare``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError
+from tauslab.runner.options.keywords import DEVICES
+from tauslab.runner.options.places import Device, Name
+from tauslab.runner.options.values.checks import whole
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.texts import assignments, count
+
+DEFAULT_WALKERS, DEFAULT_PATHS = 100, 500
+_MOST_ROUNDS, _MOST_RUNS, _MOST_WALKERS = 1_000_000, 1_000_000, 10_000_000
+
+
+def parse_bins(text: str) -> int | str | list[float]:
+    """Bins as the command line spells them: a number, edges between commas, or ``adaptive:N``.
+
+    >>> parse_bins("20"), parse_bins("1,2.5,4"), parse_bins("adaptive")
+    (20, [1.0, 2.5, 4.0], 'adaptive')
+    """
+    if text.startswith("adaptive"):
+        return text
+    try:
+        if "," in text:
+            return [float(part) for part in text.split(",")]
+        return int(text)
+    except ValueError:
+        raise ConfigError(
+            f"--bins {text}: a number of bins, edges between commas, or adaptive:N is expected"
+        ) from None
+
+
+def _share(flag: str, value: object) -> None:
+    if not (isinstance(value, int | float) and 0 <= value < 1):
+        raise ConfigError(f"{flag} {value} is not allowed: a part from 0 to less than 1")
+
+
+def _time(flag: str, value: object) -> None:
+    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
+        raise ConfigError(f"{flag} {value} is not allowed: a time above 0")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class RareKeywords:
+    """What both methods take."""
+
+    target: str = option(
+        "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
+        doc='A condition of counts, such as ``"X >= 100"``. It absorbs: a trajectory stops with '
+        "the reaction that makes it true, whenever that is.",
+    )  # fmt: skip
+    coordinate: str | Callable[..., Any] | None = option(
+        None, "grows towards the target (what the target bounds)", flag="--coordinate",
+        group="model", metavar="EXPRESSION",
+        doc="How far a state is: an expression of species and parameters that grows towards the "
+        "target, or a function of ``values`` (``values('X')`` is an array) that gives one number "
+        "per state. By default what the target bounds; where it is that, it may also fall.",
+    )  # fmt: skip
+    t_end: float | None = option(
+        None, "reached by when; of --steady, time simulated", flag="--t-end", group="sampling",
+        type=float, metavar="T", unit="time of the model", check=_time,
+        doc="The target counts if it is reached by this time; by default the model's own end. "
+        "Of a steady rate, the time that is simulated.",
+    )  # fmt: skip
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter or initial amount", flag="--set", group="model",
+        action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts by name.",
+    )  # fmt: skip
+    rounds: int = option(
+        100, "times at which walkers are split, up to the end (100)", flag="--rounds",
+        group="method", type=count, metavar="N", check=whole(1, _MOST_ROUNDS),
+        doc="Times, equally far apart up to `t_end`, at which walkers are split and merged, or "
+        "from which paths may branch.",
+    )  # fmt: skip
+    walkers: int | None = option(
+        None, f"in each bin ({DEFAULT_WALKERS}); paths of a splitting ({DEFAULT_PATHS})",
+        flag="--walkers", group="method", type=count, metavar="N", check=whole(1, _MOST_WALKERS),
+        doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}); paths of a run of "
+        f"multilevel splitting ({DEFAULT_PATHS}).",
+    )  # fmt: skip
+    runs: int = option(
+        20, "independent runs, which give the standard error (20)", flag="--runs",
+        group="sampling", type=count, metavar="N", check=whole(1, _MOST_RUNS),
+        doc="Independent runs: the estimate is their mean, and its standard error comes from how "
+        "they differ.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.",
+    )  # fmt: skip
+    max_steps: int = option(
+        MAX_STEPS, "events of a trajectory between two rounds at most", flag="--max-steps",
+        type=count, metavar="N", check=whole(1, MAX_STEPS),
+        doc="Events after which a trajectory is given up between two rounds, or from its branch "
+        "on.",
+    )  # fmt: skip
+    device: Device = option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+    )  # fmt: skip
+    output: Name | None = option(
+        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="File to write, which must be new; or `RareResult.save` it later.",
+    )  # fmt: skip
+    quiet: bool = option(
+        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False, doc="Show no progress.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class BinChoices:
+    """What a weighted ensemble takes beside."""
+
+    bins: int | str | Sequence[float] | FloatArray | None = option(
+        None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
+        group="method", metavar="BINS", read=parse_bins,
+        doc="A number of equal bins between the start and the target (25), edges of bins "
+        '``[edge]`` in units of the coordinate, or ``"adaptive:N"``: minimal adaptive binning '
+        "with N bins. Adaptive by default where the target does not bound the coordinate.",
+    )  # fmt: skip
+    steady: bool = option(
+        False, "the steady rate: walkers in the target begin again", flag="--steady",
+        group="method", action="store_true",
+        doc="Find the steady rate, 1 over the mean time to the target: what reaches it begins "
+        "again at the start (Hill relation).",
+    )  # fmt: skip
+    discard: float = option(
+        0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",
+        group="method", type=float, metavar="PART", check=_share,
+        doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class KillChoices:
+    """What multilevel splitting takes beside."""
+
+    kill: float = option(
+        0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
+        group="method", type=float, metavar="PART", check=_share,
+        doc="The part of the paths that give way in an iteration, at least one path; those that "
+        "came equally far give way together.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class WeightedKeywords(RareKeywords, BinChoices):
+    """What `tauslab.weighted_ensemble` takes."""
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SplittingKeywords(RareKeywords, KillChoices):
+    """What `tauslab.multilevel_splitting` takes."""

@@ -1,0 +1,202 @@
+"""Adaptive multilevel splitting: the paths that came least far give way to branches of others.
+
+Cerou and Guyader 2007, Brehier et al. 2016      here
+n_rep                                            `paths`
+Xi(X), the largest score of a path               `best`
+Z^q, the level of iteration q                    `level`
+K^q, paths at or below the level                 `killed`
+first time above the level                       `branch`, a time of the grid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tauslab.model.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.model.host_memory import require_memory
+from tauslab.runner.particles.weights import uniform, words
+from tauslab.runner.rare.segments import Segments
+from tauslab.runner.rare.target import Progress, Target
+
+_MOTION, _PARENTS = 18, 19  # what words are drawn for, beside those of particles/weights.py
+_MOST_BYTES = 1 << 29  # of paths that are split together; further runs follow
+_LENGTHS = 16  # launches of an iteration at most
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """What adaptive multilevel splitting gave.
+
+    Attributes
+    ----------
+    estimates
+        f64 ``[run]``: estimate of the probability, without bias.
+    lost
+        f64 ``[run]``: of the probability that a path ends by overflow, a NaN or too many steps.
+    iterations
+        int64 ``[run]``.
+    paths
+        Paths that were simulated, wholly or from a branch on.
+    ended
+        int64 ``[status]``: paths that ended early, by status.
+    """
+
+    estimates: FloatArray
+    lost: FloatArray
+    iterations: IntArray
+    paths: int
+    ended: IntArray
+
+
+@dataclass(frozen=True)
+class PathRules:
+    """What all runs have in common.
+
+    Attributes
+    ----------
+    steps
+        Steps of the grid of times.
+    paths
+        Paths of a run.
+    least
+        Paths that give way in an iteration at least.
+    """
+
+    segments: Segments
+    target: Target
+    progress: Progress
+    steps: int
+    paths: int
+    least: int
+
+    @property
+    def bytes_of_run(self) -> int:
+        """Memory of the paths of a run."""
+        return self.paths * (self.steps + 1) * (4 * len(self.segments.start) + 8)
+
+
+def split_runs(rules: PathRules, runs: int, seed: int, report: Callable[[int], None]) -> Splitting:
+    """Independent runs, as many at a time as `_MOST_BYTES` allows whatever the device.
+
+    `report` is told how many are done.
+    """
+    require_memory(2 * rules.bytes_of_run, f"{rules.paths} paths of {rules.steps} steps")
+    most = max(1, _MOST_BYTES // rules.bytes_of_run)
+    parts: list[Splitting] = []
+    for number, first in enumerate(range(0, runs, most)):
+        word = int(words(seed, _MOTION, number, 1)[0])
+        parts.append(_Paths(rules, min(most, runs - first), word).split(report, first))
+    return Splitting(
+        np.concatenate([one.estimates for one in parts]),
+        np.concatenate([one.lost for one in parts]),
+        np.concatenate([one.iterations for one in parts]),
+        sum(one.paths for one in parts),
+        np.sum([one.ended for one in parts], axis=0),
+    )
+
+
+class _Paths:
+    """Paths ``[run, path]`` at the times of the grid, of runs that are split together.
+
+    `counts` int32 ``[run, path, time, species]`` and `score` f64 ``[run, path, time]``: infinite
+    from the first time at which the target is reached, -inf after a path ended.
+    """
+
+    def __init__(self, rules: PathRules, runs: int, seed: int) -> None:
+        self._rules, self._seed = rules, seed
+        start, steps, shape = rules.segments.start, rules.steps, (runs, rules.paths)
+        self.counts: Int32Array = np.empty((*shape, steps + 1, len(start)), np.int32)
+        self.counts[:, :, 0] = start
+        self.score = np.full((*shape, steps + 1), -np.inf)
+        self.score[:, :, 0] = rules.progress(start[None])
+        self.simulated = self._launches = 0
+        self.ended = np.zeros(256, np.int64)
+        # Lengths of launches: a path that begins at a branch is simulated for the next of them.
+        lengths = {-(-steps * part // _LENGTHS) for part in range(1, _LENGTHS + 1)}
+        self._lengths = np.array(sorted(lengths))
+        run, path = np.nonzero(np.ones(shape, bool))
+        self._simulate(run, path, np.zeros(len(run), np.int64))
+
+    def split(self, report: Callable[[int], None], before: int) -> Splitting:
+        """Iterate until enough paths of every run are in the target, or none is above the rest."""
+        runs, paths = self.score.shape[:2]
+        least = self._rules.least
+        share, lost = np.ones(runs), np.zeros(runs)
+        iterations, estimates = np.zeros(runs, np.int64), np.zeros(runs)
+        best = self.score.max(axis=2)
+        active = np.ones(runs, bool)
+        while True:
+            level = np.partition(best, least - 1, axis=1)[:, least - 1]
+            done = active & np.isposinf(level)
+            estimates[done] = share[done] * (np.isposinf(best[done]).sum(axis=1) / paths)
+            lost[done] += share[done] * (self._ended(done).sum(axis=1) / paths)
+            active &= ~done
+            killed = (best <= level[:, None]) & active[:, None]
+            lost[active] += share[active] * ((killed & self._ended())[active].sum(axis=1) / paths)
+            number = killed.sum(axis=1)
+            active &= number < paths
+            report(before + runs - int(active.sum()))
+            if not active.any():
+                break
+            share[active] *= (paths - number[active]) / paths
+            iterations += active
+            killed &= active[:, None]
+            self._branch(killed, level, int(iterations.max()))
+            best[killed] = self.score[killed].max(axis=1)
+        return Splitting(estimates, lost, iterations, self.simulated, self.ended)
+
+    def _ended(self, which: BoolArray | slice = slice(None)) -> BoolArray:
+        """Whether each path ended before the target and the last time."""
+        return np.asarray(np.isneginf(self.score[which][:, :, -1]))
+
+    def _branch(self, killed: BoolArray, level: FloatArray, number: int) -> None:
+        """Make each killed path a branch of one that is above the level of its run."""
+        runs, paths = killed.shape
+        above = np.argsort(killed, axis=1, kind="stable")  # those that are left, first
+        left = paths - killed.sum(axis=1)
+        draws = uniform(self._seed, _PARENTS, number, runs * paths).reshape(runs, paths)
+        run, child = np.nonzero(killed)
+        drawn = np.floor(draws[run, child] * left[run]).astype(np.int64)
+        parent = above[run, np.minimum(drawn, left[run] - 1)]
+        inherited = self.score[run, parent]
+        branch = np.argmax(inherited > level[run, None], axis=1)
+        after = np.arange(self._rules.steps + 1) > branch[:, None]
+        self.score[run, child] = np.where(after, -np.inf, inherited)
+        self.counts[run, child] = self.counts[run, parent]
+        there = np.isposinf(inherited[np.arange(len(branch)), branch])
+        self._fill(run[there], child[there], branch[there])
+        on = ~there & (branch < self._rules.steps)
+        self._simulate(run[on], child[on], branch[on])
+
+    def _fill(self, run: IntArray, path: IntArray, branch: IntArray) -> None:
+        """Keep paths in the target, where they came at `branch`."""
+        after = np.arange(self._rules.steps + 1) >= branch[:, None]
+        self.score[run, path] = np.where(after, np.inf, self.score[run, path])
+
+    def _simulate(self, run: IntArray, path: IntArray, branch: IntArray) -> None:
+        """Simulate paths from time `branch` of the grid to the end."""
+        length = self._lengths[np.searchsorted(self._lengths, self._rules.steps - branch)]
+        for steps in np.unique(length).tolist():
+            rows = np.flatnonzero(length == steps)
+            self._launch(run[rows], path[rows], branch[rows], steps)
+
+    def _launch(self, run: IntArray, path: IntArray, branch: IntArray, steps: int) -> None:
+        word = int(words(self._seed, _MOTION, self._launches, 1)[0])
+        self._launches += 1
+        self.simulated += len(run)
+        found, status = self._rules.segments.run(self.counts[run, path, branch], steps, word)
+        flat = found.reshape(-1, found.shape[2])
+        valid = flat[:, 0] >= 0
+        score = np.full(len(flat), -np.inf)
+        score[valid] = self._rules.progress(flat[valid])
+        score[valid] = np.where(self._rules.target.reached(flat[valid]), np.inf, score[valid])
+        of_steps = score.reshape(found.shape[:2])
+        row, step = np.nonzero(branch[:, None] + np.arange(1, steps + 1) <= self._rules.steps)
+        when = branch[row] + step + 1
+        last = found[np.arange(len(run)), self._rules.steps - branch - 1, 0]
+        self.ended += np.bincount(status[last < 0], minlength=256)
+        self.counts[run[row], path[row], when] = found[row, step]
+        self.score[run[row], path[row], when] = of_steps[row, step]

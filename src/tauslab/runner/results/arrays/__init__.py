@@ -1,0 +1,1 @@
+"""Files that hold arrays and settings alone: of rare events, and of filters."""

@@ -1,0 +1,142 @@
+"""Files of arrays and settings alone, of rare events and filters: HDF5, with names for xarray."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab._version import __version__
+from tauslab.model.arrays import Array
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, seal
+from tauslab.model.files.text import put_attributes, put_text
+from tauslab.runner.options.values.checks import require_result_name
+from tauslab.runner.output.checking.opening import (
+    ended_by_signals,
+    kind_of,
+    known_attributes,
+    open_hdf5,
+)
+from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
+from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.output.targets import require_place
+from tauslab.runner.results.columns import texts
+from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+WEIGHTED, SPLITTING = "weighted_ensemble", "multilevel_splitting"
+FILTER = "particle_filter"
+_RARE = {"run": "run", "estimate": "run", "lost": "run", "time": "time", "reached": "run time"}
+_FILTERED = {
+    "time": "time", "species": "species", "log_likelihood_term": "time", "mean": "time species",
+    "sd": "time species", "effective_size": "time",
+}  # fmt: skip
+# Axes of each dataset of a method; an axis is a dataset too.
+AXES = {WEIGHTED: _RARE, SPLITTING: _RARE, FILTER: _FILTERED}
+_OPTIONAL = ("time", "reached")  # of rare events
+
+
+def require_new_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse the name of a table or a picture, a place where no file can be made, and a file.
+
+    Raises
+    ------
+    ConfigError
+        Says which.
+    """
+    require_result_name(path)
+    require_place(path)
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+
+
+def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a file under a temporary name and rename it.
+
+    Parameters
+    ----------
+    attributes
+        Of the root; ``method`` is one of `AXES`.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    """
+    disk, axes = Disk(), AXES[attributes["method"]]
+    own = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+
+    def build(temporary: Path) -> None:
+        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
+            file = opened.file
+            put_attributes(file, own | dict(attributes))
+            file["progress/complete"] = np.uint8(1)
+            for name, array in arrays.items():
+                if array.dtype.kind == "U":
+                    put_text(file, name, array.tolist())
+                else:
+                    file[name] = array
+                if axes[name] == name:
+                    file[name].make_scale(name)
+            for name in arrays:
+                for axis, scale in enumerate(axes[name].split()):
+                    if scale != name:
+                        file[name].dims[axis].attach_scale(file[scale])
+            seal(file)
+
+    publish(path, disk, build)
+
+
+def read_arrays(path: Path, *methods: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Attributes and arrays of a file of one of `methods`; all agree with their checksums.
+
+    Raises
+    ------
+    InputFileError
+        It is missing, damaged or of another kind.
+    """
+    method = kind_of(path)
+    if method not in methods:
+        if not path.is_file():
+            raise InputFileError(f"{path}: there is no such file")
+        raise InputFileError(f"{path} holds no result of {' or '.join(methods)}")
+    with reading(path, InputFileError), open_hdf5(path) as file:
+        with ended_by_signals():
+            found = known_attributes(path, file, InputFileError)
+            sealed = SealedFile(path, file)
+            for name in sealed.names:
+                sealed.require(name)
+        for name in AXES[method]:
+            if name not in sealed.names and (name not in _OPTIONAL or method == FILTER):
+                raise sealed.damaged(f"it has no /{name}")
+        arrays = {name: _values(file[name]) for name in AXES[method] if name in sealed.names}
+    return found, arrays
+
+
+def _values(dataset: h5py.Dataset) -> Array:
+    return np.array(texts(dataset)) if dataset.dtype.kind == "S" else dataset[()]
+
+
+def digest_of(arrays: Mapping[str, Array]) -> list[tuple[str, str]]:
+    """Name and SHA-256 of every dataset."""
+    lines = []
+    for name, array in arrays.items():
+        if array.dtype.kind == "U":
+            lines.append((name, text_digest(name, array.tolist())))
+            continue
+        sha = begin_digest(name, array.dtype, array.shape)
+        sha.update(canonical_bytes(array))
+        lines.append((name, sha.hexdigest()))
+    return lines

@@ -1,0 +1,156 @@
+"""What `tauslab.sensitivity` gives."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.errors import ConfigError
+
+LIKELIHOOD_RATIO = "likelihood-ratio"
+METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivityResult:
+    """Derivatives of means by parameters, with standard errors; made by `tauslab.sensitivity`.
+
+    Parameters
+    ----------
+    model, method, seed, n
+        Name of the model, and what was asked for.
+    time
+        f64 ``[time]``.
+    parameters, outputs
+        Names, in the order of the first and the last axis.
+    values
+        f64 ``[parameter]``: where the derivatives were taken.
+    low, high
+        f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
+    value, standard_error
+        f64 ``[parameter, time, output]``: the derivative, in units of the output over those of the
+        parameter, and the standard error of its chance. That of a difference lacks the bias of the
+        step.
+    mean
+        f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
+    sides_variance
+        f64 ``[parameter, time, output]``: of a difference, the variances of both sides together,
+        which is that of the difference of two independent trajectories; NaN without sides.
+    valid
+        int64 ``[parameter, time]``: pairs, or trajectories, that reached the time; n, unless some
+        ended early.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X")
+    >>> net.add_parameter("k", 2.0)
+    >>> net.add_reaction("-> X", rate="k")
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> found = ts.sensitivity(net, ["k"], ["X"], t=5.0, n=2000, seed=1, device="cpu")
+    >>> bool(abs(found["k", "X"][0] - 0.99326) < 4 * found.error("k", "X")[0])
+    True
+    """
+
+    model: str
+    method: str
+    seed: int
+    n: int
+    time: FloatArray
+    parameters: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    value: FloatArray
+    standard_error: FloatArray
+    mean: FloatArray
+    sides_variance: FloatArray
+    valid: IntArray
+
+    def __repr__(self) -> str:
+        """One line: what by what, and how."""
+        return (
+            f"<SensitivityResult of {self.model}: {len(self.outputs)} outputs by "
+            f"{len(self.parameters)} parameters at {len(self.time)} times, {self.method}, "
+            f"n {self.n}, seed {self.seed}>"
+        )
+
+    def __getitem__(self, names: tuple[str, str]) -> FloatArray:
+        """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""
+        return self._at(self.value, names)
+
+    def error(self, parameter: str, output: str) -> FloatArray:
+        """Standard error ``[time]`` of that derivative."""
+        return self._at(self.standard_error, (parameter, output))
+
+    @property
+    def elasticity(self) -> FloatArray:
+        """Relative change of the mean by that of the parameter, ``[parameter, time, output]``.
+
+        d log mean / d log parameter; NaN where the mean is 0.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.value * self.values[:, None, None] / self.mean
+        return np.where(np.isfinite(found), found, np.nan)
+
+    @property
+    def variance_reduction(self) -> FloatArray:
+        """How many times less a difference varies than that of independent trajectories.
+
+        f64 ``[parameter, time, output]``; infinite where both sides are always equal, NaN where
+        nothing varies or there are no sides.
+        """
+        variance = self.valid[:, :, None] * (self.standard_error * self._width()) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.sides_variance / variance)
+
+    def to_xarray(self) -> Any:
+        """An `xarray.Dataset` with named axes: value, standard_error, mean, elasticity."""
+        import xarray
+
+        axes = ("parameter", "time", "output")
+        return xarray.Dataset(
+            {
+                "value": (axes, self.value),
+                "standard_error": (axes, self.standard_error),
+                "elasticity": (axes, self.elasticity),
+                "mean": (axes[1:], self.mean),
+            },
+            {"parameter": list(self.parameters), "time": self.time, "output": list(self.outputs)},
+            {"model": self.model, "method": self.method, "seed": str(self.seed), "n": self.n},
+        )
+
+    def to_pandas(self) -> Any:
+        """A data frame with a row for each parameter, time and output."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_product(
+            [self.parameters, self.time, self.outputs], names=["parameter", "time", "output"]
+        )
+        columns = {"value": self.value.ravel(), "standard_error": self.standard_error.ravel()}
+        return pd.DataFrame(columns, index=index).reset_index()
+
+    def digest(self) -> str:
+        """SHA-256 of values, errors and means: equal on any device and any number of ranks."""
+        digest = hashlib.sha256(self.method.encode())
+        for array in (self.time, self.value, self.standard_error, self.mean, self.sides_variance):
+            plain = np.where(np.isnan(array), np.nan, array)
+            digest.update(plain.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    def _width(self) -> FloatArray:
+        return (self.high - self.low)[:, None, None]
+
+    def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
+        parameter, output = names
+        for name, known in ((parameter, self.parameters), (output, self.outputs)):
+            if name not in known:
+                raise ConfigError(f"{name!r} is not among {', '.join(known)}")
+        found = array[self.parameters.index(parameter), :, self.outputs.index(output)]
+        return np.asarray(found)

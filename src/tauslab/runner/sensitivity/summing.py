@@ -1,0 +1,129 @@
+"""Sums of what pairs or trajectories give, on the device and over ranks, as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, STOP, WORK, SampleBuffers
+from tauslab.kernels.ensemble.statistics import Statistics
+from tauslab.model.errors import ModelError
+from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.output.format.layout import Accumulators
+from tauslab.runner.output.format.statistics import add_accumulators, sum_over_ranks
+from tauslab.runner.ranks.mpi import Communicator
+
+_MOST_BYTES = 1 << 28  # of the samples of a launch
+_MOST_ROWS = 1 << 18
+_PORTIONS_OF_A_RANK = 4  # at least, where there are pairs enough, so that ranks end together
+_FEWEST_ROWS = 1 << 12
+_ENDS = {2: "overflow", 3: "step_limit", 4: "nan"}
+
+Start = Callable[[int, int, Any, SampleBuffers, Any], None]
+
+
+class Summing:
+    """Runs launches one after the other and adds up what they give.
+
+    Parameters
+    ----------
+    points, times, columns
+        Sums are ``[point, time, column]``.
+    """
+
+    def __init__(self, backend: Backend, points: int, times: int, columns: int) -> None:
+        self._backend, self._stream = backend, backend.stream()
+        self._points, self._shape = points, (times, columns)
+        self._statistics = Statistics(backend, (times, 0, columns), {}, counts=True)
+        held = self._statistics.accumulators(points)
+        self._into = {name: held[name] for name in held if name.startswith("obs_")}
+        self.totals = {k: np.zeros(v.shape, np.uint64) for k, v in self._into.items()}
+        self.ended = np.zeros(256, np.int64)
+        self._outputs: Any = None
+        self._buffers: SampleBuffers | None = None
+
+    def add(self, first: int, each: int, rows: int, start: Start) -> None:
+        """Run ``first .. first + each - 1`` of every point; `start` launches them.
+
+        `rows` is how many statuses they have.
+        """
+        backend, stream = self._backend, self._stream
+        outputs, buffers = self._room(each, rows)
+        start(first, each, outputs, buffers, stream)
+        total = self._points * each
+        self._statistics.add(None, outputs, total, self._into, stream, per_point=each)
+        mirrors = {name: backend.mirror(buffer) for name, buffer in self._into.items()}
+        for name, mirror in mirrors.items():
+            backend.download(self._into[name], mirror, len(mirror), stream)
+        status = backend.mirror(buffers.status)
+        backend.download(buffers.status, status, rows, stream)
+        mark = stream.record()
+        try:
+            mark.wait()
+        except BaseException:
+            backend.write_now(buffers.row_counter, STOP, 1)
+            raise
+        self.ended += np.bincount(status[:rows], minlength=256)
+        add_accumulators(self.totals, mirrors)
+
+    def _room(self, each: int, rows: int) -> tuple[Any, SampleBuffers]:
+        times, columns = self._shape
+        total = self._points * each
+        if self._outputs is None or len(self._outputs) != total:
+            backend = self._backend
+            self._outputs = backend.empty((total, times, columns), np.float64)
+            self._buffers = SampleBuffers(
+                counts=None,
+                observables=None,
+                final=None,
+                status=backend.empty((rows,), np.uint8),
+                row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+                work=backend.empty((len(WORK),), np.uint64),
+            )
+        assert self._buffers is not None
+        return self._outputs, self._buffers
+
+
+def summed(summing: Summing, comm: Communicator, name: str) -> Accumulators:
+    """Sums of all ranks; tells how many ended early. Collective.
+
+    Raises
+    ------
+    ModelError
+        All of them did.
+    """
+    ended = comm.sum_uint64(summing.ended.astype(np.uint64)).astype(np.int64)
+    early = {kind: int(ended[kind]) for kind in _ENDS if ended[kind]}
+    if early:
+        told = ", ".join(f"{count} by {_ENDS[kind]}" for kind, count in early.items())
+        number = int(ended.sum())
+        if sum(early.values()) == number:
+            raise ModelError(f"{name}: all trajectories ended early: {told}")
+        if comm.rank == 0:
+            warn(
+                f"{name}: of {number} trajectories some ended early and are left out from then "
+                f"on: {told}",
+                stacklevel=2,
+            )
+    return sum_over_ranks(comm, summing.totals)
+
+
+def portions(n: int, points: int, bytes_each: int, room: int, comm: Communicator) -> Iterator[Any]:
+    """Launches of this rank: number of the first, and how many, of `n` at each point.
+
+    The sums do not depend on them.
+    """
+    most = min(_MOST_ROWS // points, room // (points * bytes_each))
+    shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
+    each = max(1, min(most, shared, n))
+    for number, first in enumerate(range(0, n, each)):
+        if number % comm.size == comm.rank:
+            yield first, min(each, n - first)
+
+
+def room_for(backend: Backend) -> int:
+    """Bytes that the samples of a launch may take."""
+    return min(_MOST_BYTES, backend.free_memory() // 4)

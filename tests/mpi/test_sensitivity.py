@@ -1,0 +1,36 @@
+"""Sensitivities on several ranks: each runs a part of the pairs, all have the same bits."""
+
+from __future__ import annotations
+
+PROGRAM = """
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.sensitivity import summing
+summing._FEWEST_ROWS = 64  # several launches for each rank
+net = ts.Network("turnover")
+net.add_species("X", 3)
+net.add_parameter("k", 5.0)
+net.add_reaction("-> X", rate="k")
+net.add_reaction("X ->", rate=1.0)
+told = [
+    ts.sensitivity(
+        net, ["k"], ["X", "X / 3"], t=[0.5, 2.0], n=401, seed=1, device="cpu", method=method
+    ).digest()
+    for method in ("coupled", "common", "likelihood-ratio")
+]
+comm = ranks()
+found = comm.allgather(",".join(told))
+if comm.rank == 0:
+    print("digest", *sorted(set(found)))
+"""
+
+
+def test_ranks_do_not_matter(mpirun):
+    digests = {
+        line
+        for ranks in (1, 3)
+        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2  # all ranks have the same one

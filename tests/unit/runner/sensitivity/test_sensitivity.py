@@ -1,0 +1,301 @@
+"""Derivatives of means: against exact ones, and models that are chosen to break the estimate."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from reference_ensembles import case, network
+
+import tauslab as ts
+from tauslab.kernels.backends.base import Style
+from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.runner.sensitivity import summing
+
+DIFFERENCES = ("coupled", "common")
+METHODS = (*DIFFERENCES, "likelihood-ratio")
+
+
+def turnover(k=2.0, x=0, decay=1.0):
+    """Immigration and death; beside them a parameter that nothing depends on."""
+    net = ts.Network("turnover")
+    net.add_species("X", x)
+    net.add_parameter("k", k)
+    net.add_parameter("decay", decay)
+    net.add_parameter("unused", 3.0)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate="decay")
+    return net
+
+
+def found_by(net, *names, **options):
+    return ts.sensitivity(
+        net, *names, **{"t": 2.0, "n": 2000, "seed": 1, "device": "cpu"} | options
+    )
+
+
+def near(found, exact, parameter, output="X", errors=4.0):
+    """Within `errors` standard errors at the last time; 4 are a false alarm of 6e-5."""
+    error = found.error(parameter, output)[-1]
+    assert error > 0
+    assert abs(found[parameter, output][-1] - exact) < errors * error
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("dimerisation_sens", "coupled"),
+        ("gene_expression_sens", "common"),
+        pytest.param("dimerisation_sens", "common", marks=pytest.mark.validate),
+        pytest.param("gene_expression_sens", "coupled", marks=pytest.mark.validate),
+    ],
+)
+def test_exact_derivatives(name, method):
+    """Six derivatives by two methods within four standard errors: false alarms 8e-4 together."""
+    exact = case(name)
+    output = next(iter(exact["exact"].values()))["output"]
+    found = found_by(network(exact), None, [output], t=exact["t"], n=2000, method=method)
+    for one in exact["exact"].values():
+        near(found, one["central_difference_2_percent"], one["parameter"], output)
+        independent = one["variance_of_one_independent_difference_2_percent"]
+        row = found.parameters.index(one["parameter"])
+        assert found.variance_reduction[row, 0, 0] > (20 if method == "coupled" else 3)
+        own = found.error(one["parameter"], output)[0] ** 2 * found.n
+        assert independent / own == pytest.approx(found.variance_reduction[row, 0, 0], rel=0.2)
+    assert found.mean[0, 0] == pytest.approx(exact["mean_var"][output][0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["gene_expression_sens", pytest.param("dimerisation_sens", marks=pytest.mark.validate)]
+)
+def test_likelihood_ratios_have_no_bias(name):
+    exact = case(name)
+    output = next(iter(exact["exact"].values()))["output"]
+    found = found_by(network(exact), None, [output], t=exact["t"], method="likelihood-ratio")
+    for one in exact["exact"].values():
+        near(found, one["value"], one["parameter"], output)
+    assert np.isnan(found.variance_reduction).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_nothing_depends_on_has_derivative_zero(method):
+    found = found_by(turnover(), ["unused"], method=method)
+    assert found.value.tolist() == found.standard_error.tolist() == [[[0.0]]]
+
+
+@pytest.mark.parametrize("method", DIFFERENCES)
+def test_a_rate_of_zero_needs_a_step_and_is_a_forward_difference(method):
+    with pytest.raises(ts.ConfigError, match=r"k is 0.*step=\{'k': 0.01\}"):
+        found_by(turnover(k=0.0), ["k"], method=method)
+    found = found_by(turnover(k=0.0), ["k"], step={"k": 0.5}, method=method)
+    assert (found.low[0], found.high[0]) == (0.0, 0.5)
+    near(found, 1 - math.exp(-2), "k")
+    assert "unused" in found_by(turnover(k=0.0), n=1).parameters  # and k is not
+
+
+@pytest.mark.parametrize("method", ["coupled", "likelihood-ratio"])
+def test_products_probabilities_and_several_times(method):
+    outputs = ["X * X", "X == 0", "k * X"]
+    found = found_by(turnover(), ["k"], outputs, t=[0.0, 0.5, 2.0], method=method)
+    p = 1 - np.exp(-found.time)  # X is Poisson with mean k p
+    exact = {"X * X": p + 4 * p**2, "X == 0": -p * np.exp(-2 * p), "k * X": 4 * p}
+    for output, values in exact.items():
+        assert found["k", output][0] == found.error("k", output)[0] == 0
+        errors = (found["k", output] - values)[1:] / found.error("k", output)[1:]
+        assert np.abs(errors).max() < 4.5  # false alarms 4e-5 for all six
+    assert found.elasticity[0, 2, 2] == pytest.approx(2, abs=0.5)
+
+
+@pytest.mark.parametrize("method", DIFFERENCES)
+def test_initial_amounts_begin_apart(method):
+    for x, sides in ((0, (0, 1)), (100, (98, 102))):
+        found = found_by(turnover(x=x), ["X"], method=method)
+        assert (found.low[0], found.high[0]) == sides
+        near(found, math.exp(-2), "X")
+
+
+def test_initial_amounts_that_follow_a_parameter():
+    net = ts.Network("decay")
+    net.add_parameter("N", 50)
+    net.add_species("X", "N")
+    net.add_reaction("X ->", rate=1.0)
+    near(found_by(net, ["N"]), math.exp(-2), "N")
+    with pytest.raises(ts.ConfigError, match=r"initial amount of X to 49.5 and 50.5"):
+        found_by(net, ["N"], step=0.01)
+
+
+def test_absorbed_pairs_keep_their_state():
+    net = ts.Network("decay")
+    net.add_species("X", 10)
+    net.add_parameter("g", 1.0)
+    net.add_reaction("X ->", rate="g")
+    found = found_by(net, t=[1.0, 60.0])
+    assert found["g", "X"][1] == 0
+    assert abs(found["g", "X"][0] + 10 / math.e) < 4 * found.error("g", "X")[0]
+
+
+def test_huge_counts():
+    """Differences of 1e8 molecules are exact; 100 million events a second would follow."""
+    found = found_by(turnover(k=1e8, x=10**8), ["k", "decay"], t=1e-5, n=40)
+    near(found, -(1e8) * 1e-5, "decay")
+    near(found, 1e-5, "k")
+
+
+@pytest.mark.validate
+def test_a_stiff_network():
+    net = ts.Network("stiff")
+    net.add_species("A", 20)
+    for name in "BC":
+        net.add_species(name)
+    net.add_parameter("fast", 2000.0)
+    net.add_parameter("slow", 1.0)
+    net.add_reaction("A -> B", rate="fast")
+    net.add_reaction("B -> A", rate="fast")
+    net.add_reaction("B -> C", rate="slow")
+    found = found_by(net, ["fast", "slow"], ["C"], t=0.5, n=400)
+    near(found, 20 * 0.25 * math.exp(-0.25), "slow", "C")
+    assert abs(found["fast", "C"][0]) < 1e-3
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("method", METHODS)
+def test_a_parameter_in_several_reactions_and_a_law(method):
+    net = ts.Network("loop")
+    net.add_species("X", 5)
+    net.add_parameter("k", 2.0)
+    net.add_reaction("-> X", law="6 * k / (1 + X / k)")
+    net.add_reaction("X ->", rate="k")
+    found = found_by(net, ["k"], n=4000, method=method)
+    pytest.importorskip("scipy")
+    means = [ts.cme(net, 2.0, set={"k": k}).mean("X")[0] for k in (2.04, 1.96)]
+    near(found, (means[0] - means[1]) / 0.08, "k")
+
+
+def test_one_pair():
+    found = found_by(turnover(), ["k"], n=1)
+    assert np.isfinite(found.value).all()
+    assert np.isnan(found.standard_error).all()
+    assert np.isnan(found.variance_reduction).all()
+
+
+@pytest.mark.parametrize("method", DIFFERENCES)
+def test_pairs_that_end_early_are_told(method):
+    growing = turnover(k=3.0, x=2**31 - 5, decay=1e-12)
+    with pytest.warns(UserWarning, match=r"ended early.*by overflow"):
+        found = found_by(growing, ["k"], t=[0.1, 1.0], n=100, method=method)
+    assert found.valid[0, 1] < found.valid[0, 0] <= 100
+    with pytest.raises(ts.ModelError, match=r"turnover: all trajectories ended early: \d+ by step"):
+        found_by(turnover(k=1e4), ["k"], n=3, max_steps=3, method=method)
+    negative = ts.Network("negative")
+    negative.add_species("X", 5)
+    negative.add_parameter("a", 2.0)
+    negative.add_reaction("X ->", law="a - X")
+    with pytest.raises(ts.ModelError, match="by nan"):
+        found_by(negative, n=3, method=method)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["k", "k"], {}, "each once"),
+        ([], {}, "one name or more"),
+        (["q"], {}, "'q' is neither a parameter nor a species of turnover; it has k, decay"),
+        (["k"], {"outputs": ["q"]}, "'q', which is neither a species nor an observable"),
+        (["k"], {"outputs": []}, "outputs: one name"),
+        (["k"], {"step": 2}, "step 2 is not allowed"),
+        (["k"], {"step": {"decay": 0.1}}, "'decay' is not among the parameters k"),
+        (["k"], {"step": {"k": 1e-20}}, "is the same number"),
+        (["k"], {"step": {"k": math.nan}}, "step of k: nan is not allowed"),
+        (["X"], {"step": {"X": 0.5}}, "a whole number of molecules"),
+        (["k"], {"difference": "both"}, "centred, forward, backward"),
+        (["k"], {"method": "pathwise"}, "coupled, common"),
+        (["k"], {"n": 0}, "n 0 is not allowed"),
+    ],
+)
+def test_what_is_refused(names, options, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        found_by(turnover(), names, **options)
+
+
+def test_what_likelihood_ratios_refuse():
+    ratio = {"method": "likelihood-ratio", "n": 10}
+    with pytest.raises(ts.ConfigError, match=r'X: .*no derivatives by initial amounts.*"coupled"'):
+        found_by(turnover(), ["X"], **ratio)
+    with pytest.raises(ts.ModelError, match=r'by nan.*0 where its derivative is not.*"coupled"'):
+        found_by(turnover(k=0.0), ["k"], **ratio)
+    with pytest.raises(ts.ConfigError, match="a likelihood ratio has none"):
+        found_by(turnover(), ["k"], step=0.1, **ratio)
+
+
+def test_models_that_are_refused():
+    net = turnover()
+    net.add_event("dose", 1.0, {"X": 0})
+    with pytest.raises(ts.ModelError, match=r"event.*ts.sensitivity takes models whose counts"):
+        found_by(net, ["k"])
+    chain = ts.cyclic_chain(200)
+    with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 200"):
+        found_by(chain, [next(iter(chain.species))])
+
+
+def test_sides_of_one_sided_differences():
+    for difference, sides in (("forward", (2.0, 2.04)), ("backward", (1.96, 2.0))):
+        found = found_by(turnover(), ["k"], difference=difference)
+        np.testing.assert_allclose((found.low[0], found.high[0]), sides)
+        near(found, 1 - math.exp(-2), "k")
+
+
+def digest(method="coupled", device="cpu"):
+    names = ["k", "decay"] if method == "likelihood-ratio" else ["k", "X", "decay"]
+    found = found_by(turnover(x=3), names, ["X", "X / 3"], t=[0.5, 2.0], n=500,
+                     method=method, device=device)  # fmt: skip
+    return found.digest()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_neither_launches_nor_code_change_bits(method, monkeypatch):
+    before = digest(method)
+    monkeypatch.setattr(summing, "_MOST_ROWS", 200)
+    assert digest(method) == before
+    monkeypatch.setattr(summing, "_MOST_BYTES", 300)  # one parameter after the other
+    assert digest(method) == before
+    monkeypatch.setattr(CpuBackend, "style", Style(branches=False))
+    assert digest(method) == before
+
+
+def test_a_parameter_has_the_same_bits_among_others():
+    alone, many = (found_by(turnover(), names, n=50) for names in (["decay"], ["k", "decay"]))
+    assert alone["decay", "X"] == many["decay", "X"]
+
+
+def test_bits_stay_what_they_are():
+    assert digest() == "a8c5655478ce23eb6010209b0f391a6c6c20aa1952fab272d8668aea9ce4b57a"
+    assert digest("common") == "21059be08c95dbada77a8e81e368893a904ada91938c23ef2d6ea19cd62e372d"
+
+    assert digest("likelihood-ratio") == (
+        "2442a4360f2cb9a7b9d47ba0a898cf19e9dfccbc8893e2b7f1e1c6153de5028e"
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_bits_on_a_gpu(method):
+    assert digest(method, "cuda") == digest(method, "cpu")
+
+
+def test_tables():
+    pytest.importorskip("xarray")
+    found = found_by(turnover(), ["k", "decay"], t=[1.0, 2.0], n=10)
+    data = found.to_xarray()
+    assert data["value"].dims == ("parameter", "time", "output")
+    assert data["value"].sel(parameter="k", output="X").values.tolist() == found["k", "X"].tolist()
+    pytest.importorskip("pandas")
+    assert list(found.to_pandas().columns) == [
+        "parameter", "time", "output", "value", "standard_error",
+    ]  # fmt: skip
+    assert re.fullmatch(
+        r"<SensitivityResult of turnover: 1 outputs by 2 parameters.*>", repr(found)
+    )
+    with pytest.raises(ts.ConfigError, match="'q' is not among k, decay"):
+        found["q", "X"]
