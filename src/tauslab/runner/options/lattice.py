@@ -9,29 +9,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.errors import ConfigError, ModelError, TauslabError
-from tauslab.model.lattice.canonical import lattice_sha256
-from tauslab.model.lattice.diagnosis.time_step import (
-    MAX_HOP,
-    choose_time_step,
-    fastest_hop,
-    loss_warning,
-)
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.values import is_start, lattice_values
-from tauslab.runner.options.hook_view import LatticeView
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.runner.options.sweep import Design, Sweep
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import count
 
+if TYPE_CHECKING:
+    from tauslab.kernels.lattice.lowering import LoweredLattice
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.runner.options.hook_view import LatticeView
+
 FloatArray = npt.NDArray[np.float64]
-Hook: TypeAlias = Callable[[LatticeView], None]
+Hook: TypeAlias = "Callable[[LatticeView], None]"
 Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
 HALOS: tuple[str, ...] = get_args(Halo)
 
@@ -250,6 +245,8 @@ class LatticeTask:
     @cached_property
     def sha256(self) -> str:
         """Of the model; its sites are read for it."""
+        from tauslab.model.lattice.canonical import lattice_sha256
+
         return lattice_sha256(self.model)
 
     @property
@@ -326,6 +323,8 @@ def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, floa
 
 def _require_names(model: Lattice, names: Iterable[str], origin: str) -> None:
     """Refuse what is neither a parameter nor a species."""
+    from tauslab.model.lattice.values import is_start
+
     for name in sorted(set(names) - set(model.parameters)):
         if not is_start(model, name):
             known = ", ".join(model.parameters) or "none"
@@ -372,6 +371,8 @@ def _lattices(
 
     All points take one step: the model's, or the shortest that one of them would choose.
     """
+    from tauslab.model.lattice.diagnosis.time_step import loss_warning
+
     points = 1 if options.sweep is None else options.sweep.points
     step = None
     if model.step is None and points > 1:
@@ -398,6 +399,9 @@ _CALLER = 3  # frames from a warning up to who prepares a lattice
 
 def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:
     """Seconds of the step that a point alone would take; infinite where nothing diffuses."""
+    from tauslab.model.lattice.diagnosis.time_step import choose_time_step, fastest_hop
+    from tauslab.model.lattice.values import lattice_values
+
     with _of_point(options, point), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is said when the lattice is made
         values = lattice_values(model, _values_at(options, point))
@@ -410,6 +414,8 @@ def _lattice_at(
     model: Lattice, options: LatticeOptions, point: int, step: float | None = None
 ) -> LoweredLattice:
     """The lattice with the values of a point, where a step has so many seconds."""
+    from tauslab.kernels.lattice.lowering import lower_lattice
+
     with _of_point(options, point):
         return lower_lattice(
             model, max_hop=options.max_hop, step=step, parameters=_values_at(options, point)
