@@ -1,4 +1,4 @@
-"""Statements and seconds from nothing to the first picture, for five jobs and several programs.
+"""Statements and seconds from nothing to the first picture, for six jobs and several programs.
 
 Each job is a Python program that a fresh process runs: import, build a gene that switches, simulate
 exactly, draw, save a PNG. Counted are its statements (one for each node that Python's grammar calls

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_OF_LATTICES = ("counts", "kymograph", "slice", "movie")
 _MOST_LINES = 30
 _MOST_PANELS = 36
 _DEFAULT_PANELS = 4
@@ -145,6 +146,8 @@ def unfinished(result: EnsembleData) -> str:
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
     kinds = ("auto", "heatmap", "histogram", "modes", "trajectories", "mean")
+    if kind not in kinds and kind in _OF_LATTICES:
+        raise ConfigError(f"a plot of {kind} is of a lattice; here kinds are {', '.join(kinds)}")
     if kind not in kinds:
         raise ConfigError(f"{kind!r} is not a kind of plot; kinds: {', '.join(kinds)}")
     if colour not in ("auto", "linear", "log"):
