@@ -8,7 +8,7 @@ ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,11 @@ class LatticeView:
     def replica(self) -> int:
         """Number of the replica."""
         return self._engine.replica
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Values of the model's parameters; in a sweep, those of this run's point."""
+        return self._lattice.parameters
 
     @property
     def slab(self) -> Slab:

@@ -202,3 +202,26 @@ def test_the_command_line_sweeps(tmp_path, capsys, monkeypatch, whole):
 def test_what_a_sweep_refuses(options, message):
     with pytest.raises((ConfigError, ModelError), match=message):
         run(None, paced(), **options)
+
+
+def test_a_hook_sees_the_values_of_its_point():
+    seen = []
+    swept(None, replicas=1, frame_every=0, hooks=[(60, lambda v: seen.append(v.parameters["D"]))])
+    assert seen == [SWEEP["D"][0]] * 2 + [FAST] * 2
+
+
+@pytest.mark.parametrize("sweep", [{"D": [coefficient(0.1)]}, {"k": "list:800", "D": "lin:0:0:1"}])
+def test_a_sweep_of_one_point_is_the_run_without(sweep):
+    with run(None, paced(), sweep=sweep, frame_every=0) as one:
+        assert one.counts("A").shape[0] == 1
+        values = {name: float(column[0]) for name, column in one.points.items()}
+        with run(None, paced(), set=values, frame_every=0) as alone:
+            assert (one.counts("A")[0] == alone.counts("A")).all()
+
+
+@pytest.mark.gpu
+def test_a_sweep_has_the_same_bits_on_a_gpu(tmp_path, whole):
+    path = tmp_path / "cuda.h5"
+    ts.run(paced(), t_end=T_END, count_every=3, frame_every=20, seed=7, sweep=SWEEP, replicas=2,
+           device="cuda", output=path).close()  # fmt: skip
+    assert digest(path) == digest(whole)
