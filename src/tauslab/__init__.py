@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import pmmh as pmmh
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
+    from tauslab.runner.api.sensitivity import expectation as expectation
     from tauslab.runner.api.sensitivity import sensitivity as sensitivity
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
@@ -57,9 +58,12 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.particles.filtering import FilterResults as FilterResults
+    from tauslab.runner.populations.population import population as population
+    from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
+    from tauslab.runner.sensitivity.expectation import Expectation as Expectation
     from tauslab.runner.sensitivity.result import SensitivityResult as SensitivityResult
 
 _HOMES = {
@@ -84,7 +88,7 @@ _HOMES = {
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.runner.api.sensitivity": ("sensitivity",),
+    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
     "tauslab._unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
@@ -94,9 +98,12 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
+    "tauslab.runner.populations.population": ("population",),
+    "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
+    "tauslab.runner.sensitivity.expectation": ("Expectation",),
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

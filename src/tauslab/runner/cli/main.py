@@ -137,7 +137,7 @@ def _rare(rare: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.particles.rare import OPTIONS, process_rare
 
     rare.set_defaults(process=process_rare)
-    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
+    add_options(rare, ".xml, .ant, .net, .bngl, .toml, .lm, - for standard input", *OPTIONS)
 
 
 def _filter(filters: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
@@ -174,6 +174,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if task.lowered.dynamics is not None:
         from tauslab.kernels.events.ssa import EventSsa
 
+        if isinstance(method, SSA):
+            return EventSsa(backend, task.lowered, times, method.delay_queue)
         return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(
@@ -225,7 +227,9 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
-        amount_unit="molecules" if task.system is None else task.network.amount_unit,
+        amount_unit=task.network.count_unit
+        if task.system is None or task.network.count_unit != "molecules"
+        else task.network.amount_unit,
         time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,

@@ -11,7 +11,10 @@ from tauslab.runner.results.result import Result
 
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
+_STATUS = (
+    *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
+    *("halted", "delay_queue"),
+)
 
 
 def facts_of_run(result: Result) -> dict[str, Any]:
