@@ -138,3 +138,14 @@ def every_distribution() -> ts.Network:
         net.add_species(f"X{k}", 0)
     net.add_event("all", time=1, assignments={f"X{k}": law for k, law in enumerate(laws)})
     return net
+
+
+def waiting() -> ts.Network:
+    """Delayed reactions of both kinds, one with a delay that is drawn."""
+    net = ts.Network("waiting")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_reaction("-> X", rate=5, delay="exponential(2)")
+    net.add_reaction("X -> Y", rate=1, delay=2)
+    net.add_reaction("Y ->", rate=1, delay="X / 10", consuming=False)
+    return net

@@ -97,25 +97,26 @@ DEVICE double just_before(double t) {
 }
 
 // Whether a trigger changes by the state that a step arrives at, at time `t`.
-template <class Constants>
-DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const Constants &c,
+template <class Inputs>
+DEVICE_SHARED bool holds_otherwise(const EventQueue &queue, Flow &flow, const Inputs &inputs,
                                    double t) {
     flow.y[N_SPECIES] = t;
     const double *const y = flow.y;
-    return triggers_changed(queue, y, c, t);
+    return triggers_changed(queue, y, inputs, t);
 }
 
 // The shortest part of a step after which a trigger has changed; the step is made.
-template <class Constants>
+template <class Inputs>
 DEVICE_SHARED double step_to_change(Flow &flow, const EventQueue &queue, const double *x,
-                                    const Constants &c, double t, double h, double *a) {
+                                    const double *c, const Inputs &inputs, double t, double h,
+                                    double *a) {
     double low = 0, high = h;
     const double least = 1e-13 * tl_max(t, h);
     while (high - low > least) {
         const double middle = low + 0.5 * (high - low);
         if (!(middle > low && middle < high)) break;
         try_step(flow, x, c, t, middle, a);
-        (holds_otherwise(queue, flow, c, t + middle) ? high : low) = middle;
+        (holds_otherwise(queue, flow, inputs, t + middle) ? high : low) = middle;
     }
     try_step(flow, x, c, t, high, a);
     return high;
@@ -148,16 +149,16 @@ DEVICE_SHARED void state_within(const Flow &flow, const double *x, double t, dou
 
 // The part of a step after which a trigger has changed that turns back later in the step, by the polynomial;
 // 1 if none does.
-template <class Constants>
+template <class Inputs>
 DEVICE_SHARED double pulse_within(const Flow &flow, const EventQueue &queue, const double *x,
-                                  const Constants &c, double t, double h, bool changed_at_end) {
+                                  const Inputs &inputs, double t, double h, bool changed_at_end) {
     double z[N_SPECIES + 1];
     double first = 1.0;
     for (int look = 1; look < LOOKS_IN_A_STEP; ++look) {
         const double s = (double)look / LOOKS_IN_A_STEP;
         state_within(flow, x, t, h, s, z);
         const double *const seen = z;
-        const bool changed = triggers_changed(queue, seen, c, z[N_SPECIES]);
+        const bool changed = triggers_changed(queue, seen, inputs, z[N_SPECIES]);
         if (first < 1.0 && !changed) return first;
         if (first == 1.0 && changed) first = s;
     }
@@ -174,10 +175,10 @@ struct FlowStep {
 
 // A step from state x at time t, to the next stop or to `sample` at most. `step` is the length that errors
 // suggest, 0 for a guess; `left` is what the integral of the total propensity has to grow by until the
-// next reaction.
-template <class Constants>
+// next reaction. Laws read constants c, triggers `inputs`: constants, and random numbers where there are any.
+template <class Inputs>
 DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x, const double *c,
-                                 const Constants &inputs, double *a, double &t, double stop,
+                                 const Inputs &inputs, double *a, double &t, double stop,
                                  double sample, double &step, double &left) {
     const FlowStep again = {false, false, false, false}, failed = {false, false, false, true};
     flow_at(x, c, a, flow.d[0]);
@@ -210,7 +211,7 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
         }
     }
     if (looks && !(ends && !holds_otherwise(queue, flow, inputs, just_before(limit)))) {
-        const double shorter = step_to_change(flow, queue, x, inputs, t, h, a);
+        const double shorter = step_to_change(flow, queue, x, c, inputs, t, h, a);
         if (shorter < h) h = shorter, jumps = ends = false;
     }
     for (int i = 0; i < N_FLOW; ++i) x[FLOW[i]] = flow.y[FLOW[i]];

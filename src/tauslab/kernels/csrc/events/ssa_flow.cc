@@ -4,9 +4,11 @@
 //
 // Draw number `jump` of the trajectory's stream gives the integral of the total propensity until the next
 // reaction, and the choice of that reaction.
+#include "events/completions.h"
 #include "events/flow.h"
 
-KERNEL(ssa_flow, const EnsembleArguments launch) {
+KERNEL(ssa_flow, const EventArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const i64 n_times = launch.n_times, rows = launch.rows;
     const double *const times = launch.times;
@@ -16,13 +18,14 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Completions delayed = {arguments.waiting + THREAD_OFFSET(2 * DELAY_QUEUE), 0, 0};
     Draws numbers = {};
     const auto inputs = formula_constants(c, numbers);
     Flow flow = {};
     PhiloxSeries series = {}, tie_series = {};
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
-    u64 fired = 0, jump = 0, steps = 0, executed = 0;
+    u64 fired = 0, jump = 0, steps = 0, executed = 0, completed = 0;
     double t = 0, stop = 0, step = 0, left = 0, unit = 1;
     u8 ended = RUNNING;
     bool looks = false, draws = false;
@@ -44,6 +47,7 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             load_start(launch, place, x, c);
             start_draws(numbers, keys, place);
             start_queue(queue);
+            start_completions(delayed);
             k = 0, jump = 0, steps = 0, t = 0, step = 0, ended = RUNNING, looks = draws = true;
             t = take_up(launch, row, x, queue);
             if (!launch.kept && !set_drawn(x, inputs, assign)) {
@@ -62,7 +66,11 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
             ++jump, draws = false;
         }
         if (looks) {
-            const u64 earlier = executed;
+            const u64 earlier = executed, before = completed;
+            if (!complete_reactions(delayed, x, t, completed)) {
+                ended = OVERFLOWED;
+                continue;
+            }
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
@@ -73,7 +81,8 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
                 continue;
             }
             stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
-            if (executed != earlier) step = 0;
+            stop = tl_min(stop, delayed.first());
+            if (executed != earlier || completed != before) step = 0;
             looks = false;
         }
 
@@ -108,6 +117,16 @@ KERNEL(ssa_flow, const EnsembleArguments launch) {
         const double target = scaled_half_open(unit, a0);
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+        if (HAS_DELAYS && IS_DELAYED[reaction]) {
+            const double delay = reaction_delay(reaction, x, inputs);
+            const bool is_known = delay >= 0;
+            if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
+                ended = is_known ? DELAY_QUEUE_FULL : (u8)NOT_A_NUMBER;
+                continue;
+            }
+            stop = tl_min(stop, delayed.first());
+            looks = looks || !(t < stop);
+        }
         const Fired found = fire(reaction, x, c, a);
         ++fired;
         draws = true;
