@@ -7,9 +7,9 @@ amounts), and ``ssa.json`` with means and standard errors of exact SSA by bngsim
     python scripts/validation/validate_events.py FOLDER -o docs/validation/events.csv
 
 writes a row for each model and a summary beside it (.md). Of a model that ``ssa`` takes, as it is,
-converted to numbers of molecules, or with amounts counted as ``--amounts`` says, two trajectories are
-run, of 10,000 reactions at most. The
-course of ``ode`` (rtol 1e-9) is compared with libRoadRunner's: `ode_worst` is the largest
+converted to numbers of molecules, or with amounts counted as ``--amounts`` says, two trajectories
+are run, of 10,000 reactions at most. The course of ``ode`` (rtol 1e-9, atol 1e-12 of the largest
+amount or of 1) is compared with libRoadRunner's: `ode_worst` is the largest
 difference in units of 1e-3 of the value and 1e-6 of the largest value of the quantity. Where means
 are known, `ssa_worst` is the largest difference from them in standard errors of both.
 """
@@ -137,6 +137,14 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
         row.ssa_worst = f"{worst:.2f}"
 
 
+def atol_of(network: ts.Network) -> float:
+    """1e-12, or as many times the largest amount at the start, where all are less than 1."""
+    amounts = network.initial_amounts(network.parameter_values(), negative=True)
+    moved = {n for n, species in network.species.items() if not species.fixed}
+    largest = max((abs(amounts[name]) for name in moved), default=0.0)
+    return 1e-12 * min(1.0, largest or 1.0)
+
+
 def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> None:
     """Compare the course of ``ode`` with libRoadRunner's."""
     if course is None:
@@ -146,8 +154,8 @@ def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> Non
     times = np.linspace(0, course["t_end"], len(expected))
     try:
         result = ts.run(
-            network, n=1, times=times, method=ts.ODE(rtol=1e-9, atol=1e-12), device="cpu", seed=1,
-            record="trajectories", max_steps=3_000_000,
+            network, n=1, times=times, method=ts.ODE(rtol=1e-9, atol=atol_of(network)),
+            device="cpu", seed=1, record="trajectories", max_steps=3_000_000,
         )  # fmt: skip
     except ts.TauslabError as error:
         row.ode = "refused" if isinstance(error, ts.ModelError) else "failed"

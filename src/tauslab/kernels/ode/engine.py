@@ -25,7 +25,6 @@ from tauslab.kernels.ode.codegen import (
 )
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts.costs import compiled_costs
 from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem, spans
@@ -150,13 +149,12 @@ class Ode:
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
             wishes = _wishes(settings, -(-trajectories // backend.multiprocessors))
-            costs = compiled_costs(backend, settings.precision)
             if choice is not None:
                 self.choice = choice
             elif counting is not None:
-                self.choice = chosen_to_count(system, wishes, counting, costs)
+                self.choice = chosen_to_count(system, wishes, counting)
             else:
-                self.choice = chosen(system, wishes, costs)
+                self.choice = chosen(system, wishes)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:

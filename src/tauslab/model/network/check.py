@@ -18,7 +18,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
         ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")

@@ -103,7 +103,7 @@ def _read_bngl(path: Path) -> Network:
     return read_bngl(path)
 
 
-def _read_lm(path: Path) -> Lattice | Network:
+def _read_lm(path: Path) -> Network | Lattice:
     from tauslab.model.readers.lattice_microbes.lattice import read_lm
 
     return read_lm(path)

@@ -181,6 +181,11 @@ def _wanted(prices: Prices, *, shared: bool) -> int:
     return numbers * prices.words + SYSTEM_REGISTERS
 
 
+def wanted_registers(system: OdeSystem, wishes: Wishes) -> int:
+    """Registers that a thread with a whole trajectory, constants included, would like."""
+    return _wanted(Prices(system, wishes.precision), shared=False)
+
+
 def _in_blocks(
     system: OdeSystem, prices: Prices, warps: int, wishes: Wishes, *, shared: bool
 ) -> LayoutChoice:
