@@ -132,6 +132,10 @@ def test_a_gpu_gives_the_bits_of_the_cpu():
         assert found[0] == found[1]
 
 
+def test_auto_takes_ssa():
+    assert run(queue(), n=3, method="auto").method == "ssa"
+
+
 @pytest.mark.parametrize("method", ["tau", "ode"])
 def test_other_methods_refuse_delays_by_name(method):
     with pytest.raises(ts.ModelError, match="reaction R1: delays of reactions are not supported"):

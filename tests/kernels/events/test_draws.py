@@ -224,6 +224,7 @@ def test_a_drawn_value_may_be_set_and_its_mean_swept():
     swept = run(net, sweep={"m": [2, 50]})
     assert np.allclose(swept.mean("X")[:, 0], [2, 50], rtol=0.05)
     assert (run(net, n=5, set={"X": 7}).counts("X") == 7).all()
+    assert (run(net, n=5, set={"X": 7}, method="tau").counts("X") == 7).all()
 
 
 def test_toml_holds_draws(tmp_path):
