@@ -20,7 +20,9 @@ def run(net, **options):
     return ts.run(net, **{**given, **options})
 
 
-@pytest.mark.parametrize(("flows", "n"), [(False, 5000), (True, 1000)])
+@pytest.mark.parametrize(
+    ("flows", "n"), [(False, 5000), pytest.param(True, 5000, marks=pytest.mark.validate)]
+)
 def test_known_laws(flows, n):
     found = delays.p_values(n, "cpu", flows=flows, seed=3)
     least = min(found, key=found.get)
@@ -56,6 +58,7 @@ def test_a_full_queue_ends_a_trajectory_by_name():
         ts.SSA(delay_queue=0)
 
 
+@pytest.mark.validate
 def test_the_length_of_a_queue_decides_nothing_else():
     short, long = (run(queue(5, 3), method=ts.SSA(delay_queue=n)) for n in (64, 1024))
     assert digest_lines(short, None) == digest_lines(long, None)
