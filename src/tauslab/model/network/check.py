@@ -18,7 +18,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
         ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -26,6 +26,12 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 
 _MOST_REACTIONS = 12  # that are listed
+# How amounts in another unit can be counted.
+_AS_COUNTS = {
+    "mole": "--molecules converts them, --amounts counts reads them as counts",
+    "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
+    "mass": "--amounts counts reads them as counts",
+}
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
@@ -77,7 +83,7 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = "; --molecules converts them" if first.kind == "mole" else ""
+        hints = f"; {_AS_COUNTS[first.kind]}" if first.kind in _AS_COUNTS else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
