@@ -19,7 +19,7 @@ from tauslab.runner.results.arrays.file import WEIGHTED
 
 NO_TARGET = '--target is missing: a condition, such as --target "X >= 100"'
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
-_DRIFT = 3.0  # standard errors between two halves of what is called steady
+_DRIFT = 2.5  # standard errors by which the second half of what is called steady is larger
 
 
 def weighted_result(
@@ -109,7 +109,7 @@ def _steady(
         later, before = flux[:, first + half :].mean(axis=1), flux[:, first:][:, :half].mean(axis=1)
         drift = later - before
         error = drift.std(ddof=1) / math.sqrt(len(runs))
-        if error > 0 and abs(drift.mean()) > _DRIFT * error:
+        if error > 0 and drift.mean() > _DRIFT * error:
             warn(
                 f"the rate is not steady yet: {before.mean():.3g} in the first half of the time "
                 f"that is used, {later.mean():.3g} in the second; take a longer --t-end"
