@@ -80,7 +80,8 @@ class LoweredReaction:
 
     `change` is what one event adds to each count.  Mass action: propensity = `constant` times
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
-    its entry in `needs`, so that no event can take molecules that are not there.
+    its entry in `needs`, so that no event can take molecules that are not there. After its `delay`
+    a reaction changes counts by `later`; then `change` is what its beginning adds.
     """
 
     name: str
@@ -89,6 +90,8 @@ class LoweredReaction:
     orders: tuple[tuple[int, int], ...]
     law: Law | None
     needs: tuple[tuple[int, int], ...]
+    delay: Law | None = None
+    later: tuple[tuple[int, int], ...] = ()
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
@@ -133,12 +136,6 @@ class Dynamics:
     moves: bool = False
     drawn: tuple[tuple[int, Law], ...] = ()
 
-    @property
-    def draws(self) -> bool:
-        """Whether anything is drawn at random beside what happens next."""
-        laws = [law for event in self.events for law in event.laws()]
-        return bool(self.drawn) or any(draws_in(law) for law in laws)
-
 
 @dataclass(frozen=True)
 class LoweredNetwork:
@@ -157,6 +154,15 @@ class LoweredNetwork:
     observables: tuple[tuple[str, Law], ...]
     shared: tuple[Operation, ...] = ()
     dynamics: Dynamics | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything is drawn at random beside what happens next."""
+        if self.dynamics is None:
+            return False
+        laws = [law for event in self.dynamics.events for law in event.laws()]
+        laws += [reaction.delay for reaction in self.reactions if reaction.delay is not None]
+        return bool(self.dynamics.drawn) or any(draws_in(law) for law in laws)
 
     def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
         """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
@@ -333,9 +339,14 @@ class _NetworkLowering:
         law = substitute(reaction.law, self.short)
         change = {
             self.number[name]: by
-            for name, by in reaction.net_change().items()
+            for name, by in reaction.begins_with().items()
             if name in self.reacting
         }
+        later = sorted(
+            (self.number[name], by)
+            for name, by in reaction.ends_with().items()
+            if name in self.reacting
+        )
         action = recognise(law, self.counted)
         if action is not None and symbols(action.constant) & self.moving:
             action = None  # an event may change the constant
@@ -352,7 +363,12 @@ class _NetworkLowering:
             if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
         )
         moves = tuple(sorted(change.items()))
-        return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs)
+        delay = None
+        if reaction.delay is not None:
+            delay = self.law(substitute(reaction.delay, self.short))
+        return LoweredReaction(
+            reaction.name, moves, constant, orders, lowered, needs, delay, tuple(later)
+        )
 
     def observable(self, name: str) -> Law:
         with _naming(f"rule for {name}"):
@@ -432,6 +448,8 @@ class _NetworkLowering:
 def has_dynamics(network: Network) -> bool:
     """Whether anything but reactions changes propensities or the state of an exact trajectory."""
     if network.events or network.rates or network.drawn_amounts():
+        return True
+    if any(reaction.delay is not None for reaction in network.reactions):
         return True
     trees = (*(r.law for r in network.reactions), *(r.expression for r in network.rules.values()))
     names = {*network.species, *network.parameters, *network.rules}

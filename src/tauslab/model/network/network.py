@@ -23,7 +23,6 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
-from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
@@ -35,6 +34,7 @@ from tauslab.model.network.equations import (
     parse_equation,
 )
 from tauslab.model.network.parts import (
+    DELAYED,
     DRAWN,
     Event,
     Feature,
@@ -44,10 +44,7 @@ from tauslab.model.network.parts import (
     TimedEvent,
     draw_refused,
 )
-from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.writers.antimony import antimony_text, write_text
-from tauslab.model.writers.sbml import sbml_text
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
@@ -85,6 +82,8 @@ class Network(NetworkData):
         The file's unit of amount, where it is known (see `tauslab.in_molecules`).
     amount_unit, time_unit
         What axes of pictures name, such as ``nmol`` and ``min``; empty where it is not known.
+    count_unit
+        What a count is where a user chose it (`tauslab.in_molecules`), else ``molecules``.
     source_digest
         Stands for what the source says beyond `features`, in a network that was read from a normal
         form.
@@ -265,6 +264,8 @@ class Network(NetworkData):
         limit: Value | tuple[Value, Value] | None = None,
         parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
+        delay: float | str | Expression | None = None,
+        consuming: bool = True,
     ) -> None:
         """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
 
@@ -287,6 +288,13 @@ class Network(NetworkData):
             Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
         name
             ``R1``, ``R2``, ... by position if not given.
+        delay
+            Time from the beginning of the reaction to its end, 0 or more, for ``ssa``: a number or
+            an expression of counts, parameters, ``time`` and distributions such as
+            ``"gamma(7, 0.5)"``, computed when the reaction begins.
+        consuming
+            Of a delayed reaction, whether what it takes on balance leaves when it begins, or at
+            the end, where what it makes comes (Barrio et al. 2006).
 
         Raises
         ------
@@ -298,24 +306,17 @@ class Network(NetworkData):
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
         if REVERSIBLE in equation:
-            there, back = both_ways(equation, f"reaction {name}")
             given = {"rate": rate, "law": law, "limit": limit}
-            pairs = {key: pair_of(value, key, f"reaction {name}") for key, value in given.items()}
-            for index, (one, called) in enumerate(((there, name), (back, f"{name}_reverse"))):
-                chosen: Any = {key: pair[index] for key, pair in pairs.items()}
-                self.add_reaction(one, **chosen, parameters=parameters, name=called)
+            more = {"parameters": parameters, "delay": delay, "consuming": consuming}
+            self._add_both_ways(equation, name, given, more)
             return
-        for key, value in (("rate", rate), ("law", law), ("limit", limit)):
-            if isinstance(value, tuple | list):
-                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
+        self._check_forms(name, equation, rate, law, limit)
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
             raise ModelError(f"reaction {name!r} is defined twice")
-        if (rate is None) == (law is None):
-            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
-        if rate is not None and limit is not None:
-            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+        if delay is None and not consuming:
+            raise ModelError(f"reaction {name}: consuming=False goes with a delay")
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
             constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
@@ -334,8 +335,32 @@ class Network(NetworkData):
         full_names = {key: Symbol(full) for key, full in local.items()}
         tree = substitute(tree, full_names)
         limit = None if limit is None else substitute(limit, full_names)
-        self.reactions.append(Reaction(name, reactants, products, tree, limit))
+        wait = None if delay is None else substitute(as_expression(delay), full_names)
+        self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
+        if wait is not None:
+            self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
         self._reaction_names.add(name)
+
+    @staticmethod
+    def _check_forms(name: str, equation: str, rate: Any, law: Any, limit: Any) -> None:
+        """Refuse pairs for one reaction, and anything but one of `rate` and `law`."""
+        for key, value in (("rate", rate), ("law", law), ("limit", limit)):
+            if isinstance(value, tuple | list):
+                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
+        if (rate is None) == (law is None):
+            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        if rate is not None and limit is not None:
+            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+
+    def _add_both_ways(
+        self, equation: str, name: str, given: Mapping[str, Any], more: Mapping[str, Any]
+    ) -> None:
+        """Add the two reactions of an equation with ``<->``; `given` holds pairs."""
+        there, back = both_ways(equation, f"reaction {name}")
+        pairs = {key: pair_of(value, key, f"reaction {name}") for key, value in given.items()}
+        for index, (one, called) in enumerate(((there, name), (back, f"{name}_reverse"))):
+            chosen: Any = {key: pair[index] for key, pair in pairs.items()}
+            self.add_reaction(one, **chosen, **more, name=called)
 
     def _claim(self, name: str) -> None:
         if not _NAME.match(name) or len(name) > LONGEST_NAME:
@@ -355,13 +380,19 @@ class Network(NetworkData):
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
+        from tauslab.model.pictures.network_text import network_text
+
         return network_text(self)
 
     def _repr_html_(self) -> str:
+        from tauslab.model.pictures.network_text import network_html
+
         return network_html(self)
 
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        from tauslab.model.network.canonical import write_network
+
         return write_network(self, Path(path))
 
     def to_sbml(self, path: str | Path | None = None) -> str:
@@ -390,6 +421,9 @@ class Network(NetworkData):
         OutputError
             The file cannot be written.
         """
+        from tauslab.model.writers.files import write_text
+        from tauslab.model.writers.sbml import sbml_text
+
         return write_text(sbml_text(self), path, (".xml", ".sbml"))
 
     def to_antimony(self, path: str | Path | None = None) -> str:
@@ -397,6 +431,9 @@ class Network(NetworkData):
 
         Annotations are lost, and with them what `to_sbml` says in them.
         """
+        from tauslab.model.writers.antimony import antimony_text
+        from tauslab.model.writers.files import write_text
+
         return write_text(antimony_text(self), path, (".ant",))
 
     def validate(self) -> None:
@@ -416,6 +453,8 @@ class Network(NetworkData):
             self._check_expression(reaction.law, where, deep)
             if reaction.limit is not None:
                 self._check_expression(reaction.limit, where, deep)
+            if reaction.delay is not None:
+                self._check_expression(reaction.delay, where, deep, time=True, draws=True)
         for name, tree in self.rates.items():
             self._check_expression(tree, f"rate rule for {name}", deep)
         for event in self.events:

@@ -18,7 +18,13 @@ from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
 from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
-from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
+from tauslab.runner.options.values.texts import (
+    assignments,
+    count,
+    counts_of_a_unit,
+    drawn,
+    read_times,
+)
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = Sequence[float] | FloatArray
@@ -263,6 +269,10 @@ class MoleculesFlag:
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
         group="model", action="store_true", python=False,
+    )  # fmt: skip
+    amounts: float | None = option(
+        None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
+        type=counts_of_a_unit, metavar="counts|F", python=False,
     )  # fmt: skip
 
 

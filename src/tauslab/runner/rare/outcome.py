@@ -10,12 +10,12 @@ import numpy as np
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.rare.bins import Binning, Bins, FixedBins
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, WeightedKeywords
 from tauslab.runner.rare.weighted import Course
-from tauslab.runner.results.arrays.file import WEIGHTED
 
 NO_TARGET = '--target is missing: a condition, such as --target "X >= 100"'
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}

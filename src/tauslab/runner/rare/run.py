@@ -17,6 +17,7 @@ from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
+from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
@@ -35,7 +36,6 @@ from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
 from tauslab.runner.rare.weighted import WalkRules, weighted_runs
-from tauslab.runner.results.arrays.file import SPLITTING, WEIGHTED
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
+from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import words
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
@@ -26,7 +27,6 @@ from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
 from tauslab.runner.rare.outcome import NO_TARGET, certain, told_bins, weighted_result
 from tauslab.runner.rare.target import Target
 from tauslab.runner.rare.weighted import Course, Together, WalkRules, joined
-from tauslab.runner.results.arrays.file import WEIGHTED
 
 _NEW = -1  # in place of the number of a state: placed anew
 MOST_LATTICES = 1 << 16  # of a run: a draw knows so many replicas

@@ -30,6 +30,8 @@ typedef u64 Word;
 #define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
 #define DRAWS_AHEAD 32u
+// Columns of samples that an item of statistics adds side by side, as vectors do.
+#define COLUMNS_TOGETHER 16
 #define RELOAD static_cast<void>(0)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 

@@ -74,6 +74,8 @@ DEVICE void barrier_arrive_(int number, int threads) {
 
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
+// A column of samples for each item of statistics: neighbouring threads read neighbouring columns.
+#define COLUMNS_TOGETHER 1
 // Values that were stored are loaded again, not kept in registers.
 #define RELOAD asm volatile("" ::: "memory")
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)

@@ -82,7 +82,9 @@ DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
         const Words number = clock - lanes[v].begun;
         NO_UNROLL for (int d = 0; d < STORE; d += TOGETHER) {
             DrawsOnLanes draws[TOGETHER];
-            draw_together<TOGETHER>(series, keys, number + (u64)d, 1, draws);
+            const auto same = [&](int) -> const SeriesOnLanes & { return series; };
+            const auto next = [&](int i) { return number + (u64)(d + i); };
+            draw_together<TOGETHER>(same, next, keys, draws);
             UNROLL for (int i = 0; i < TOGETHER; ++i) {
                 thread.waiting[d + i][v] = draws[i].waiting;
                 thread.unit[d + i][v] = draws[i].unit;
@@ -103,13 +105,27 @@ DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, i
     Words number = {};
     for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = (u64)i;
     DrawsOnLanes draws[COUNT];
-    draw_together<COUNT>(series, keys, number, SIMD_LANES, draws);
+    const auto same = [&](int) -> const SeriesOnLanes & { return series; };
+    const auto next = [&](int i) { return number + (u64)(i * SIMD_LANES); };
+    draw_together<COUNT>(same, next, keys, draws);
     for (int i = 0; i < COUNT; ++i) {
         Real waiting = exponential_on_lanes(thread.log_table, draws[i].waiting);
-        for (int j = 0; j < SIMD_LANES && d < STORE; ++j, ++d) {
+        for (int j = 0; j < SIMD_LANES; ++j, d = (d + 1) % STORE) {
             at<double>(thread.waiting[d][v], lane) = at<double>(waiting, j);
             at<double>(thread.unit[d][v], lane) = at<double>(draws[i].unit, j);
         }
+    }
+}
+
+// Draws of the event that comes STORE after that at `clock`, for all lanes, at the place `d` of that event.
+DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, u64 clock, int d) {
+    DrawsOnLanes draws[VECTORS];
+    const auto series = [&](int v) -> const SeriesOnLanes & { return lanes[v].series; };
+    const auto number = [&](int v) { return clock + STORE - lanes[v].begun; };
+    draw_together<VECTORS>(series, number, keys, draws);
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        thread.waiting[d][v] = exponential_on_lanes(thread.log_table, draws[v].waiting);
+        thread.unit[d][v] = draws[v].unit;
     }
 }
 
@@ -295,6 +311,7 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
     Lanes lanes[VECTORS] = {};
     Running run[VECTORS];
     u64 clock = 0;
+    const KeysOnLanes keys(*launch.keys);
 
     // A thread takes no more trajectories at once than its share of the launch.
     const i64 share = (launch.rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
@@ -314,7 +331,7 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
             for (int v = 0; v < VECTORS; ++v) copy_back(run[v], lanes[v]);
         }
         fill_store(thread, lanes, clock);
-        for (int d = 0; d < STORE && clock < thread.pause;) {
+        for (int d = 0; clock < thread.pause;) {
             // When the next events happen.
             Real t_event[VECTORS];
             u32 rare[VECTORS], any = 0;
@@ -355,7 +372,8 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
                 fire_together(target, run[v].x, lanes[v].c, a, run[v].cumulative);
                 run[v].t = t_event[v];
             }
-            ++d, ++clock;
+            refill(thread, lanes, keys, clock, d);
+            d = (d + 1) % STORE, ++clock;
         }
     }
     atomic_add(launch.work, thread.fired);

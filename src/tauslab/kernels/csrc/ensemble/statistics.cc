@@ -54,27 +54,42 @@ struct CountSumArguments {
     u64 *sum, *sq_low, *sq_high;  // [points, n_times, n_species]
 };
 
-// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has.
+// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has. An item has
+// COLUMNS_TOGETHER neighbouring columns.
 KERNEL(count_statistics, const CountSumArguments a) {
     const i64 n_species = a.n_species, columns = a.n_times * n_species;
+    const i64 groups = (columns + COLUMNS_TOGETHER - 1) / COLUMNS_TOGETHER;
     const Cut cut = cut_rows(a.launch);
-    for (i64 item = GLOBAL_ID; item < cut.items(columns); item += GLOBAL_SIZE) {
-        const Piece piece = piece_of(cut, item, columns);
-        u64 valid = 0, total = 0, low = 0, high = 0;
-        for (i64 row = piece.begin; row < piece.end; ++row) {
-            const i32 x = a.counts[row * columns + piece.column];
-            if (x < 0) continue;
-            const u64 square = (u64)x * (u64)x;
-            valid += 1;
-            total += (u64)x;
-            low += square & LOW_HALF;
-            high += square >> 32;
+    for (i64 item = GLOBAL_ID; item < cut.items(groups); item += GLOBAL_SIZE) {
+        const Piece piece = piece_of(cut, item, groups);
+        const i64 column = piece.column * COLUMNS_TOGETHER;
+        const int here =
+            columns - column < COLUMNS_TOGETHER ? (int)(columns - column) : COLUMNS_TOGETHER;
+        u64 valid[COLUMNS_TOGETHER] = {}, total[COLUMNS_TOGETHER] = {};
+        u64 low[COLUMNS_TOGETHER] = {}, high[COLUMNS_TOGETHER] = {};
+        const auto add = [&](const i32 *counts, int count) {
+            for (int i = 0; i < count; ++i) {
+                const u64 x = counts[i] < 0 ? 0u : (u32)counts[i];
+                const u64 square = x * x;
+                valid[i] += counts[i] >= 0;
+                total[i] += x;
+                low[i] += square & LOW_HALF;
+                high[i] += square >> 32;
+            }
+        };
+        const i32 *const from = a.counts + column;
+        if (here == COLUMNS_TOGETHER)  // a number that is known: the compiler makes vector code
+            for (i64 row = piece.begin; row < piece.end; ++row)
+                add(from + row * columns, COLUMNS_TOGETHER);
+        else
+            for (i64 row = piece.begin; row < piece.end; ++row) add(from + row * columns, here);
+        for (int i = 0; i < here; ++i) {
+            const i64 cell = piece.point * columns + column + i;
+            if (cell % n_species == 0) atomic_add(a.n + cell / n_species, valid[i]);
+            atomic_add(a.sum + cell, total[i]);
+            atomic_add(a.sq_low + cell, low[i]);
+            atomic_add(a.sq_high + cell, high[i]);
         }
-        const i64 cell = piece.point * columns + piece.column;
-        if (cell % n_species == 0) atomic_add(a.n + cell / n_species, valid);
-        atomic_add(a.sum + cell, total);
-        atomic_add(a.sq_low + cell, low);
-        atomic_add(a.sq_high + cell, high);
     }
 }
 

@@ -92,26 +92,16 @@ DEVICE double tl_ceil(double x) {
     return ceiling_of(x);
 }
 
-// NaN if one argument is NaN; -0 counts as less than +0: equal numbers differ in the sign of zero alone.
-template <class Real>
-DEVICE Real lesser(Real x, Real y) {
-    const Real equal = from_bits(as_bits(x) | as_bits(y));
-    const Real chosen = x == y ? equal : x < y ? x : y;
-    return x != x ? number<Real>(tl_nan()) : y != y ? number<Real>(tl_nan()) : chosen;
-}
-
+// NaN if one argument is NaN; -0 counts as less than +0.
 DEVICE double tl_min(double x, double y) {
-    return lesser(x, y);
+    if (is_nan(x) || is_nan(y)) return tl_nan();
+    if (x == y) return sign_bit(x) ? x : y;
+    return x < y ? x : y;
 }
 
 // NaN if one argument is NaN; +0 counts as more than -0.
-template <class Real>
-DEVICE Real greater(Real x, Real y) {
-    const Real equal = from_bits(as_bits(x) & as_bits(y));
-    const Real chosen = x == y ? equal : x < y ? y : x;
-    return x != x ? number<Real>(tl_nan()) : y != y ? number<Real>(tl_nan()) : chosen;
-}
-
 DEVICE double tl_max(double x, double y) {
-    return greater(x, y);
+    if (is_nan(x) || is_nan(y)) return tl_nan();
+    if (x == y) return sign_bit(x) ? y : x;
+    return x > y ? x : y;
 }

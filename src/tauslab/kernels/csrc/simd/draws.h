@@ -23,20 +23,22 @@ struct DrawsOnLanes {
     Real waiting, unit;
 };
 
-// Draws number c0, c0 + step, ... of each lane's series, round by round, so that their chains of products run
-// side by side. Upper halves of words are not read, only shifted out.
-template <int COUNT>
-DEVICE void draw_together(const SeriesOnLanes &series, const KeysOnLanes &keys, Words c0, u64 step,
+// Draws of which number i has the series `series(i)` and the first word `number(i)` on each lane. They are made round
+// by round, so that their chains of products run side by side. Upper halves of words are not read, only shifted
+// out.
+template <int COUNT, class Series, class Number>
+DEVICE void draw_together(const Series &series, const Number &number, const KeysOnLanes &keys,
                           DrawsOnLanes *draws) {
     const Words m0 = on_lanes((u64)PHILOX_M0), m1 = on_lanes((u64)PHILOX_M1);
     Words x0[COUNT], x1[COUNT], x2[COUNT], x3[COUNT];
     UNROLL for (int i = 0; i < COUNT; ++i) {
-        const Words p0 = wide_products(c0 + (u64)i * step, m0);
-        const Words p1 = wide_products((p0 >> 32) ^ series.x2, m1);
-        x0[i] = (p1 >> 32) ^ series.x0;
+        const SeriesOnLanes &own = series(i);
+        const Words p0 = wide_products(number(i), m0);
+        const Words p1 = wide_products((p0 >> 32) ^ own.x2, m1);
+        x0[i] = (p1 >> 32) ^ own.x0;
         x1[i] = p1;
-        x2[i] = p0 ^ series.x2_next;
-        x3[i] = series.x3_next;
+        x2[i] = p0 ^ own.x2_next;
+        x3[i] = own.x3_next;
     }
     UNROLL for (int round = 2; round < PHILOX_ROUNDS; ++round) {
         const Words k0 = on_lanes(keys.k0[round]), k1 = on_lanes(keys.k1[round]);

@@ -172,7 +172,7 @@ class _SolverPilot:
         if solver not in self.engines:
             self.engines[solver] = Ode(
                 self.backend, self.system, options.times.tolist(), integration,
-                priors=options.sample.priors,
+                priors=options.sample.priors, trajectories=options.total,
             )  # fmt: skip
         engine = self.engines[solver]
         copies = self.backend.stream()
