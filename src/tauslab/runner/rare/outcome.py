@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
@@ -79,6 +80,21 @@ def certain(
         method, "probability", np.ones(given.runs), times, np.zeros((given.runs, 0)),
         np.zeros(given.runs), 0.0, given.runs, True, 0, seed, settings,
     )  # fmt: skip
+
+
+def one_value_each(given: RareKeywords) -> dict[str, float]:
+    """Values of `set`.
+
+    Raises
+    ------
+    ConfigError
+        One is no number, or an array of them.
+    """
+    values = {name: numbers(name, value) for name, value in (given.set or {}).items()}
+    for name, value in values.items():
+        if np.ndim(value):
+            raise ConfigError(f"--set {name}: one number, for walkers have no values of their own")
+    return values
 
 
 def told_bins(bins: Bins | None, binning: Binning) -> int | str:

@@ -209,6 +209,9 @@ def test_what_overflows_is_lost_and_told():
         ({"discard": 1.0}, "discard=1.0"),
         ({"seed": -1}, "seed=-1"),
         ({"set": {"Q": 1.0}}, "Q"),
+        ({"set": {"k": [1.0, 2.0]}}, "one number"),
+        ({"target": "k > 5"}, "not a condition of species"),
+        ({"walkers": 1.5}, "walkers=1.5"),
         ({"walker": 3}, "is walkers= meant"),
     ],
 )
