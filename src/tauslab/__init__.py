@@ -11,6 +11,8 @@ from tauslab._version import __version__ as __version__
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
+    from tauslab._unions import AnyResult as AnyResult
+    from tauslab._unions import Model as Model
     from tauslab.model.errors import ConfigError as ConfigError
     from tauslab.model.errors import DecompositionError as DecompositionError
     from tauslab.model.errors import DeviceError as DeviceError
@@ -28,8 +30,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.network import Network as Network
-    from tauslab.runner.api.api import AnyResult as AnyResult
-    from tauslab.runner.api.api import Model as Model
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
@@ -84,12 +84,13 @@ _HOMES = {
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
+    "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
     "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab._unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),

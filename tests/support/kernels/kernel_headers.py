@@ -97,7 +97,6 @@ def headers():
     found = jacobian(system)
     yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
     yield "ode/global.cc", ode_header(system)
-    yield "ode/costs.cc", "#pragma once\ntypedef float Real;\n"
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import EventShape, event_tables
+from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, event_tables
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
@@ -24,8 +24,6 @@ _HEADER = (
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
 _LONGEST_INLINE = 500  # characters of a law
-DELAY_QUEUE = 1024  # delayed reactions that may wait, if nobody says how many
-MOST_DELAYED = 1 << 24
 
 
 def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> str:

@@ -15,8 +15,8 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.codegen import DELAY_QUEUE, events_header, shape
-from tauslab.kernels.events.tables import kept_words
+from tauslab.kernels.events.codegen import events_header, shape
+from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 

@@ -11,7 +11,6 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
-from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -19,7 +18,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
         ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -27,6 +26,12 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 
 _MOST_REACTIONS = 12  # that are listed
+# How amounts in another unit can be counted.
+_AS_COUNTS = {
+    "mole": "--molecules converts them, --amounts counts reads them as counts",
+    "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
+    "mass": "--amounts counts reads them as counts",
+}
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
@@ -78,7 +83,7 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = "; --molecules converts them" if first.kind == "mole" else ""
+        hints = f"; {_AS_COUNTS[first.kind]}" if first.kind in _AS_COUNTS else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
@@ -175,6 +180,8 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
+    from tauslab.model.pictures.network_text import reaction_lines
+
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "

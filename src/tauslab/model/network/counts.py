@@ -50,12 +50,16 @@ def round_counts(
 def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
     """The option that helps against so large an amount: a smaller compartment, or equations."""
     if compartment is None or not compartment[1] > 0:
-        return "; --method ode has no such limit"
+        return f"; {_fewer(count)}, and --method ode has no such limit"
     name, size = compartment
     return (
-        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, and "
-        "--method ode has no such limit"
+        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, "
+        f"{_fewer(count)}, and --method ode has no such limit"
     )
+
+
+def _fewer(count: int) -> str:
+    return f"--amounts {_ROOM / count:.0e} counts so many of each unit"
 
 
 def some(names: Mapping[str, object], limit: int = 8) -> str:

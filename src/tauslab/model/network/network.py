@@ -23,7 +23,6 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
-from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
@@ -45,10 +44,7 @@ from tauslab.model.network.parts import (
     TimedEvent,
     draw_refused,
 )
-from tauslab.model.pictures.network_text import network_html, network_text
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.writers.antimony import antimony_text, write_text
-from tauslab.model.writers.sbml import sbml_text
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
@@ -86,6 +82,8 @@ class Network(NetworkData):
         The file's unit of amount, where it is known (see `tauslab.in_molecules`).
     amount_unit, time_unit
         What axes of pictures name, such as ``nmol`` and ``min``; empty where it is not known.
+    count_unit
+        What a count is where a user chose it (`tauslab.in_molecules`), else ``molecules``.
     source_digest
         Stands for what the source says beyond `features`, in a network that was read from a normal
         form.
@@ -382,13 +380,19 @@ class Network(NetworkData):
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
+        from tauslab.model.pictures.network_text import network_text
+
         return network_text(self)
 
     def _repr_html_(self) -> str:
+        from tauslab.model.pictures.network_text import network_html
+
         return network_html(self)
 
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        from tauslab.model.network.canonical import write_network
+
         return write_network(self, Path(path))
 
     def to_sbml(self, path: str | Path | None = None) -> str:
@@ -417,6 +421,9 @@ class Network(NetworkData):
         OutputError
             The file cannot be written.
         """
+        from tauslab.model.writers.files import write_text
+        from tauslab.model.writers.sbml import sbml_text
+
         return write_text(sbml_text(self), path, (".xml", ".sbml"))
 
     def to_antimony(self, path: str | Path | None = None) -> str:
@@ -424,6 +431,9 @@ class Network(NetworkData):
 
         Annotations are lost, and with them what `to_sbml` says in them.
         """
+        from tauslab.model.writers.antimony import antimony_text
+        from tauslab.model.writers.files import write_text
+
         return write_text(antimony_text(self), path, (".ant",))
 
     def validate(self) -> None:

@@ -6,17 +6,21 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.network import Network
 from tauslab.runner.options.methods import METHOD_CLASSES
-from tauslab.runner.options.places import CPU, GPU, Dask, Device, Name, Output
+from tauslab.runner.options.places import CPU, GPU, Dask, Output
 from tauslab.runner.options.values.definition import with_options
 from tauslab.runner.options.values.spelling import speaks_python
-from tauslab.runner.results.lattice.result import LatticeResult
-from tauslab.runner.results.result import Result
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.network.network import Network
+    from tauslab.runner.options.keywords import Numbers, Table
+    from tauslab.runner.options.places import Device, Name
+    from tauslab.runner.results.lattice.result import LatticeResult
+    from tauslab.runner.results.result import Result
 
 T = TypeVar("T")
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -48,6 +52,9 @@ class Run(Protocol[P, Q]):
         t_end: float | None = ...,
         seed: int | None = ...,
         set: Mapping[str, float] | None = ...,
+        sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = ...,
+        design: tuple[str, int] | str | None = ...,
+        table: Table | None = ...,
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,

@@ -8,12 +8,17 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from tauslab.kernels.events.codegen import DELAY_QUEUE, MOST_DELAYED
+from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
-from tauslab.kernels.ode.codegen import PRECISIONS
-from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS, OdeSettings
-from tauslab.kernels.ode.placement import BALANCES
+from tauslab.kernels.ode.settings import (
+    BALANCES,
+    LAYOUTS,
+    MEMORY_WARPS,
+    PRECISIONS,
+    SOLVERS,
+    OdeSettings,
+)
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, definitions, option

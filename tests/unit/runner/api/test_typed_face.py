@@ -15,10 +15,14 @@ from places import ROOT
 
 import tauslab as ts
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.ode.codegen import PRECISIONS
-from tauslab.kernels.ode.counting import COUNTINGS
-from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS
-from tauslab.kernels.ode.placement import BALANCES
+from tauslab.kernels.ode.settings import (
+    BALANCES,
+    COUNTINGS,
+    LAYOUTS,
+    MEMORY_WARPS,
+    PRECISIONS,
+    SOLVERS,
+)
 from tauslab.runner.api import typed
 from tauslab.runner.options import dbn, methods
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords

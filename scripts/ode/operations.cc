@@ -1,5 +1,5 @@
 // Every operation of generated equations alone in a kernel, to count the instructions that it
-// becomes (ode_costs.py). Never run.
+// becomes (count_operations.py). Never run.
 #include "model.h"  // says what Real is
 #include "math/both_precisions.h"
 

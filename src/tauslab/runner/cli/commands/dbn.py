@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.network.network import Network
-from tauslab.runner.api.api import ranks
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.tools import ignored, warn_on_rank_0
@@ -24,17 +23,22 @@ from tauslab.runner.options.dbn import (
 )
 from tauslab.runner.options.dbn_keywords import DbnKeywords
 from tauslab.runner.options.methods import ODE, method_as_in
+from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.stored import taken
 from tauslab.runner.options.values.texts import names
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.runner.results.dbn.file import is_network, load
 from tauslab.runner.results.dbn.info import network_summary
 
+# Of whose options the arguments are made.
+OPTIONS = (DbnKeywords, ODE, CPU, OverwriteFlag)
 
-def build_and_tell(arguments: argparse.Namespace) -> None:
-    """Read a model, build its network on all ranks, say what came out."""
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
     comm = ranks()
     stop = stop_on_signals(comm, patience=PATIENCE)
     with warnings.catch_warnings():

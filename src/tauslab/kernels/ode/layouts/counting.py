@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tauslab.kernels.ode.costs import CostTable
-from tauslab.kernels.ode.layout_choice import LANES, LayoutChoice, Wishes, chosen
+from tauslab.kernels.ode.layouts.costs import CostTable
+from tauslab.kernels.ode.layouts.layout_choice import LANES, LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError
-
-COUNTINGS = ("auto", "inside", "after")
 
 # Clocks of a multiprocessor for each number of a sample, from seconds of one model, signalling by
 # EGF and NGF, on an H200 (docs/benchmarks/ode.md): by kernels of their own, beside what integrates;
@@ -21,7 +19,7 @@ AFTER, OWN, MEMORY_WARP = 3.0, 0.31, 370.0
 
 @dataclass(frozen=True)
 class Counting:
-    """Samples that are counted, and where: one of `COUNTINGS`.
+    """Samples that are counted, and where: one of `settings.COUNTINGS`.
 
     `planes` of bins are what a block needs for it, `numbers` what is binned of a sample and read
     to find entries of tables, `substeps` the steps from one sample to the next.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tauslab.kernels.ode.codegen import count_constants, is_long
-from tauslab.kernels.ode.costs import PIPES, CostTable, tabulated
+from tauslab.kernels.ode.layouts.costs import PIPES, CostTable, tabulated
+from tauslab.kernels.ode.layouts.placement import Prices, WarpPlacement, place
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.kernels.ode.placement import Prices, WarpPlacement, place
 from tauslab.model.errors import ConfigError
 
 LANES = 32
@@ -18,7 +18,6 @@ SHARED_BYTES = 227 * 1024  # of a multiprocessor, that blocks may have together
 BLOCK_OVERHEAD = 1024  # bytes that a block takes beside its own
 MOST_WARPS = 64  # of a multiprocessor
 MOST_BLOCKS = 32
-MOST_SPLIT = 30  # warps of a trajectory that may be asked for
 SPLITS = (2, 4, 8, 16)  # warps of a trajectory that the automatic choice looks at: those measured
 _STAGES = 4
 
@@ -180,6 +179,11 @@ def _wanted(prices: Prices, *, shared: bool) -> int:
     constants = 0 if shared else prices.count_constants()
     numbers = 3 * len(prices.system.variables) + TEMPORARIES + constants
     return numbers * prices.words + SYSTEM_REGISTERS
+
+
+def wanted_registers(system: OdeSystem, wishes: Wishes) -> int:
+    """Registers that a thread with a whole trajectory, constants included, would like."""
+    return _wanted(Prices(system, wishes.precision), shared=False)
 
 
 def _in_blocks(

@@ -3,7 +3,7 @@
 After Hagiescu and others (2013, ACM Transactions on Architecture and Code Optimization 10(4), 55):
 equations are given, the most expensive first, to the group of equations that is cheapest with it;
 what a group's equations share is computed once in the group. What operations cost is read from
-compiled instructions (`tauslab.kernels.ode.costs`).
+compiled instructions (`tauslab.kernels.ode.layouts.costs`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from itertools import pairwise
 import numpy as np
 
 from tauslab.kernels.ode.codegen import fused_products
-from tauslab.kernels.ode.costs import PIPES, Cost, CostTable, tabulated
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING
+from tauslab.kernels.ode.layouts.costs import PIPES, Cost, CostTable, tabulated
 from tauslab.kernels.ode.lowering import OdeSystem
 
-BALANCES = ("cost", "equal")
 # Slots that a read or write of shared memory takes in its pipe, by words of a number: 32 lanes over
 # the 8 words a clock that a scheduler's share of 32 banks gives.
 SHARED_ACCESS = 4.0
